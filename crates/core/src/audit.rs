@@ -1,0 +1,90 @@
+//! The append-only record of what ended an entry's life or changed it by hand.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::EventId;
+use crate::name::RouteName;
+use crate::time::Timestamp;
+
+/// What an audit record explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AuditKind {
+    /// An entry was given up.
+    Dead,
+    /// An operator put a dead entry back.
+    Requeued,
+    /// An operator gave a dead entry up for good.
+    Discarded,
+    /// Delivered or discarded entries were deleted by age; `detail` says how many.
+    Purged,
+}
+
+impl AuditKind {
+    const ALL: [Self; 4] = [Self::Dead, Self::Requeued, Self::Discarded, Self::Purged];
+
+    /// The name in SQL and JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Dead => "dead",
+            Self::Requeued => "requeued",
+            Self::Discarded => "discarded",
+            Self::Purged => "purged",
+        }
+    }
+}
+
+impl fmt::Display for AuditKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for AuditKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("unknown kind {text:?} in the audit trail")))
+    }
+}
+
+/// One record of the audit trail.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AuditRecord {
+    /// Its place in the trail.
+    pub seq: i64,
+    /// When, by the database's clock.
+    pub at: Timestamp,
+    /// What it explains.
+    pub kind: AuditKind,
+    /// Who did it: a relay's owner name or an operator.
+    pub actor: String,
+    /// The route, if it concerns one.
+    pub route: Option<RouteName>,
+    /// The entry, if it concerns one.
+    pub event_id: Option<EventId>,
+    /// The reason or the count, redacted.
+    pub detail: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_kind_is_an_explicit_error() {
+        for kind in AuditKind::ALL {
+            assert_eq!(kind.as_str().parse::<AuditKind>().unwrap(), kind);
+        }
+        assert_eq!("vanished".parse::<AuditKind>().unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}

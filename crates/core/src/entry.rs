@@ -1,0 +1,168 @@
+//! The stored row of an event, with its delivery state.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::event::{Event, EventId, EventLimits, Headers};
+use crate::hlc::Hlc;
+use crate::name::RouteName;
+use crate::outcome::Failure;
+use crate::status::Status;
+use crate::time::Timestamp;
+
+/// The growing number that proves a claim. Whoever settles shows the fence that the claim returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(transparent)]
+pub struct Fence(pub i64);
+
+impl Fence {
+    /// What the first claim exceeds.
+    pub const NONE: Self = Self(0);
+
+    /// The fence of the next claim.
+    ///
+    /// At least the database's time in microseconds, so that it grows even when the database lost the
+    /// write of the last claim in a crash or a failover; always above the last one, so that it grows even
+    /// when that clock steps back.
+    #[must_use]
+    pub fn next(self, now: Timestamp) -> Self {
+        Self(self.0.saturating_add(1).max(now.as_micros()))
+    }
+}
+
+/// Proof of one claimed entry: which row, under which fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Held {
+    /// The row.
+    pub seq: i64,
+    /// The claim.
+    pub fence: Fence,
+}
+
+/// One row of the outbox. The fields are the columns of the SQL contract.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Stage order inside the store; internal.
+    pub seq: i64,
+    /// The idempotency key; unique per route.
+    pub event_id: EventId,
+    /// Which route delivers it.
+    pub route: RouteName,
+    /// The event type.
+    pub event_type: String,
+    /// The ordering key.
+    pub key: Option<String>,
+    /// Opaque bytes.
+    pub payload: Vec<u8>,
+    /// What the payload is.
+    pub content_type: String,
+    /// A small map of strings.
+    pub headers: Headers,
+    /// Whose event it is.
+    pub tenant: Option<String>,
+    /// What it belongs to across services.
+    pub correlation_id: Option<String>,
+    /// What caused it.
+    pub causation_id: Option<String>,
+    /// The run that staged it.
+    pub execution_id: Option<String>,
+    /// When it happened in the business.
+    pub occurred_at: Option<Timestamp>,
+    /// Lower goes first.
+    pub priority: i16,
+    /// The saga or completion group.
+    pub group_id: Option<String>,
+    /// The hybrid logical clock stamp; plain SQL staging leaves it out.
+    pub hlc: Option<Hlc>,
+    /// Where it is in its life.
+    pub status: Status,
+    /// Claims that were not given back.
+    pub attempts: u32,
+    /// Attempts allowed for this entry, if it does not follow its route.
+    pub max_attempts: Option<u32>,
+    /// The earliest time anyone may claim it; in flight: the lease's end; terminal: none.
+    pub due_at: Option<Timestamp>,
+    /// The last claim's number.
+    pub fence: Fence,
+    /// Who claimed it, for people.
+    pub owner: Option<String>,
+    /// What the last failed attempt left.
+    pub last_error: Option<Failure>,
+    /// When the last attempt began.
+    pub last_attempt_at: Option<Timestamp>,
+    /// When it was staged.
+    pub created_at: Timestamp,
+    /// When it reached its end.
+    pub settled_at: Option<Timestamp>,
+}
+
+impl Entry {
+    /// The proof of this claim.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        Held { seq: self.seq, fence: self.fence }
+    }
+
+    /// Whether the attempt that this claim began is the last one allowed.
+    #[must_use]
+    pub fn is_last_attempt(&self, route_max_attempts: u32) -> bool {
+        self.attempts >= self.max_attempts.unwrap_or(route_max_attempts)
+    }
+}
+
+/// An event that was checked and given its identity: what a store writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEntry {
+    /// The idempotency key.
+    pub event_id: EventId,
+    /// Which route delivers it.
+    pub route: RouteName,
+    /// Everything the application said. Its `id` is not looked at any more.
+    pub event: Event,
+    /// The stamp of this process's clock.
+    pub hlc: Hlc,
+}
+
+impl NewEntry {
+    /// Checks an event and gives it its identity and stamp.
+    ///
+    /// # Errors
+    /// When a field of the event is out of bounds; nothing was written then.
+    pub fn new(route: &RouteName, event: Event, fresh_id: EventId, hlc: Hlc, limits: &EventLimits) -> Result<Self> {
+        event.check(limits)?;
+        Ok(Self { event_id: event.id.unwrap_or(fresh_id), route: route.clone(), event, hlc })
+    }
+
+    /// How long nobody may claim it, in whole microseconds; `None` when it is due at once.
+    #[must_use]
+    pub fn delay_micros(&self) -> Option<i64> {
+        let delay = self.event.delay.filter(|delay| *delay > Duration::ZERO)?;
+        i64::try_from(delay.as_micros()).ok()
+    }
+}
+
+/// What staging did with one event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Staged {
+    /// A new entry was written.
+    Fresh(EventId),
+    /// The route already carries this event id; nothing was written.
+    Duplicate(EventId),
+}
+
+impl Staged {
+    /// The event's id, whichever it was.
+    #[must_use]
+    pub const fn event_id(self) -> EventId {
+        match self {
+            Self::Fresh(id) | Self::Duplicate(id) => id,
+        }
+    }
+
+    /// Whether the route already carried this event id.
+    #[must_use]
+    pub const fn is_duplicate(self) -> bool {
+        matches!(self, Self::Duplicate(_))
+    }
+}

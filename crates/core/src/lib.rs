@@ -1,0 +1,39 @@
+//! The pure domain of Pillarbox: events, entries, states, policies, clock stamps, envelopes, and the ports
+//! that adapters implement.
+//!
+//! Nothing in here does IO, reads a wall clock or asks the operating system for randomness: time and results
+//! come in as arguments, decisions come out as values.
+
+mod audit;
+mod backoff;
+mod duration;
+mod entry;
+mod envelope;
+mod error;
+mod event;
+mod hlc;
+mod ident;
+mod json;
+pub mod limits;
+mod name;
+mod outcome;
+pub mod port;
+mod redact;
+mod status;
+mod time;
+
+pub use audit::{AuditKind, AuditRecord};
+pub use backoff::{Backoff, Jitter};
+pub use duration::{format_duration, parse_duration};
+pub use entry::{Entry, Fence, Held, NewEntry, Staged};
+pub use envelope::Envelope;
+pub use error::{Error, ErrorKind, Result, Retry};
+pub use event::{CONTENT_TYPE_DEFAULT, Event, EventId, EventLimits, Headers, PRIORITY_DEFAULT};
+pub use hlc::{Hlc, HybridClock};
+pub use ident::Ident;
+pub use json::deterministic_json;
+pub use name::{RouteName, check_name};
+pub use outcome::{Failure, FailureKind, Outcome};
+pub use redact::{redact, redact_url};
+pub use status::{Action, Status, TRANSITIONS};
+pub use time::Timestamp;

@@ -1,0 +1,28 @@
+//! A limit on everything. Each is checked before anything is written, and a limit reached is a typed error.
+
+use std::time::Duration;
+
+/// Longest route, type, key, header name, content type or context id, in characters.
+pub const NAME_CHARS_MAX: usize = 255;
+/// Most headers of one event.
+pub const HEADERS_MAX: usize = 64;
+/// Longest header value, in bytes.
+pub const HEADER_VALUE_BYTES_MAX: usize = 4 * 1024;
+/// Largest payload by default, in bytes. A setting of the outbox.
+pub const PAYLOAD_BYTES_DEFAULT: usize = 1024 * 1024;
+/// Largest payload that may be configured, in bytes.
+pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest stored error text, in bytes; longer texts are cut with an ellipsis before they are stored.
+pub const ERROR_TEXT_BYTES_MAX: usize = 2 * 1024;
+/// Most entries of one claim.
+pub const BATCH_MAX: u32 = 10_000;
+/// Longest delay of an event.
+pub const DELAY_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// Longest lease.
+pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Most attempts that a policy or an entry may allow.
+pub const ATTEMPTS_MAX: u32 = 1_000_000;
+/// Entries of a listing by default.
+pub const LIST_DEFAULT: u32 = 100;
+/// Most entries of a listing.
+pub const LIST_MAX: u32 = 10_000;

@@ -1,0 +1,98 @@
+//! Names with a rule: what may be a route, and the check that all short texts share.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{Error, Result};
+use crate::limits::NAME_CHARS_MAX;
+
+/// Refuses a text that is empty, over [`NAME_CHARS_MAX`] characters or has control characters in it.
+///
+/// # Errors
+/// [`Invalid`](crate::ErrorKind::Invalid) or [`TooLarge`](crate::ErrorKind::TooLarge), naming `what`.
+pub fn check_name(what: &str, text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Err(Error::invalid(format!("{what} must not be empty")));
+    }
+    let chars = text.chars().count();
+    if chars > NAME_CHARS_MAX {
+        return Err(Error::too_large(format!(
+            "{what} has {chars} characters; at most {NAME_CHARS_MAX} are allowed"
+        )));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("{what} must not contain control characters")));
+    }
+    Ok(())
+}
+
+/// The name of a route: a lane of the outbox with one destination and one policy. 1 to 255 characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct RouteName(String);
+
+impl RouteName {
+    /// Checks and wraps a name.
+    ///
+    /// # Errors
+    /// When it is empty, over-long or has control characters.
+    pub fn new(name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        check_name("route", &name)?;
+        Ok(Self(name))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RouteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for RouteName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&str> for RouteName {
+    type Error = Error;
+
+    fn try_from(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl<'de> Deserialize<'de> for RouteName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_has_1_to_255_characters() {
+        for (name, allowed) in [
+            (String::new(), false),
+            ("a".into(), true),
+            ("é".repeat(255), true),
+            ("a".repeat(256), false),
+            ("a\nb".into(), false),
+        ] {
+            assert_eq!(RouteName::new(name.clone()).is_ok(), allowed, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What came of delivering an entry, and what is remembered of a failure.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::limits::ERROR_TEXT_BYTES_MAX;
+use crate::redact::redact;
+
+/// Why an attempt did not deliver, as a closed set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// The destination or handler refused this message for good.
+    Rejected,
+    /// This message failed and may work later.
+    Failed,
+    /// The destination is not there.
+    Down,
+    /// The confirmation was lost; it may have been delivered.
+    Unknown,
+    /// The handler or sink panicked.
+    Panicked,
+    /// The stored row cannot be read as an entry.
+    Undecodable,
+    /// No handler of this name is registered.
+    UnknownHandler,
+    /// The lease ran out before anybody settled the entry.
+    LeaseExpired,
+}
+
+impl FailureKind {
+    const ALL: [Self; 8] = [
+        Self::Rejected,
+        Self::Failed,
+        Self::Down,
+        Self::Unknown,
+        Self::Panicked,
+        Self::Undecodable,
+        Self::UnknownHandler,
+        Self::LeaseExpired,
+    ];
+
+    /// The stable lower-case name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Failed => "failed",
+            Self::Down => "down",
+            Self::Unknown => "unknown",
+            Self::Panicked => "panicked",
+            Self::Undecodable => "undecodable",
+            Self::UnknownHandler => "unknown_handler",
+            Self::LeaseExpired => "lease_expired",
+        }
+    }
+}
+
+/// What is stored of a failed attempt: a kind, a code and a short redacted text.
+///
+/// Never a payload, never SQL parameter values, never a secret. As text: `kind/code: words`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The class of the failure.
+    pub kind: FailureKind,
+    code: String,
+    text: String,
+}
+
+impl Failure {
+    /// A failure with a stable code and a text for people, which is redacted and cut to its limit.
+    pub fn new(kind: FailureKind, code: impl Into<String>, text: impl AsRef<str>) -> Self {
+        // A slash or colon in the code would make the stored text ambiguous.
+        let mut code: String = code
+            .into()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' })
+            .collect();
+        code.truncate(64);
+        Self { kind, code, text: cut(redact(text.as_ref()), ERROR_TEXT_BYTES_MAX) }
+    }
+
+    /// The stable code, such as `too_large` or a SQLSTATE.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// The redacted text for people.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Reads back what [`Display`](fmt::Display) wrote; text in another form is kept as the words of a `failed`.
+    #[must_use]
+    pub fn parse(stored: &str) -> Self {
+        let parsed = stored.split_once('/').and_then(|(kind, rest)| {
+            let kind = FailureKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
+            let (code, text) = rest.split_once(": ").unwrap_or((rest, ""));
+            Some(Self { kind, code: code.into(), text: text.into() })
+        });
+        parsed.unwrap_or_else(|| Self { kind: FailureKind::Failed, code: "other".into(), text: stored.into() })
+    }
+}
+
+fn cut(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max - '…'.len_utf8()).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.as_str(), self.code)?;
+        if self.text.is_empty() { Ok(()) } else { write!(f, ": {}", self.text) }
+    }
+}
+
+impl Serialize for Failure {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl From<(FailureKind, &Error)> for Failure {
+    fn from((kind, error): (FailureKind, &Error)) -> Self {
+        Self::new(kind, error.code().unwrap_or(error.kind().as_str()), error.message())
+    }
+}
+
+/// What came of handing one entry to a sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The destination confirmed it.
+    Confirmed,
+    /// Refused for good: dead at once.
+    Rejected(Failure),
+    /// This message failed and may work later; an explicit wait replaces the route's backoff.
+    Failed {
+        /// What went wrong.
+        failure: Failure,
+        /// How long to wait before the next attempt, if the destination said so.
+        retry_after: Option<Duration>,
+    },
+    /// The destination is down: the route's circuit opens, and no attempt is spent.
+    Down(Failure),
+    /// The confirmation was lost: tried again under the same event id.
+    Unknown(Failure),
+}
+
+impl Outcome {
+    /// Refused for good, with a code and a text.
+    pub fn rejected(code: impl Into<String>, text: impl AsRef<str>) -> Self {
+        Self::Rejected(Failure::new(FailureKind::Rejected, code, text))
+    }
+
+    /// Failed, may work later.
+    pub fn failed(code: impl Into<String>, text: impl AsRef<str>) -> Self {
+        Self::Failed { failure: Failure::new(FailureKind::Failed, code, text), retry_after: None }
+    }
+
+    /// The destination is down.
+    pub fn down(code: impl Into<String>, text: impl AsRef<str>) -> Self {
+        Self::Down(Failure::new(FailureKind::Down, code, text))
+    }
+
+    /// The confirmation was lost.
+    pub fn unknown(code: impl Into<String>, text: impl AsRef<str>) -> Self {
+        Self::Unknown(Failure::new(FailureKind::Unknown, code, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_round_trips_through_its_stored_text() {
+        for kind in FailureKind::ALL {
+            let failure = Failure::new(kind, "E_42", "queue: full");
+            assert_eq!(Failure::parse(&failure.to_string()), failure);
+            let bare = Failure::new(kind, "E_42", "");
+            assert_eq!(Failure::parse(&bare.to_string()), bare);
+        }
+    }
+
+    #[test]
+    fn foreign_text_is_kept() {
+        assert_eq!(Failure::parse("boom: it broke").text(), "boom: it broke");
+        assert_eq!(Failure::parse("http://x/y").kind, FailureKind::Failed);
+    }
+
+    #[test]
+    fn the_text_is_cut_at_a_character() {
+        let failure = Failure::new(FailureKind::Failed, "long", "é".repeat(2000));
+        assert!(failure.text().len() <= ERROR_TEXT_BYTES_MAX);
+        assert!(failure.text().ends_with('…'));
+    }
+}

@@ -1,0 +1,26 @@
+//! The seams: what the engine needs of a database, a destination and a clock. Adapters implement these
+//! traits and prove it with the conformance suites of the test kit.
+//!
+//! One request goes in, one outcome comes out. Every request of a store takes an optional pinned `now`:
+//! tests own time, production leaves it out and the database's clock decides.
+
+mod admin;
+mod clock;
+mod inbox;
+mod schema;
+mod sink;
+mod stage;
+mod store;
+
+pub use admin::{
+    Admin, Changed, Effect, Filter, PurgeRequest, Purged, RouteCounts, Selection, SelectionRequest, Story,
+};
+pub use clock::{Clock, Entropy, Wake};
+pub use inbox::{AcceptRequest, Accepted, Inbox};
+pub use schema::{Migrated, Schema, SchemaState};
+pub use sink::{Report, Sink, SinkCapabilities};
+pub use stage::{Buffer, Stage};
+pub use store::{
+    Claim, ClaimOrder, ClaimRequest, Death, ExtendRequest, Extended, Keep, ReapRequest, Reaped,
+    SettleRequest, Settled, Settlement, Store, Undecodable, Verdict,
+};

@@ -1,0 +1,84 @@
+//! The tables: whether they are as this version needs them, and how to get there.
+
+use async_trait::async_trait;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The schema of a store.
+#[async_trait]
+pub trait Schema: Send + Sync {
+    /// Looks at the tables and changes nothing.
+    async fn inspect(&self) -> Result<SchemaState>;
+
+    /// Creates or upgrades the tables. Concurrent calls are safe: one does the work, the others see it done.
+    async fn migrate(&self) -> Result<Migrated>;
+
+    /// The SQL that [`migrate`](Self::migrate) would run now, for people who run migrations themselves.
+    async fn plan(&self) -> Result<String>;
+}
+
+/// What the tables are like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaState {
+    /// As this version needs them; the warnings name what will only hurt, such as a missing index.
+    Ready {
+        /// What to look at.
+        warnings: Vec<String>,
+    },
+    /// There are none.
+    Missing,
+    /// From an earlier version: `pillarbox migrate` upgrades them.
+    Older {
+        /// The version that was found.
+        found: u32,
+        /// The version that is needed.
+        wanted: u32,
+    },
+    /// From a later version: this program must be upgraded.
+    Newer {
+        /// The version that was found.
+        found: u32,
+        /// The version that is needed.
+        wanted: u32,
+    },
+    /// Not as any version made them.
+    Damaged {
+        /// What is missing or different, one a line.
+        differences: Vec<String>,
+    },
+}
+
+impl SchemaState {
+    /// `Ok` when the tables can be worked with.
+    ///
+    /// # Errors
+    /// [`Schema`](ErrorKind::Schema) with the difference and the command that mends it.
+    pub fn check(&self) -> Result<()> {
+        let message = match self {
+            Self::Ready { .. } => return Ok(()),
+            Self::Missing => "the Pillarbox tables are missing; `pillarbox migrate` creates them".to_owned(),
+            Self::Older { found, wanted } => format!(
+                "the Pillarbox tables have version {found}, this program needs {wanted}; `pillarbox migrate` upgrades them"
+            ),
+            Self::Newer { found, wanted } => format!(
+                "the Pillarbox tables have version {found}, this program knows {wanted}; upgrade this program"
+            ),
+            Self::Damaged { differences } => format!(
+                "the Pillarbox tables are damaged: {}; restore them, `pillarbox migrate --plan` prints how they should be",
+                differences.join("; ")
+            ),
+        };
+        Err(Error::new(ErrorKind::Schema, message))
+    }
+}
+
+/// What a migration did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Migrated {
+    /// The version before; 0 when there were no tables.
+    pub from: u32,
+    /// The version now.
+    pub to: u32,
+}

@@ -1,0 +1,81 @@
+//! The application's side of the outbox: staging inside its own transaction.
+
+use async_trait::async_trait;
+
+use crate::entry::Staged;
+use crate::error::{Error, Result};
+use crate::event::Event;
+
+/// Writes events inside the application's own transaction, whatever type the driver gives it.
+///
+/// Nothing is committed here: the events become durable exactly when the caller's transaction does, and a
+/// rollback takes them with it.
+#[async_trait]
+pub trait Stage<Tx: Send + ?Sized>: Send + Sync {
+    /// Stages events in one statement; the outcomes are in the order of the events. Nothing in, nothing done.
+    async fn stage_all(&self, tx: &mut Tx, events: Vec<Event>) -> Result<Vec<Staged>>;
+}
+
+/// Events collected during an operation and staged at its end, in one statement.
+///
+/// A buffer is a value of one operation: two tasks cannot share one by accident.
+///
+/// ```
+/// # use pillarbox_core::{Event, port::Buffer};
+/// let mut buffer = Buffer::new();
+/// buffer.stage(Event::new("order.placed", b"{}".to_vec()))?;
+/// assert_eq!(buffer.len(), 1);
+/// # pillarbox_core::Result::Ok(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Buffer {
+    events: Vec<Event>,
+    flushed: bool,
+}
+
+impl Buffer {
+    /// An empty buffer.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Events that wait for the flush.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether nothing waits for the flush.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Collects an event.
+    ///
+    /// # Errors
+    /// After the flush: the event would be lost.
+    pub fn stage(&mut self, event: Event) -> Result<()> {
+        if self.flushed {
+            return Err(Error::invalid("this buffer was flushed: an event staged now would be lost"));
+        }
+        self.events.push(event);
+        Ok(())
+    }
+
+    /// Stages everything collected; call it once, just before the commit.
+    ///
+    /// # Errors
+    /// When it was flushed before, or staging fails; the transaction should then be rolled back.
+    pub async fn flush<Tx, S>(&mut self, outbox: &S, tx: &mut Tx) -> Result<Vec<Staged>>
+    where
+        Tx: Send,
+        S: Stage<Tx> + ?Sized,
+    {
+        if std::mem::replace(&mut self.flushed, true) {
+            return Err(Error::invalid("this buffer was flushed before"));
+        }
+        outbox.stage_all(tx, std::mem::take(&mut self.events)).await
+    }
+}

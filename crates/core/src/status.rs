@@ -1,0 +1,174 @@
+//! The states of an entry and the moves between them, as data: adapters and tests read the same table.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Where an entry is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Staged, not yet attempted.
+    Pending,
+    /// Claimed: somebody is delivering it under a lease.
+    InFlight,
+    /// The last attempt failed or was lost; it will be tried again.
+    Retrying,
+    /// The destination confirmed it.
+    Delivered,
+    /// Given up and visible: rejected for good, or attempts spent.
+    Dead,
+    /// A dead entry that an operator gave up for good.
+    Discarded,
+}
+
+impl Status {
+    /// Every status, in the order in which counts name them.
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::InFlight, Self::Retrying, Self::Delivered, Self::Dead, Self::Discarded];
+
+    /// The name in SQL, JSON, metrics and on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InFlight => "in_flight",
+            Self::Retrying => "retrying",
+            Self::Delivered => "delivered",
+            Self::Dead => "dead",
+            Self::Discarded => "discarded",
+        }
+    }
+
+    /// No relay touches a terminal entry again.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Delivered | Self::Dead | Self::Discarded)
+    }
+
+    /// Where `action` leads from here, or `None` if it is not allowed.
+    #[must_use]
+    pub fn after(self, action: Action) -> Option<Self> {
+        TRANSITIONS.iter().find(|row| row.0 == self && row.1 == action).map(|row| row.2)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Status {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+            Error::invalid(format!(
+                "unknown status {text:?}; known are {}",
+                Self::ALL.map(Self::as_str).join(", ")
+            ))
+        })
+    }
+}
+
+/// What can happen to an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A worker takes it under a lease; the attempt counts from here.
+    Claim,
+    /// The destination confirmed it.
+    Deliver,
+    /// The attempt failed and another is allowed.
+    Retry,
+    /// It was rejected for good, or the last allowed attempt failed.
+    Bury,
+    /// Given back unharmed, first attempt: the attempt does not count.
+    ReleaseFirst,
+    /// Given back unharmed, later attempt: the attempt does not count.
+    ReleaseLater,
+    /// Its lease ran out with attempts left; the spent attempt counts.
+    Reap,
+    /// An operator tries a dead entry again with a fresh budget.
+    Requeue,
+    /// An operator gives a dead entry up for good.
+    Discard,
+}
+
+use Action::{Bury, Claim, Deliver, Discard, Reap, ReleaseFirst, ReleaseLater, Requeue, Retry};
+use Status::{Dead, Delivered, Discarded, InFlight, Pending, Retrying};
+
+/// The whole state machine. What is not in it is refused.
+pub const TRANSITIONS: &[(Status, Action, Status)] = &[
+    (Pending, Claim, InFlight),
+    (Retrying, Claim, InFlight),
+    // An expired lease: the previous owner is gone, and the claim that it spent stays counted.
+    (InFlight, Claim, InFlight),
+    (InFlight, Deliver, Delivered),
+    (InFlight, Retry, Retrying),
+    (InFlight, Bury, Dead),
+    (InFlight, ReleaseFirst, Pending),
+    (InFlight, ReleaseLater, Retrying),
+    (InFlight, Reap, Retrying),
+    // A route whose allowed attempts were lowered may hold entries that have already spent them.
+    (Pending, Bury, Dead),
+    (Retrying, Bury, Dead),
+    (Dead, Requeue, Pending),
+    (Dead, Discard, Discarded),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTIONS: [Action; 9] =
+        [Claim, Deliver, Retry, Bury, ReleaseFirst, ReleaseLater, Reap, Requeue, Discard];
+
+    #[test]
+    fn names_round_trip() {
+        for status in Status::ALL {
+            assert_eq!(status.as_str().parse::<Status>().unwrap(), status);
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+        let error = "done".parse::<Status>().unwrap_err();
+        assert!(error.to_string().contains("in_flight"), "{error}");
+    }
+
+    #[test]
+    fn the_table_is_a_function() {
+        for (index, row) in TRANSITIONS.iter().enumerate() {
+            assert!(!TRANSITIONS[..index].iter().any(|other| other.0 == row.0 && other.1 == row.1), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_operator_moves_a_terminal_entry() {
+        for status in Status::ALL.into_iter().filter(|status| status.is_terminal()) {
+            for action in ACTIONS {
+                let moved = status.after(action);
+                let allowed = status == Dead && matches!(action, Requeue | Discard);
+                assert_eq!(moved.is_some(), allowed, "{status} {action:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_live_entry_can_reach_an_end() {
+        for start in [Pending, InFlight, Retrying] {
+            let mut reached = vec![start];
+            loop {
+                let next: Vec<_> = reached
+                    .iter()
+                    .flat_map(|status| ACTIONS.iter().filter_map(|action| status.after(*action)))
+                    .filter(|status| !reached.contains(status))
+                    .collect();
+                let Some(status) = next.first() else { break };
+                reached.push(*status);
+            }
+            assert!(reached.contains(&Delivered) && reached.contains(&Dead), "{start}");
+        }
+    }
+}
