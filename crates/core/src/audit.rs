@@ -50,10 +50,9 @@ impl FromStr for AuditKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-            .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("unknown kind {text:?} in the audit trail")))
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, format!("unknown kind {text:?} in the audit trail"))
+        })
     }
 }
 

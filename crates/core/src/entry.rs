@@ -128,7 +128,13 @@ impl NewEntry {
     ///
     /// # Errors
     /// When a field of the event is out of bounds; nothing was written then.
-    pub fn new(route: &RouteName, event: Event, fresh_id: EventId, hlc: Hlc, limits: &EventLimits) -> Result<Self> {
+    pub fn new(
+        route: &RouteName,
+        event: Event,
+        fresh_id: EventId,
+        hlc: Hlc,
+        limits: &EventLimits,
+    ) -> Result<Self> {
         event.check(limits)?;
         Ok(Self { event_id: event.id.unwrap_or(fresh_id), route: route.clone(), event, hlc })
     }

@@ -240,7 +240,10 @@ impl Event {
         }
         self.check_headers()?;
         if self.delay.is_some_and(|delay| delay > DELAY_MAX) {
-            return Err(Error::invalid(format!("delay must be at most {} days", DELAY_MAX.as_secs() / 86_400)));
+            return Err(Error::invalid(format!(
+                "delay must be at most {} days",
+                DELAY_MAX.as_secs() / 86_400
+            )));
         }
         if self.max_attempts.is_some_and(|attempts| attempts == 0 || attempts > ATTEMPTS_MAX) {
             return Err(Error::invalid(format!("max_attempts must be 1 to {ATTEMPTS_MAX}")));

@@ -104,7 +104,11 @@ impl Failure {
             let (code, text) = rest.split_once(": ").unwrap_or((rest, ""));
             Some(Self { kind, code: code.into(), text: text.into() })
         });
-        parsed.unwrap_or_else(|| Self { kind: FailureKind::Failed, code: "other".into(), text: stored.into() })
+        parsed.unwrap_or_else(|| Self {
+            kind: FailureKind::Failed,
+            code: "other".into(),
+            text: stored.into(),
+        })
     }
 }
 

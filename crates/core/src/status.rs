@@ -140,7 +140,10 @@ mod tests {
     #[test]
     fn the_table_is_a_function() {
         for (index, row) in TRANSITIONS.iter().enumerate() {
-            assert!(!TRANSITIONS[..index].iter().any(|other| other.0 == row.0 && other.1 == row.1), "{row:?}");
+            assert!(
+                !TRANSITIONS[..index].iter().any(|other| other.0 == row.0 && other.1 == row.1),
+                "{row:?}"
+            );
         }
     }
 

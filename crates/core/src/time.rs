@@ -89,7 +89,9 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self> {
         OffsetDateTime::parse(text, &Rfc3339)
-            .map_err(|_| Error::invalid("a time must be RFC 3339 with an offset, such as 2026-01-31T12:00:00Z"))
+            .map_err(|_| {
+                Error::invalid("a time must be RFC 3339 with an offset, such as 2026-01-31T12:00:00Z")
+            })
             .and_then(Self::try_from)
     }
 }
@@ -119,7 +121,8 @@ mod tests {
 
     #[test]
     fn naive_and_far_off_times_are_refused() {
-        for text in ["2026-01-31T12:00:00", "yesterday", "", "1969-12-31T23:59:59Z", "+10000-01-01T00:00:00Z"] {
+        for text in ["2026-01-31T12:00:00", "yesterday", "", "1969-12-31T23:59:59Z", "+10000-01-01T00:00:00Z"]
+        {
             assert!(text.parse::<Timestamp>().is_err(), "{text}");
         }
         assert_eq!(Timestamp::from_micros(-1), None);

@@ -65,7 +65,11 @@ impl RouteCounts {
     /// A route with nothing in it: every status is named.
     #[must_use]
     pub fn zero(route: RouteName) -> Self {
-        Self { route, counts: Status::ALL.into_iter().map(|status| (status, 0)).collect(), oldest_due_age: None }
+        Self {
+            route,
+            counts: Status::ALL.into_iter().map(|status| (status, 0)).collect(),
+            oldest_due_age: None,
+        }
     }
 
     /// Entries of this status.
@@ -151,7 +155,10 @@ impl Filter {
     /// [`Invalid`](crate::ErrorKind::Invalid) with the limit.
     pub fn check(&self) -> Result<()> {
         if self.limit > LIST_MAX {
-            return Err(Error::invalid(format!("a limit of {}; at most {LIST_MAX} entries are listed", self.limit)));
+            return Err(Error::invalid(format!(
+                "a limit of {}; at most {LIST_MAX} entries are listed",
+                self.limit
+            )));
         }
         Ok(())
     }

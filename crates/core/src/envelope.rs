@@ -1,0 +1,174 @@
+//! An entry as it crosses a broker or is written to a file: CloudEvents 1.0.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::entry::{Entry, Fence};
+
+/// Attribute names that only Pillarbox sets. A caller's header of such a name does not travel, set or not.
+const RESERVED: [&str; 16] = [
+    "specversion",
+    "id",
+    "source",
+    "type",
+    "time",
+    "subject",
+    "partitionkey",
+    "datacontenttype",
+    "content-type",
+    "data",
+    "data_base64",
+    "correlationid",
+    "causationid",
+    "tenantid",
+    "executionid",
+    "traceparent",
+];
+/// Everything that begins like this is ours too, now and later.
+const RESERVED_PREFIX: &str = "pillarbox";
+/// How the brokers' bindings mark attributes among headers: a header must not pass for one.
+const BINDING_PREFIXES: [&str; 4] = ["ce-", "ce_", "cloudevents:", "cloudevents_"];
+const TRACEPARENT: &str = "traceparent";
+
+/// The CloudEvents 1.0 view of an entry, for binary and structured mode.
+///
+/// Attributes that are not set are absent, never empty. All values are texts; stamps and sequence numbers too,
+/// because CloudEvents integers have 32 bits.
+#[derive(Clone, Debug)]
+pub struct Envelope<'a> {
+    entry: &'a Entry,
+    source: &'a str,
+    /// The lane that the entry was published from. Default: none, the route has no lanes.
+    pub lane: Option<u32>,
+    /// The fence of that lane. Default: none, the route has no lanes.
+    pub lane_fence: Option<Fence>,
+}
+
+impl<'a> Envelope<'a> {
+    /// The envelope of an entry. `source` says where events of this store come from, as a URI reference.
+    #[must_use]
+    pub fn of(entry: &'a Entry, source: &'a str) -> Self {
+        Self { entry, source, lane: None, lane_fence: None }
+    }
+
+    /// The context attributes that are set, by their CloudEvents names, `specversion` first.
+    #[must_use]
+    pub fn attributes(&self) -> Vec<(&'static str, Cow<'a, str>)> {
+        let entry = self.entry;
+        let text = |text: &'a Option<String>| text.as_deref().map(Cow::Borrowed);
+        let id = entry.event_id.to_string();
+        let all = [
+            ("specversion", Some("1.0".into())),
+            ("id", Some(id.clone().into())),
+            ("source", Some(self.source.into())),
+            ("type", Some(entry.event_type.as_str().into())),
+            ("time", Some(entry.occurred_at.unwrap_or(entry.created_at).to_string().into())),
+            ("subject", text(&entry.key)),
+            ("partitionkey", text(&entry.key).or(Some(id.into()))),
+            ("datacontenttype", Some(entry.content_type.as_str().into())),
+            (TRACEPARENT, entry.headers.get(TRACEPARENT).map(|value| value.as_str().into())),
+            ("correlationid", text(&entry.correlation_id)),
+            ("causationid", text(&entry.causation_id)),
+            ("tenantid", text(&entry.tenant)),
+            ("executionid", text(&entry.execution_id)),
+            ("pillarboxhlc", entry.hlc.map(|hlc| hlc.to_string().into())),
+            ("pillarboxseq", Some(entry.seq.to_string().into())),
+            ("pillarboxlane", self.lane.map(|lane| lane.to_string().into())),
+            ("pillarboxfence", self.lane_fence.map(|fence| fence.0.to_string().into())),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// The caller's headers that travel beside the attributes: all but the reserved names.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let headers = self.entry.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        headers.filter(|(name, _)| !is_reserved(name))
+    }
+
+    /// The payload, byte for byte.
+    #[must_use]
+    pub fn data(&self) -> &'a [u8] {
+        &self.entry.payload
+    }
+
+    /// The whole envelope as one structured CloudEvents JSON object without a line break in it.
+    ///
+    /// A JSON payload becomes `data`, its numbers and texts untouched and only the blanks between them left out;
+    /// anything else becomes `data_base64`. A header whose name CloudEvents allows (lower-case letters and digits)
+    /// becomes an extension attribute; all others are kept in the one attribute `pillarboxheaders`, a text that
+    /// holds a JSON object.
+    #[must_use]
+    pub fn to_json_line(&self) -> Vec<u8> {
+        let mut line = Vec::with_capacity(self.entry.payload.len() + 512);
+        for (name, value) in self.attributes() {
+            field(&mut line, name, &value);
+        }
+        let (named, other): (Vec<_>, Vec<_>) = self.headers().partition(|(name, _)| is_attribute_name(name));
+        for (name, value) in named {
+            field(&mut line, name, value);
+        }
+        if !other.is_empty() {
+            let other: BTreeMap<_, _> = other.into_iter().collect();
+            field(&mut line, "pillarboxheaders", &json_text(&other));
+        }
+        match self.json_data() {
+            Some(data) => {
+                line.extend_from_slice(b",\"data\":");
+                line.extend(data);
+            }
+            None => field(&mut line, "data_base64", &STANDARD.encode(&self.entry.payload)),
+        }
+        line.push(b'}');
+        line
+    }
+
+    /// The payload as compact JSON, if it is said to be JSON and is.
+    fn json_data(&self) -> Option<Vec<u8>> {
+        let text =
+            std::str::from_utf8(&self.entry.payload).ok().filter(|_| is_json(&self.entry.content_type))?;
+        serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+        Some(without_blanks(text))
+    }
+}
+
+fn field(line: &mut Vec<u8>, name: &str, value: &str) {
+    line.push(if line.is_empty() { b'{' } else { b',' });
+    line.extend_from_slice(json_text(name).as_bytes());
+    line.push(b':');
+    line.extend_from_slice(json_text(value).as_bytes());
+}
+
+/// JSON of texts and maps of texts, which cannot fail.
+fn json_text<T: serde::Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Valid JSON without the blanks and line breaks between its tokens. Texts hold no line breaks in JSON.
+fn without_blanks(json: &str) -> Vec<u8> {
+    let (mut in_text, mut escaped) = (false, false);
+    let keep = |byte: &u8| {
+        let kept = in_text || !matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        in_text ^= *byte == b'"' && !escaped;
+        escaped = in_text && *byte == b'\\' && !escaped;
+        kept
+    };
+    json.bytes().filter(keep).collect()
+}
+
+fn is_json(content_type: &str) -> bool {
+    let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    media_type == "application/json" || media_type == "text/json" || media_type.ends_with("+json")
+}
+
+fn is_attribute_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+fn is_reserved(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let bare = BINDING_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(&name);
+    RESERVED.contains(&bare) || bare.starts_with(RESERVED_PREFIX)
+}

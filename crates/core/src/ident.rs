@@ -1,0 +1,83 @@
+//! The one way for a name to get into SQL text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// Longest prefix or schema, in characters.
+const CHARS_MAX: usize = 31;
+/// Longest derived name, in characters: what PostgreSQL and MySQL keep of a name without cutting it.
+const JOINED_CHARS_MAX: usize = 63;
+
+/// A SQL identifier that needs no escaping on any database: `^[a-z_][a-z0-9_]{0,30}$`.
+///
+/// Values are always bound; names cannot be, so whatever names a table goes through this type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ident(String);
+
+impl Ident {
+    /// Checks and wraps a name.
+    ///
+    /// # Errors
+    /// When it does not match; the error says what is allowed.
+    pub fn new(name: &str) -> Result<Self> {
+        if is_ident(name, CHARS_MAX) {
+            return Ok(Self(name.to_owned()));
+        }
+        let shown: String = name.chars().take(CHARS_MAX + 1).collect();
+        Err(Error::invalid(format!(
+            "{shown:?} cannot name a table: 1 to {CHARS_MAX} of a-z, 0-9 and _ are allowed, not starting with a digit"
+        )))
+    }
+
+    /// This name followed by `_` and a suffix, such as a table's name after its prefix.
+    ///
+    /// # Errors
+    /// When the suffix has other characters than an identifier, or the whole is too long for a database.
+    pub fn join(&self, suffix: &str) -> Result<Self> {
+        let joined = format!("{}_{suffix}", self.0);
+        if !is_ident(&joined, JOINED_CHARS_MAX) {
+            return Err(Error::invalid(format!(
+                "{:?} with a suffix of {} characters cannot name a table: at most {JOINED_CHARS_MAX} of a-z, 0-9 \
+                 and _ are allowed",
+                self.0,
+                suffix.chars().count()
+            )));
+        }
+        Ok(Self(joined))
+    }
+
+    /// The bare name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name in double quotes, which keep a word like `order` from being read as SQL.
+    #[must_use]
+    pub fn quoted(&self) -> String {
+        format!("\"{}\"", self.0)
+    }
+}
+
+fn is_ident(name: &str, chars_max: usize) -> bool {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    starts_well
+        && name.len() <= chars_max
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+impl fmt::Display for Ident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Ident {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
