@@ -1,0 +1,96 @@
+//! What a store's author writes so that the suite can run on it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Admin, Inbox, Schema, Stage, Store};
+use pillarbox_core::{EventId, Timestamp};
+
+/// A store under test: how to open one, how its transactions work, and how to harm it.
+///
+/// Every case gets a harness of its own, so cases run side by side and leave nothing behind for each other.
+#[async_trait]
+pub trait StoreHarness: Send + Sync + Sized + 'static {
+    /// The application's transaction.
+    type Tx: Send;
+    /// Stages events in that transaction.
+    type Outbox: Stage<Self::Tx> + 'static;
+    /// Accepts events in that transaction.
+    type Inbox: Inbox<Self::Tx> + 'static;
+    /// The store.
+    type Store: Store + Admin + Schema + 'static;
+
+    /// The store's name in what the suite prints.
+    const NAME: &'static str;
+
+    /// A fresh, empty, migrated store of its own, with causal order on.
+    async fn start() -> Self;
+
+    /// The store.
+    fn store(&self) -> Arc<Self::Store>;
+
+    /// An outbox of this route. A route that breaks a rule is refused when something is staged.
+    fn outbox(&self, route: &str) -> Self::Outbox;
+
+    /// The inbox.
+    fn inbox(&self) -> Self::Inbox;
+
+    /// The time now, by the clock that the store decides by.
+    async fn now(&self) -> Timestamp;
+
+    /// Begins a transaction as an application would.
+    async fn begin(&self) -> Self::Tx;
+
+    /// Commits it.
+    async fn commit(&self, tx: Self::Tx);
+
+    /// Rolls it back.
+    async fn rollback(&self, tx: Self::Tx);
+
+    /// Sets the one savepoint that the suite uses at a time.
+    async fn savepoint(&self, tx: &mut Self::Tx);
+
+    /// Rolls back to that savepoint; the transaction goes on.
+    async fn rollback_to_savepoint(&self, tx: &mut Self::Tx);
+
+    /// Harms or changes the store behind the port's back. `false`: this store cannot do that, and the case
+    /// prints that it was skipped.
+    async fn tamper(&self, tamper: Tamper) -> bool;
+
+    /// Whether several transactions can write at the same time. `false` for a database with one writer: the
+    /// cases that interleave open transactions are then skipped, and say so.
+    fn concurrent_writers(&self) -> bool {
+        true
+    }
+}
+
+/// What the suite does to a store behind the port's back.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Tamper {
+    /// From now on no audit record can be written.
+    FailAudit,
+    /// Audit records can be written again.
+    RepairAudit,
+    /// Makes the headers of this entry unreadable, on every route that carries it.
+    SpoilHeaders(EventId),
+    /// Deletes this entry.
+    DeleteEntry(EventId),
+    /// Leaves this entry in flight without a lease end.
+    ForgetLeaseEnd(EventId),
+    /// Stages by plain means and three columns, as an application in any language would.
+    StagePlain {
+        /// The column `route`.
+        route: String,
+        /// The column `type`.
+        event_type: String,
+        /// The column `payload`.
+        payload: Vec<u8>,
+    },
+    /// Holds a lock on this entry in another transaction until [`Tamper::UnlockEntries`].
+    LockEntry(EventId),
+    /// Ends the transactions that [`Tamper::LockEntry`] began.
+    UnlockEntries,
+    /// Takes the column `last_error` away from the outbox table.
+    DropColumn,
+}

@@ -1,0 +1,15 @@
+//! Behaviour as a product: what every store and every sink must show, as named cases that anyone can run on
+//! an adapter of their own.
+//!
+//! A case is a sentence. It takes a harness, uses only the ports, pins the time it acts at, and panics where
+//! the adapter does not behave as the sentence says.
+
+// A case is a test: a panic is its report.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
+
+pub(crate) mod case;
+mod harness;
+pub mod store;
+
+pub use case::{Case, CaseFuture};
+pub use harness::{StoreHarness, Tamper};
