@@ -68,6 +68,13 @@ fn is_ident(name: &str, chars_max: usize) -> bool {
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
+impl Default for Ident {
+    /// `pillarbox`: the prefix of every table unless a setting says otherwise.
+    fn default() -> Self {
+        Self("pillarbox".to_owned())
+    }
+}
+
 impl fmt::Display for Ident {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
