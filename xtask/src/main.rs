@@ -1,1 +1,66 @@
-fn main() {}
+//! The project's own tooling: `cargo xtask services` starts the servers that tests need, `cargo xtask ci` runs
+//! every check of a push.
+//!
+//! It is a program for people and scripts, so it prints: stdout is data (the variables of the servers, the test
+//! runner's report), stderr is talk.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks through them")]
+
+mod ci;
+mod exec;
+mod process;
+mod services;
+
+use std::env;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// A tool's errors are read by people and matched by nobody, so one boxed text is enough.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const USAGE: &str = "\
+The project's own tooling.
+
+Usage:
+  cargo xtask ci
+      Format, lints, documentation, dependency policy, then all tests on real servers. Stops at the first failure.
+
+  cargo xtask services [postgres|pgbouncer|all]... [-- COMMAND...]
+      Start servers on free ports (default: all), installing Debian's packages where they are missing.
+      With COMMAND: run it with the servers' URLs in its environment, stop the servers, pass its exit code on.
+      Without: print the URLs as `export` lines and keep the servers until interrupted.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let outcome = match arguments.split_first().map(|(task, rest)| (task.as_str(), rest)) {
+        Some(("ci", [])) => ci::run(),
+        Some(("services", rest)) => match services::parse(rest) {
+            Ok(request) => services::run(&request),
+            Err(error) => return usage(&error.to_string()),
+        },
+        Some(("help" | "--help" | "-h", _)) => {
+            println!("{USAGE}");
+            Ok(0)
+        }
+        Some((other, _)) => return usage(&format!("unknown task or arguments: {other}")),
+        None => return usage("name a task"),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage(problem: &str) -> ExitCode {
+    eprintln!("xtask: {problem}\n\n{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The repository's root: the parent of this package, wherever the checkout is.
+pub(crate) fn root() -> Result<PathBuf> {
+    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("start me as `cargo xtask`")?);
+    Ok(package.parent().ok_or("the package has no parent directory")?.to_path_buf())
+}
