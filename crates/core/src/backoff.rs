@@ -35,6 +35,10 @@ impl Backoff {
     pub const HANDLER: Self =
         Self { base: Duration::from_secs(30), max: Duration::from_secs(3600), jitter: Jitter::None };
 
+    /// For probing a destination that is down: 500 ms doubling to 30 s, deterministic.
+    pub const CIRCUIT: Self =
+        Self { base: Duration::from_millis(500), max: Duration::from_secs(30), jitter: Jitter::None };
+
     /// A checked policy.
     ///
     /// # Errors

@@ -1,1 +1,22 @@
-//! Placeholder.
+//! The async shell of Pillarbox: a relay that claims, delivers and settles; retention; and the sinks that need
+//! no broker.
+//!
+//! Nothing here spawns a task: `run(shutdown)` is one future, and whoever awaits it owns all of its work. The
+//! engine knows neither databases nor brokers, only the ports of [`pillarbox_core::port`].
+
+mod circuit;
+mod handle;
+mod options;
+mod poll;
+mod relay;
+mod retention;
+pub mod sink;
+mod tally;
+mod verdict;
+
+pub use circuit::CircuitState;
+pub use handle::{Handle, RelayState};
+pub use options::RelayOptions;
+pub use relay::{Relay, RelayBuilder};
+pub use retention::{Retention, RetentionOptions};
+pub use tally::Tally;

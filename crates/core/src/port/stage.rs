@@ -25,7 +25,7 @@ pub trait Stage<Tx: Send + ?Sized>: Send + Sync {
 /// let mut buffer = Buffer::new();
 /// buffer.stage(Event::new("order.placed", b"{}".to_vec()))?;
 /// assert_eq!(buffer.len(), 1);
-/// # pillarbox_core::Result::Ok(())
+/// # Ok::<(), pillarbox_core::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Buffer {

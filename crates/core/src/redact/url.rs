@@ -1,0 +1,57 @@
+//! Secrets in URLs: the password, and values in the query.
+
+use super::{MASK, name};
+
+pub(super) fn pass(url: &str) -> String {
+    let (scheme, rest) = match url.find("://") {
+        Some(at) => url.split_at(at + 3),
+        None => ("", url),
+    };
+    let mut out = String::with_capacity(url.len() + MASK.len());
+    out.push_str(scheme);
+    let rest = userinfo(scheme, rest, &mut out);
+    let query = rest.find(['?', '#']).unwrap_or(rest.len());
+    out.push_str(&rest[..query]);
+    for part in rest[query..].split_inclusive(['?', '&', '#']) {
+        query_part(part, &mut out);
+    }
+    out
+}
+
+/// Writes the user and a mask for the password, if there is one; gives back what follows.
+pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a str {
+    let http = scheme.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("http"));
+    // The last `@` ends the password, even when it stands in what a parser would take for path or query:
+    // people forget to escape `@`, `/` and `?` in passwords.
+    if let Some(end) = rest.rfind('@')
+        && let Some(colon) = rest[..end].find(':')
+    {
+        let (user, password) = (&rest[..=colon], &rest[colon + 1..end]);
+        // Over HTTP, a user with an empty password is an API key.
+        out.push_str(if http && password.is_empty() { "" } else { user });
+        out.push_str(MASK);
+        return &rest[end..];
+    }
+    // So is a user without a password. To a database it is a name that people want to see.
+    let authority = rest.find(['/', '?', '#', '"']).unwrap_or(rest.len());
+    match rest[..authority].rfind('@') {
+        Some(end) if http => {
+            out.push_str(MASK);
+            &rest[end..]
+        }
+        _ => rest,
+    }
+}
+
+/// Only `&` ends a value for sure; a `?` or `#` in it may as well be part of an unescaped secret.
+fn query_part(part: &str, out: &mut String) {
+    match part.split_once('=') {
+        Some((name, value)) if name::is_secret_in_query(name) && !value.trim_end_matches('&').is_empty() => {
+            out.push_str(name);
+            out.push('=');
+            out.push_str(MASK);
+            out.push_str(if value.ends_with('&') { "&" } else { "" });
+        }
+        _ => out.push_str(part),
+    }
+}

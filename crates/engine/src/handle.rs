@@ -1,0 +1,66 @@
+//! A cheap handle on a running relay: wake it, look at it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pillarbox_core::port::Wake;
+use tokio::sync::Notify;
+
+use crate::circuit::CircuitState;
+use crate::tally::Tally;
+
+/// What a relay is doing, as it last said.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RelayState {
+    /// Whether its destination is taken to be up.
+    pub circuit: CircuitState,
+    /// Entries claimed and not yet settled.
+    pub in_flight: usize,
+    /// Why the store cannot be used at the moment; `None` while it answers.
+    pub stalled: Option<String>,
+    /// What it has done since it started.
+    pub tally: Tally,
+}
+
+impl RelayState {
+    /// Whether anything can move: a relay that cannot claim or deliver does not call itself healthy.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.stalled.is_none() && self.circuit == CircuitState::Closed
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) wake: Notify,
+    state: Mutex<RelayState>,
+}
+
+impl Shared {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut RelayState)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Wakes a relay and tells what it is doing. Clones are the same handle.
+#[derive(Clone, Debug)]
+pub struct Handle(pub(crate) Arc<Shared>);
+
+impl Handle {
+    /// There is work: claim now instead of at the next poll. Call it after the commit.
+    pub fn wake(&self) {
+        self.0.wake.notify_one();
+    }
+
+    /// What the relay is doing.
+    #[must_use]
+    pub fn state(&self) -> RelayState {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Wake for Handle {
+    fn wake(&self) {
+        Self::wake(self);
+    }
+}

@@ -1,0 +1,158 @@
+//! The policy of one route.
+
+use std::time::Duration;
+
+use pillarbox_core::limits::{ATTEMPTS_MAX, BATCH_MAX, LEASE_MAX};
+use pillarbox_core::port::{ClaimOrder, Keep};
+use pillarbox_core::{Backoff, Error, Result};
+
+/// How a relay treats its route. Every field has a default; [`RelayOptions::broker`] is the default.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RelayOptions {
+    /// Attempts allowed where the entry does not say. Default: 5 for brokers, 8 for handlers.
+    pub max_attempts: u32,
+    /// The wait between attempts. Default: [`Backoff::BROKER`] or [`Backoff::HANDLER`].
+    pub backoff: Backoff,
+    /// How long a claim protects an entry; renewed while it is being delivered. Default: 30 s for brokers,
+    /// 5 min for handlers.
+    pub lease: Duration,
+    /// Most entries of one claim. Default: 500.
+    pub batch: u32,
+    /// Most entries claimed and not yet settled. Default: 2,000.
+    pub in_flight_max: u32,
+    /// Most payload bytes claimed and not yet settled, as an estimate from what was seen. Default: 32 MiB.
+    pub in_flight_bytes_max: usize,
+    /// Which due entry is the oldest. Default: by staging.
+    pub order: ClaimOrder,
+    /// How long one delivery may take before its outcome counts as unknown. Default: 20 s for brokers; none
+    /// for handlers, whose lease is renewed for as long as they run.
+    pub publish_timeout: Option<Duration>,
+    /// How long deliveries may go on after shutdown was asked for. Default: 10 s.
+    pub grace: Duration,
+    /// The shortest wait after an empty claim. Default: 5 ms.
+    pub poll_min: Duration,
+    /// The longest wait after empty claims. Default: 1 s.
+    pub poll_max: Duration,
+    /// How often expired leases of others are looked for. Default: 10 s for brokers, 30 s for handlers.
+    pub reap_interval: Duration,
+    /// The wait before a destination that is down is tried again. Default: 500 ms doubling to 30 s.
+    pub circuit: Backoff,
+    /// What happens to delivered entries at once. Default: they stay until retention takes them.
+    pub keep: Keep,
+}
+
+impl Default for RelayOptions {
+    fn default() -> Self {
+        Self::broker()
+    }
+}
+
+impl RelayOptions {
+    /// For a destination that confirms in milliseconds.
+    #[must_use]
+    pub fn broker() -> Self {
+        Self {
+            max_attempts: 5,
+            backoff: Backoff::BROKER,
+            lease: Duration::from_secs(30),
+            batch: 500,
+            in_flight_max: 2_000,
+            in_flight_bytes_max: 32 * 1024 * 1024,
+            order: ClaimOrder::Staged,
+            publish_timeout: Some(Duration::from_secs(20)),
+            grace: Duration::from_secs(10),
+            poll_min: Duration::from_millis(5),
+            poll_max: Duration::from_secs(1),
+            reap_interval: Duration::from_secs(10),
+            circuit: Backoff::CIRCUIT,
+            keep: Keep::UntilPurged,
+        }
+    }
+
+    /// For functions of this process, which may run for long.
+    #[must_use]
+    pub fn handlers() -> Self {
+        Self {
+            max_attempts: 8,
+            backoff: Backoff::HANDLER,
+            lease: Duration::from_secs(5 * 60),
+            publish_timeout: None,
+            reap_interval: Duration::from_secs(30),
+            ..Self::broker()
+        }
+    }
+
+    /// Refuses what cannot work, before anything runs.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the field.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |why: String| Err(Error::invalid(why));
+        if self.max_attempts == 0 || self.max_attempts > ATTEMPTS_MAX {
+            return refuse(format!("max_attempts must be 1 to {ATTEMPTS_MAX}"));
+        }
+        if self.batch == 0 || self.batch > BATCH_MAX {
+            return refuse(format!("batch must be 1 to {BATCH_MAX}"));
+        }
+        if self.in_flight_max < self.batch {
+            return refuse(format!("in_flight_max must be at least the batch, {}", self.batch));
+        }
+        if self.in_flight_bytes_max == 0 {
+            return refuse("in_flight_bytes_max must be more than zero".into());
+        }
+        if self.lease.is_zero() || self.lease > LEASE_MAX {
+            return refuse(format!(
+                "lease must be more than zero and at most {} h",
+                LEASE_MAX.as_secs() / 3600
+            ));
+        }
+        if self.poll_min.is_zero() || self.poll_max < self.poll_min {
+            return refuse("poll_min must be more than zero and at most poll_max".into());
+        }
+        if self.reap_interval.is_zero() {
+            return refuse("reap_interval must be more than zero".into());
+        }
+        if self.publish_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return refuse("publish_timeout must be more than zero".into());
+        }
+        Ok(())
+    }
+
+    /// How long before a lease's end nothing is published under it any more.
+    pub(crate) fn lease_margin(&self) -> Duration {
+        self.lease / 5
+    }
+
+    /// How often leases in use are renewed.
+    pub(crate) fn renew_interval(&self) -> Duration {
+        self.lease / 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_work_is_refused_when_built() {
+        let check = |change: fn(&mut RelayOptions), named: &str| {
+            let mut options = RelayOptions::default();
+            change(&mut options);
+            let error = options.check().unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+        };
+        check(|options| options.max_attempts = 0, "max_attempts");
+        check(|options| options.batch = 0, "batch");
+        check(|options| options.batch = BATCH_MAX + 1, "batch");
+        check(|options| options.in_flight_max = 1, "in_flight_max");
+        check(|options| options.in_flight_bytes_max = 0, "in_flight_bytes_max");
+        check(|options| options.lease = Duration::ZERO, "lease");
+        check(|options| options.poll_min = Duration::ZERO, "poll_min");
+        check(|options| options.poll_max = Duration::ZERO, "poll_max");
+        check(|options| options.reap_interval = Duration::ZERO, "reap_interval");
+        check(|options| options.publish_timeout = Some(Duration::ZERO), "publish_timeout");
+        RelayOptions::broker().check().unwrap();
+        RelayOptions::handlers().check().unwrap();
+    }
+}

@@ -1,0 +1,273 @@
+//! The loop behind every run of a relay: one future that claims, delivers, settles, renews and reaps at once.
+
+mod claiming;
+mod settling;
+mod stopping;
+mod tending;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pillarbox_core::port::{Claim, Extended, Reaped, Settled, Settlement};
+use pillarbox_core::{Error, ErrorKind, Held, Result, Retry};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
+
+use crate::circuit::Circuit;
+use crate::poll::Poll;
+use crate::tally::Tally;
+use crate::verdict::Ended;
+
+use super::Relay;
+use super::batch::{Batch, BatchId, Reported};
+use super::window::Window;
+
+/// When a run ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// After one batch.
+    Once,
+    /// When nothing is due.
+    Drained,
+    /// When it is told to stop.
+    Stopped,
+}
+
+/// Something that was under way and is done.
+enum Step {
+    Claimed { asked: u32, sent: Instant, idle: bool, result: Result<Claim> },
+    Delivered { batch: BatchId, ended: Ended },
+    Settled { settlements: Vec<Settlement>, result: Result<Settled> },
+    Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
+    Reaped(Result<Reaped>),
+}
+
+type Underway<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = Step> + Send + 'a>>>;
+
+/// Most reports taken in one turn of the loop.
+const REPORTS_PER_TURN: usize = 4096;
+/// The wait after the first failed call to the store; doubles up to [`STORE_RETRY_MAX`].
+const STORE_RETRY_MIN: Duration = Duration::from_millis(50);
+const STORE_RETRY_MAX: Duration = Duration::from_secs(5);
+/// Failed calls in a row that a run of one batch or a drain puts up with.
+const STORE_FAILURES_MAX: u32 = 5;
+/// The longest that a call to the store may take; half a lease where that is shorter.
+const STORE_CALL_MAX: Duration = Duration::from_secs(30);
+/// Most entries of one reap.
+const REAP_LIMIT: u32 = 1_000;
+
+/// The state of one run.
+///
+/// **Invariant:** an entry is in `places` from its claim until its verdict is recorded, refused as fenced, or
+/// left to its lease. **Invariant:** at most one claim, one settle, one extend and one reap are under way.
+pub(crate) struct Pipeline<'a> {
+    relay: &'a Relay,
+    until: Until,
+    tally: Tally,
+    underway: Underway<'a>,
+    reports: UnboundedSender<Reported>,
+    reported: Option<UnboundedReceiver<Reported>>,
+
+    batches: BTreeMap<BatchId, Batch>,
+    /// Where each claimed entry is: by its `seq`.
+    places: BTreeMap<i64, (BatchId, usize)>,
+    in_flight_bytes: usize,
+    next_batch: BatchId,
+
+    circuit: Circuit,
+    poll: Poll,
+    window: Window,
+    random: u64,
+    claiming: bool,
+    claim_at: Instant,
+    /// The last claim found nothing while entries were in flight: ask again once they are settled.
+    claim_when_idle: bool,
+    /// No claim is wanted any more.
+    claimed_enough: bool,
+
+    settling: bool,
+    settle_at: Instant,
+    verdicts: Vec<Settlement>,
+    /// Groups that failed together and are tried apart.
+    apart: VecDeque<Vec<Settlement>>,
+
+    extending: bool,
+    extend_at: Instant,
+    reaping: bool,
+    reap_at: Instant,
+    reaped_once: bool,
+
+    store_failures: u32,
+    grace_end: Option<Instant>,
+    fatal: Option<Error>,
+}
+
+impl<'a> Pipeline<'a> {
+    pub(crate) fn new(relay: &'a Relay, until: Until) -> Self {
+        let options = &relay.options;
+        let now = Instant::now();
+        let (reports, reported) = unbounded_channel();
+        let window = match until {
+            Until::Once => Window::full(options.batch, options.in_flight_bytes_max),
+            Until::Drained | Until::Stopped => Window::growing(options.batch, options.in_flight_bytes_max),
+        };
+        Self {
+            relay,
+            until,
+            tally: Tally::default(),
+            underway: FuturesUnordered::new(),
+            reports,
+            reported: Some(reported),
+            batches: BTreeMap::new(),
+            places: BTreeMap::new(),
+            in_flight_bytes: 0,
+            next_batch: 0,
+            circuit: Circuit::new(options.circuit),
+            poll: Poll::new(options.poll_min, options.poll_max),
+            window,
+            random: relay.seed,
+            claiming: false,
+            claim_at: now,
+            claim_when_idle: false,
+            claimed_enough: false,
+            settling: false,
+            settle_at: now,
+            verdicts: Vec::new(),
+            apart: VecDeque::new(),
+            extending: false,
+            extend_at: now,
+            reaping: false,
+            reap_at: now,
+            reaped_once: false,
+            store_failures: 0,
+            grace_end: None,
+            fatal: None,
+        }
+    }
+
+    pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
+        let started = Instant::now();
+        let Some(mut reported) = self.reported.take() else { return Ok(self.tally) };
+        let mut shutdown = pin!(shutdown);
+        let mut turn = Vec::new();
+        loop {
+            self.start_what_is_due();
+            self.show(started);
+            if self.is_done() {
+                break;
+            }
+            let timer = self.next_timer();
+            tokio::select! {
+                biased;
+                _ = reported.recv_many(&mut turn, REPORTS_PER_TURN) => {
+                    for report in turn.drain(..) {
+                        self.on_report(report);
+                    }
+                }
+                Some(step) = self.underway.next(), if !self.underway.is_empty() => {
+                    // Reports that were sent before the delivery ended must not count as missing.
+                    while let Ok(report) = reported.try_recv() {
+                        self.on_report(report);
+                    }
+                    self.on_step(step);
+                }
+                () = &mut shutdown, if self.grace_end.is_none() => self.stop(),
+                () = self.relay.shared.wake.notified(), if self.until == Until::Stopped => self.on_wake(),
+                () = sleep_until(timer) => {}
+            }
+        }
+        self.tally.elapsed = started.elapsed();
+        match self.fatal {
+            Some(error) => Err(error),
+            None => Ok(self.tally),
+        }
+    }
+
+    fn start_what_is_due(&mut self) {
+        let now = Instant::now();
+        self.stop_overdue(now);
+        self.end_grace(now);
+        self.start_settle(now);
+        self.start_extend(now);
+        self.start_reap(now);
+        self.start_claim(now);
+    }
+
+    fn on_step(&mut self, step: Step) {
+        match step {
+            Step::Claimed { asked, sent, idle, result } => self.on_claimed(asked, sent, idle, result),
+            Step::Delivered { batch, ended } => self.on_delivered(batch, ended),
+            Step::Settled { settlements, result } => self.on_settled(settlements, result),
+            Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
+            Step::Reaped(result) => self.on_reaped(result),
+        }
+    }
+
+    fn on_wake(&mut self) {
+        self.poll.found();
+        self.claim_at = Instant::now();
+    }
+
+    /// Nothing is under way and nothing more is wanted.
+    fn is_done(&self) -> bool {
+        let wanted = match self.until {
+            Until::Stopped => self.grace_end.is_none() && self.fatal.is_none(),
+            Until::Once | Until::Drained => !self.claimed_enough && self.fatal.is_none(),
+        };
+        !wanted && self.underway.is_empty() && self.places.is_empty()
+    }
+
+    /// The next moment at which something is to be done without anybody telling us.
+    fn next_timer(&self) -> Instant {
+        let now = Instant::now();
+        let margin = self.relay.options.lease_margin();
+        let delivering = self.batches.values().filter(|batch| batch.delivering.is_some());
+        [
+            self.claim_wanted_at(now),
+            (self.has_verdicts() && !self.settling).then_some(self.settle_at),
+            (!self.places.is_empty() && !self.extending).then_some(self.extend_at),
+            (self.wants_reap() && !self.reaping).then_some(self.reap_at),
+            self.grace_end.filter(|end| *end > now),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(delivering.map(|batch| batch.stop_at(margin)))
+        .min()
+        .unwrap_or(now + Duration::from_secs(3600))
+    }
+
+    /// A number for jitter: the same seed gives the same run.
+    fn random(&mut self) -> u64 {
+        // SplitMix64: small, and good enough to spread waits.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn show(&self, started: Instant) {
+        let now = Instant::now();
+        self.relay.shared.update(|state| {
+            state.circuit = self.circuit.state(now);
+            state.in_flight = self.places.len();
+            state.tally = Tally { elapsed: started.elapsed(), ..self.tally };
+            if self.store_failures == 0 {
+                state.stalled = None;
+            }
+        });
+    }
+}
+
+/// Bounds a call to the store: one that hangs must not hold the pipeline past its leases.
+async fn bounded<T>(lease: Duration, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    let limit = (lease / 2).min(STORE_CALL_MAX);
+    tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+        let error = Error::new(ErrorKind::Timeout, format!("no answer from the store within {limit:?}"));
+        Err(error.with_retry(Retry::Unknown))
+    })
+}

@@ -1,0 +1,189 @@
+//! Claiming: when, how much, and what happens to what was claimed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::AbortHandle;
+use pillarbox_core::port::{Claim, ClaimRequest, Settlement, Verdict};
+use pillarbox_core::{Entry, ErrorKind, Result};
+use tokio::time::Instant;
+
+use crate::circuit::Allowance;
+
+use super::super::batch::{Batch, deliver};
+use super::{Pipeline, Step, Until, bounded};
+
+impl Pipeline<'_> {
+    /// Whether a claim is still wanted at all.
+    pub(super) fn may_claim(&self) -> bool {
+        !self.claiming && !self.claimed_enough && self.fatal.is_none() && self.grace_end.is_none()
+    }
+
+    fn room(&self) -> u32 {
+        self.window.next(self.places.len(), self.relay.options.in_flight_max, self.in_flight_bytes)
+    }
+
+    /// When the next claim is to be sent, as things are; `None`: something else must happen first.
+    pub(super) fn claim_wanted_at(&self, now: Instant) -> Option<Instant> {
+        let idle = self.places.is_empty();
+        // The first claim waits for the first reap: an expired entry whose attempts are spent must be buried
+        // before anybody counts what is due.
+        if !self.may_claim() || !self.reaped_once || (self.claim_when_idle && !idle) {
+            return None;
+        }
+        match self.circuit.allowance(now) {
+            Allowance::Any => (self.room() > 0).then_some(self.claim_at),
+            // One probe at a time: nothing else may be in flight.
+            Allowance::One => idle.then_some(self.claim_at),
+            Allowance::Wait(at) => Some(self.claim_at.max(at)),
+        }
+    }
+
+    pub(super) fn start_claim(&mut self, now: Instant) {
+        if self.until != Until::Stopped && matches!(self.circuit.allowance(now), Allowance::Wait(_)) {
+            // A drain does not wait out an outage: the entries are released, and the next run probes.
+            self.claimed_enough = true;
+        }
+        if self.claim_wanted_at(now).is_none_or(|at| now < at) {
+            return;
+        }
+        let idle = self.places.is_empty();
+        let limit = if self.circuit.allowance(now) == Allowance::One { 1 } else { self.room() };
+        self.claiming = true;
+        self.claim_when_idle = false;
+        let store = Arc::clone(&self.relay.store);
+        let options = &self.relay.options;
+        let request = ClaimRequest {
+            route: self.relay.route.clone(),
+            limit,
+            lease: options.lease,
+            owner: self.relay.owner.clone(),
+            max_attempts: options.max_attempts,
+            order: options.order,
+            now: None,
+        };
+        let lease = self.relay.options.lease;
+        self.underway.push(Box::pin(async move {
+            // The lease is counted from before the call, so that we never think it longer than it is.
+            let sent = Instant::now();
+            let result = bounded(lease, store.claim(request)).await;
+            Step::Claimed { asked: limit, sent, idle, result }
+        }));
+    }
+
+    pub(super) fn on_claimed(&mut self, asked: u32, sent: Instant, idle: bool, result: Result<Claim>) {
+        self.claiming = false;
+        let claim = match result {
+            Ok(claim) => claim,
+            Err(error) => {
+                self.claim_at = Instant::now() + self.store_failed("claim", error);
+                return;
+            }
+        };
+        self.store_failures = 0;
+        let taken = claim.entries.len() + claim.undecodable.len();
+        self.tally.claimed += u64::try_from(taken).unwrap_or(u64::MAX);
+        self.window.claimed(asked, &claim.entries);
+        for row in claim.undecodable {
+            tracing::warn!(route = %self.relay.route, seq = row.held.seq, "an undecodable row is dead");
+            self.hold_undecodable(row.held.seq, sent);
+            self.verdicts
+                .push(Settlement { held: row.held, verdict: Verdict::Dead { failure: row.failure } });
+        }
+        if !claim.entries.is_empty() {
+            self.start_delivery(claim.entries, sent);
+        }
+        if self.until == Until::Once {
+            self.claimed_enough = true;
+        } else if taken > 0 {
+            self.poll.found();
+            self.claim_at = Instant::now();
+        } else {
+            self.on_nothing_due(idle);
+        }
+    }
+
+    fn on_nothing_due(&mut self, idle: bool) {
+        match (self.until, idle) {
+            (Until::Drained, true) => self.claimed_enough = true,
+            // What is in flight may come back as due: look once more when it has settled.
+            (Until::Drained, false) => self.claim_when_idle = true,
+            _ => {
+                let random = self.random();
+                self.claim_at = Instant::now() + self.poll.empty(random);
+            }
+        }
+    }
+
+    /// A row that no sink will see is in flight all the same until its verdict is recorded.
+    fn hold_undecodable(&mut self, seq: i64, sent: Instant) {
+        let id = self.add_batch(Vec::new(), sent);
+        if let Some(batch) = self.batches.get_mut(&id) {
+            batch.unsettled = 1;
+        }
+        self.places.insert(seq, (id, 0));
+    }
+
+    fn add_batch(&mut self, entries: Vec<Entry>, sent: Instant) -> u64 {
+        let options = &self.relay.options;
+        let id = self.next_batch;
+        self.next_batch += 1;
+        let bytes = entries.iter().map(|entry| entry.payload.len()).sum();
+        self.in_flight_bytes += bytes;
+        if self.places.is_empty() {
+            self.extend_at = sent + options.renew_interval();
+        }
+        let batch = Batch {
+            open: vec![true; entries.len()],
+            unsettled: entries.len(),
+            bytes,
+            lease_end: sent + options.lease,
+            deadline: options.publish_timeout.map(|timeout| Instant::now() + timeout),
+            delivering: None,
+            release_rest: false,
+            entries: Arc::new(entries),
+        };
+        self.batches.insert(id, batch);
+        id
+    }
+
+    fn start_delivery(&mut self, entries: Vec<Entry>, sent: Instant) {
+        let id = self.add_batch(entries, sent);
+        let Some(batch) = self.batches.get_mut(&id) else { return };
+        for (index, entry) in batch.entries.iter().enumerate() {
+            self.places.insert(entry.seq, (id, index));
+        }
+        if self.grace_end.is_some() {
+            // The claim was under way when the shutdown came: give back what nobody has begun.
+            self.release_open(id);
+            return;
+        }
+        let (abort, registration) = AbortHandle::new_pair();
+        batch.delivering = Some(abort);
+        let sink = Arc::clone(&self.relay.sink);
+        let entries = Arc::clone(&batch.entries);
+        let reports = self.reports.clone();
+        self.underway.push(Box::pin(async move {
+            let ended = deliver(sink, id, entries, reports, registration).await;
+            Step::Delivered { batch: id, ended }
+        }));
+    }
+
+    /// Notes a failed call to the store and says how long to wait before the next one.
+    pub(super) fn store_failed(&mut self, doing: &str, error: pillarbox_core::Error) -> Duration {
+        self.store_failures = self.store_failures.saturating_add(1);
+        let beyond_waiting =
+            matches!(error.kind(), ErrorKind::Schema | ErrorKind::Invalid | ErrorKind::Unsupported);
+        // A one-shot run puts up with contention only: somebody is there to read its answer now.
+        let out_of_patience = self.until != Until::Stopped
+            && (error.kind() != ErrorKind::Contention || self.store_failures > super::STORE_FAILURES_MAX);
+        tracing::warn!(route = %self.relay.route, %error, failures = self.store_failures, "{doing} failed");
+        let text = error.to_string();
+        self.relay.shared.update(|state| state.stalled = Some(text));
+        if (beyond_waiting || out_of_patience) && self.fatal.is_none() {
+            self.fatal = Some(error.context(doing));
+        }
+        let doubling = 1_u32 << self.store_failures.saturating_sub(1).min(16);
+        super::STORE_RETRY_MIN.saturating_mul(doubling).min(super::STORE_RETRY_MAX)
+    }
+}

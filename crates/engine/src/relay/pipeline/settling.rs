@@ -1,0 +1,226 @@
+//! Settling: from reports to verdicts to the store, in as few calls as the flow allows.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pillarbox_core::limits::BATCH_MAX;
+use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
+use pillarbox_core::{Outcome, Result, Retry};
+use tokio::time::Instant;
+
+use crate::circuit::CircuitState;
+use crate::verdict::{Ended, unreported, verdict};
+
+use super::super::batch::{BatchId, Reported};
+use super::{Pipeline, Step, bounded};
+
+impl Pipeline<'_> {
+    pub(super) fn on_report(&mut self, report: Reported) {
+        let Reported { batch, index, outcome } = report;
+        self.judge(batch, index, outcome);
+    }
+
+    pub(super) fn on_delivered(&mut self, id: BatchId, ended: Ended) {
+        let Some(batch) = self.batches.get_mut(&id) else { return };
+        batch.delivering = None;
+        if batch.unsettled == 0 {
+            self.drop_batch(id);
+            return;
+        }
+        if batch.release_rest && ended == Ended::Aborted {
+            self.release_open(id);
+            return;
+        }
+        let open: Vec<usize> = (0..batch.open.len()).filter(|index| batch.open[*index]).collect();
+        if !open.is_empty() {
+            tracing::warn!(route = %self.relay.route, ?ended, entries = open.len(), "delivery ended without outcomes");
+        }
+        for index in open {
+            self.judge(id, index, unreported(ended));
+        }
+    }
+
+    /// Gives an entry its verdict, once.
+    fn judge(&mut self, id: BatchId, index: usize, outcome: Outcome) {
+        let random = self.random();
+        let Some(batch) = self.batches.get_mut(&id) else { return };
+        if !batch.close(index) {
+            return;
+        }
+        let now = Instant::now();
+        match &outcome {
+            Outcome::Down(failure) => {
+                if self.circuit.state(now) == CircuitState::Closed {
+                    tracing::warn!(route = %self.relay.route, %failure, "the destination is down: circuit open");
+                }
+                self.circuit.down(now, random);
+            }
+            // Only a probe closes the circuit: what was confirmed just before the outage says nothing.
+            _ if self.circuit.state(now) == CircuitState::Probing => {
+                tracing::info!(route = %self.relay.route, "the destination answers: circuit closed");
+                self.circuit.up();
+            }
+            _ => {}
+        }
+        let entry = &batch.entries[index];
+        let verdict = verdict(outcome, entry, &self.relay.options, random);
+        self.verdicts.push(Settlement { held: entry.held(), verdict });
+    }
+
+    /// Gives back every entry of a batch that has no verdict yet.
+    pub(super) fn release_open(&mut self, id: BatchId) {
+        let Some(batch) = self.batches.get_mut(&id) else { return };
+        for index in 0..batch.open.len() {
+            if batch.close(index) {
+                let held = batch.entries[index].held();
+                self.verdicts.push(Settlement { held, verdict: Verdict::Release { failure: None } });
+            }
+        }
+    }
+
+    pub(super) fn has_verdicts(&self) -> bool {
+        !self.verdicts.is_empty() || !self.apart.is_empty()
+    }
+
+    pub(super) fn start_settle(&mut self, now: Instant) {
+        if self.settling || now < self.settle_at || !self.has_verdicts() {
+            return;
+        }
+        let settlements = self.apart.pop_front().unwrap_or_else(|| {
+            let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX).min(self.verdicts.len());
+            let rest = self.verdicts.split_off(most);
+            std::mem::replace(&mut self.verdicts, rest)
+        });
+        self.settling = true;
+        let store = Arc::clone(&self.relay.store);
+        let request = SettleRequest {
+            owner: self.relay.owner.clone(),
+            settlements: settlements.clone(),
+            keep: self.relay.options.keep,
+            now: None,
+        };
+        let lease = self.relay.options.lease;
+        self.underway.push(Box::pin(async move {
+            let result = bounded(lease, store.settle(request)).await;
+            Step::Settled { settlements, result }
+        }));
+    }
+
+    pub(super) fn on_settled(&mut self, settlements: Vec<Settlement>, result: Result<Settled>) {
+        self.settling = false;
+        match result {
+            Ok(settled) => {
+                self.store_failures = 0;
+                self.record(settlements, &settled);
+            }
+            // The settle carries fences: sending it again is safe even if the first one took effect.
+            Err(error) if error.retry() != Retry::Never => {
+                let wait = self.store_failed("settle", error);
+                self.settle_at = Instant::now() + wait;
+                let kept = self.leave_expired(settlements, wait);
+                self.apart.push_front(kept);
+                self.apart.retain(|group| !group.is_empty());
+            }
+            Err(error) => self.settle_apart(settlements, error),
+        }
+    }
+
+    /// One verdict that the store refuses must not run the rest of its batch again: try the halves apart.
+    fn settle_apart(&mut self, mut settlements: Vec<Settlement>, error: pillarbox_core::Error) {
+        if settlements.len() > 1 {
+            let second = settlements.split_off(settlements.len() / 2);
+            self.apart.push_front(second);
+            self.apart.push_front(settlements);
+            return;
+        }
+        tracing::error!(route = %self.relay.route, %error, "a verdict cannot be recorded: left to its lease");
+        for settlement in settlements {
+            self.forget(settlement.held.seq);
+        }
+        let wait = self.store_failed("settle", error);
+        self.settle_at = Instant::now() + wait;
+    }
+
+    /// Drops verdicts whose lease will have ended by the next try: whoever claims them delivers again.
+    fn leave_expired(&mut self, settlements: Vec<Settlement>, wait: std::time::Duration) -> Vec<Settlement> {
+        let then = Instant::now() + wait;
+        // Nobody waits for a store that is gone once the run is to end.
+        let stopping = self.fatal.is_some() || self.grace_end.is_some_and(|end| then > end);
+        let (kept, late): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
+            let batch = self.places.get(&settlement.held.seq).and_then(|place| self.batches.get(&place.0));
+            !stopping && batch.is_some_and(|batch| batch.lease_end > then)
+        });
+        for settlement in &late {
+            self.forget(settlement.held.seq);
+        }
+        kept
+    }
+
+    fn record(&mut self, settlements: Vec<Settlement>, settled: &Settled) {
+        let fenced: BTreeSet<i64> = settled.fenced.iter().map(|held| held.seq).collect();
+        for settlement in settlements {
+            let seq = settlement.held.seq;
+            if fenced.contains(&seq) {
+                self.tally.fenced += 1;
+            } else {
+                match settlement.verdict {
+                    Verdict::Delivered => self.tally.delivered += 1,
+                    Verdict::Retry { .. } => self.tally.retried += 1,
+                    Verdict::Release { .. } => self.tally.released += 1,
+                    Verdict::Dead { failure } => {
+                        self.tally.dead += 1;
+                        self.tell_death_of(seq, failure);
+                    }
+                }
+            }
+            self.forget(seq);
+        }
+        if !fenced.is_empty() {
+            tracing::warn!(route = %self.relay.route, entries = fenced.len(), "settled too late: fenced");
+        }
+    }
+
+    fn tell_death_of(&self, seq: i64, failure: pillarbox_core::Failure) {
+        let place = self.places.get(&seq);
+        let entry = place.and_then(|(id, index)| self.batches.get(id)?.entries.get(*index));
+        if let Some(entry) = entry {
+            self.tell_death(&Death {
+                event_id: entry.event_id,
+                route: entry.route.clone(),
+                event_type: entry.event_type.clone(),
+                attempts: entry.attempts,
+                failure,
+            });
+        }
+    }
+
+    /// The death is durable by now; a hook that panics changes nothing.
+    pub(super) fn tell_death(&self, death: &Death) {
+        tracing::error!(
+            route = %death.route, event_id = %death.event_id, attempts = death.attempts, failure = %death.failure,
+            "an entry is dead"
+        );
+        if let Some(hook) = &self.relay.on_death
+            && catch_unwind(AssertUnwindSafe(|| hook(death))).is_err()
+        {
+            tracing::error!(event_id = %death.event_id, "the death hook panicked");
+        }
+    }
+
+    /// The entry is no longer ours to settle.
+    pub(super) fn forget(&mut self, seq: i64) {
+        let Some((id, _)) = self.places.remove(&seq) else { return };
+        let Some(batch) = self.batches.get_mut(&id) else { return };
+        batch.unsettled = batch.unsettled.saturating_sub(1);
+        if batch.unsettled == 0 && batch.delivering.is_none() {
+            self.drop_batch(id);
+        }
+    }
+
+    pub(super) fn drop_batch(&mut self, id: BatchId) {
+        if let Some(batch) = self.batches.remove(&id) {
+            self.in_flight_bytes = self.in_flight_bytes.saturating_sub(batch.bytes);
+        }
+    }
+}

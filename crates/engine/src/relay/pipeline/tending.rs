@@ -1,0 +1,126 @@
+//! Tending what is in flight: renewing leases, stopping in time, and reaping what others left behind.
+
+use std::sync::Arc;
+
+use pillarbox_core::port::{Effect, ExtendRequest, Extended, ReapRequest, Reaped};
+use pillarbox_core::{Held, Result};
+use tokio::time::Instant;
+
+use super::super::batch::BatchId;
+use super::{Pipeline, REAP_LIMIT, Step, Until, bounded};
+
+impl Pipeline<'_> {
+    pub(super) fn start_extend(&mut self, now: Instant) {
+        if self.extending || self.places.is_empty() || now < self.extend_at {
+            return;
+        }
+        let batches: Vec<BatchId> = self.batches.keys().copied().collect();
+        let held: Vec<Held> = self
+            .places
+            .values()
+            .filter_map(|(id, index)| Some(self.batches.get(id)?.entries.get(*index)?.held()))
+            .collect();
+        self.extend_at = now + self.relay.options.renew_interval();
+        if held.is_empty() {
+            return;
+        }
+        self.extending = true;
+        let store = Arc::clone(&self.relay.store);
+        let request = ExtendRequest { held: held.clone(), lease: self.relay.options.lease, now: None };
+        let lease = self.relay.options.lease;
+        self.underway.push(Box::pin(async move {
+            let sent = Instant::now();
+            let result = bounded(lease, store.extend(request)).await;
+            Step::Extended { batches, held, sent, result }
+        }));
+    }
+
+    pub(super) fn on_extended(
+        &mut self,
+        batches: &[BatchId],
+        held: &[Held],
+        sent: Instant,
+        result: Result<Extended>,
+    ) {
+        self.extending = false;
+        match result {
+            Ok(extended) => {
+                self.store_failures = 0;
+                // A batch that lost an entry keeps its old end: what is lost is refused at the settle anyway,
+                // and the rest of that batch must not be published under a lease that it may not have.
+                let lost: Vec<BatchId> = extended
+                    .fenced
+                    .iter()
+                    .filter_map(|held| self.places.get(&held.seq).map(|place| place.0))
+                    .collect();
+                for id in batches.iter().filter(|id| !lost.contains(id)) {
+                    if let Some(batch) = self.batches.get_mut(id) {
+                        batch.lease_end = sent + self.relay.options.lease;
+                    }
+                }
+                if !extended.fenced.is_empty() {
+                    tracing::warn!(route = %self.relay.route, lost = extended.fenced.len(), of = held.len(), "leases lost");
+                }
+            }
+            Err(error) => {
+                let wait = self.store_failed("extend", error);
+                self.extend_at = Instant::now() + wait;
+            }
+        }
+    }
+
+    /// Stops what is past its deadline: the publish timeout, or the margin before its lease ends.
+    pub(super) fn stop_overdue(&self, now: Instant) {
+        let margin = self.relay.options.lease_margin();
+        for batch in self.batches.values().filter(|batch| batch.stop_at(margin) <= now) {
+            if let Some(delivering) = &batch.delivering {
+                delivering.abort();
+            }
+        }
+    }
+
+    pub(super) fn wants_reap(&self) -> bool {
+        let again = self.until == Until::Stopped || !self.reaped_once;
+        again && self.grace_end.is_none() && self.fatal.is_none()
+    }
+
+    pub(super) fn start_reap(&mut self, now: Instant) {
+        if self.reaping || now < self.reap_at || !self.wants_reap() {
+            return;
+        }
+        self.reaping = true;
+        let store = Arc::clone(&self.relay.store);
+        let request = ReapRequest {
+            route: Some(self.relay.route.clone()),
+            limit: REAP_LIMIT,
+            max_attempts: Some(self.relay.options.max_attempts),
+            owner: self.relay.owner.clone(),
+            effect: Effect::Apply,
+            now: None,
+        };
+        let lease = self.relay.options.lease;
+        self.underway.push(Box::pin(async move { Step::Reaped(bounded(lease, store.reap(request)).await) }));
+    }
+
+    pub(super) fn on_reaped(&mut self, result: Result<Reaped>) {
+        self.reaping = false;
+        match result {
+            Ok(reaped) => {
+                self.store_failures = 0;
+                self.tally.reaped += reaped.released;
+                self.tally.dead += u64::try_from(reaped.dead.len()).unwrap_or(u64::MAX);
+                for death in &reaped.dead {
+                    self.tell_death(death);
+                }
+                let full = reaped.stale >= u64::from(REAP_LIMIT);
+                self.reaped_once |= !full;
+                // A full sweep may have left some behind: go on at once.
+                self.reap_at = Instant::now();
+                if !full {
+                    self.reap_at += self.relay.options.reap_interval;
+                }
+            }
+            Err(error) => self.reap_at = Instant::now() + self.store_failed("reap", error),
+        }
+    }
+}

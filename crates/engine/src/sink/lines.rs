@@ -1,0 +1,155 @@
+//! `file:` and `stdout:`: one structured CloudEvents JSON object a line, complete lines only.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Report, Sink, SinkCapabilities};
+use pillarbox_core::{Entry, Envelope, Error, ErrorKind, Outcome, Result};
+
+/// The `source` attribute of what these sinks write.
+const SOURCE: &str = "pillarbox";
+/// How much of the file's end is read at a time to find its last complete line.
+const TAIL_BYTES: u64 = 64 * 1024;
+
+fn lines_of(batch: &[Entry]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for entry in batch {
+        lines.extend_from_slice(&Envelope::of(entry, SOURCE).to_json_line());
+        lines.push(b'\n');
+    }
+    lines
+}
+
+fn report_all(batch: &[Entry], report: &dyn Report, outcome: &Outcome) {
+    for index in 0..batch.len() {
+        report.outcome(index, outcome.clone());
+    }
+}
+
+fn ordered() -> SinkCapabilities {
+    let mut capabilities = SinkCapabilities::default();
+    capabilities.ordered_prefix = true;
+    capabilities
+}
+
+/// Appends to a file. A batch is confirmed once it is synced to disk.
+///
+/// Several processes may append to one file: each takes the file's lock while it writes, and cuts off the
+/// incomplete last line that a killed writer may have left. That line was never confirmed, so it comes again.
+#[derive(Clone, Debug)]
+pub struct FileSink {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl FileSink {
+    /// Opens the file, and creates it if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be opened for reading and writing.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(|error| {
+            let kind = match error.kind() {
+                io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Unavailable,
+            };
+            Error::new(kind, format!("cannot open {} for appending: {error}", path.display()))
+        })?;
+        Ok(Self { file: Arc::new(file), path })
+    }
+
+    /// Where it writes.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn append(mut file: &File, lines: &[u8]) -> io::Result<()> {
+    file.lock()?;
+    let written = cut_incomplete_line(file).and_then(|end| {
+        file.write_all(lines).inspect_err(|_| {
+            // A full disk may have taken a part: leave complete lines only.
+            let _ = file.set_len(end);
+        })
+    });
+    file.unlock()?;
+    written?;
+    file.sync_data()
+}
+
+/// Cuts what stands behind the last newline, and returns the length that is left. Call it under the lock.
+fn cut_incomplete_line(mut file: &File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(TAIL_BYTES);
+        let mut tail = vec![0; usize::try_from(end - start).unwrap_or(0)];
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut tail)?;
+        if let Some(newline) = tail.iter().rposition(|byte| *byte == b'\n') {
+            end = start + u64::try_from(newline).unwrap_or(0) + 1;
+            break;
+        }
+        end = start;
+        if end == length {
+            break;
+        }
+    }
+    if end < length {
+        file.set_len(end)?;
+    }
+    Ok(end)
+}
+
+#[async_trait]
+impl Sink for FileSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        ordered()
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        let lines = lines_of(batch);
+        let file = Arc::clone(&self.file);
+        let written = tokio::task::spawn_blocking(move || append(&file, &lines)).await;
+        let outcome = match written {
+            Ok(Ok(())) => Outcome::Confirmed,
+            Ok(Err(error)) => Outcome::down(format!("{:?}", error.kind()), error.to_string()),
+            Err(_) => Outcome::unknown("cancelled", "the write was cancelled"),
+        };
+        report_all(batch, report, &outcome);
+    }
+}
+
+/// Writes to standard output. A batch is confirmed once it is flushed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StdoutSink;
+
+#[async_trait]
+impl Sink for StdoutSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        let mut capabilities = ordered();
+        capabilities.durable = false;
+        capabilities
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        let lines = lines_of(batch);
+        let written = tokio::task::spawn_blocking(move || {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(&lines).and_then(|()| stdout.flush())
+        })
+        .await;
+        let outcome = match written {
+            Ok(Ok(())) => Outcome::Confirmed,
+            Ok(Err(error)) => Outcome::down(format!("{:?}", error.kind()), error.to_string()),
+            Err(_) => Outcome::unknown("cancelled", "the write was cancelled"),
+        };
+        report_all(batch, report, &outcome);
+    }
+}

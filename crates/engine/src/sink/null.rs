@@ -1,0 +1,25 @@
+//! `null:`, a destination that takes everything and keeps nothing.
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Report, Sink, SinkCapabilities};
+use pillarbox_core::{Entry, Outcome};
+
+/// Confirms everything at once. For measuring, and for a route that is to be emptied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullSink;
+
+#[async_trait]
+impl Sink for NullSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        let mut capabilities = SinkCapabilities::default();
+        capabilities.ordered_prefix = true;
+        capabilities.durable = false;
+        capabilities
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        for index in 0..batch.len() {
+            report.outcome(index, Outcome::Confirmed);
+        }
+    }
+}
