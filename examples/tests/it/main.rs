@@ -1,0 +1,86 @@
+//! The examples do what they say: each is run as a program, and what it delivered is read back.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(program: &str, configure: impl FnOnce(&mut Command)) -> Output {
+    let mut command = Command::new(program);
+    configure(&mut command);
+    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {} {stderr}", output.status);
+    output
+}
+
+fn delivered_keys(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(event["specversion"], "1.0");
+            assert_eq!(event["type"], "order.placed");
+            assert_eq!(event["data"]["id"], event["subject"]);
+            event["subject"].as_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn the_order_service_on_sqlite_delivers_what_it_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events.ndjson");
+    run(env!("CARGO_BIN_EXE_order-service-sqlite"), |command| {
+        command.arg(folder.path().join("orders.db")).arg(&events);
+    });
+    assert_eq!(delivered_keys(&events), ["o-1", "o-2", "o-3"]);
+}
+
+#[test]
+fn the_order_service_on_postgresql_delivers_what_it_committed() {
+    let server = std::env::var("PILLARBOX_TEST_POSTGRES")
+        .expect("PILLARBOX_TEST_POSTGRES is not set: run this through `cargo xtask services -- cargo test`");
+    // The example uses the default names, so it gets a database of its own.
+    let database = format!("example_{}", std::process::id());
+    psql(&server, &format!("create database {database}"));
+    let (base, _) = server.rsplit_once('/').unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events.ndjson");
+    run(env!("CARGO_BIN_EXE_order-service-postgres"), |command| {
+        command.arg(&events).env("DATABASE_URL", format!("{base}/{database}"));
+    });
+    psql(&server, &format!("drop database {database} with (force)"));
+    assert_eq!(delivered_keys(&events), ["o-1", "o-2", "o-3"]);
+}
+
+fn psql(server: &str, sql: &str) {
+    run("psql", |command| {
+        command.args([server, "--no-psqlrc", "--quiet", "--command", sql]);
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn the_handler_worker_works_until_it_is_interrupted() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::Stdio;
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_handler-worker"))
+        .arg(folder.path().join("work.db"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(worker.stdout.take().unwrap());
+    let mut seen = String::new();
+    // Two are sent (one at the second attempt), one is rejected, one has no handler.
+    while seen.matches("sent to").count() < 2 || seen.matches("gave up on").count() < 2 {
+        assert_ne!(lines.read_line(&mut seen).unwrap(), 0, "the worker ended early: {seen}");
+    }
+    run("kill", |command| {
+        command.args(["-INT", &worker.id().to_string()]);
+    });
+    lines.read_to_string(&mut seen).unwrap();
+    assert!(worker.wait().unwrap().success());
+    assert!(seen.contains("slow@example.org (attempt 2"), "{seen}");
+    assert!(seen.contains("delivered 2, retried 1, dead 2"), "{seen}");
+}
