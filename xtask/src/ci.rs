@@ -3,129 +3,122 @@
 //! All steps use the dev profile and all features, so that nothing is compiled for one step alone.
 
 use std::env;
-use std::io::{self, Write};
+use std::error::Error;
+use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::exec::Executor;
+use crate::root;
 use crate::services::Servers;
-use crate::{Result, root};
 
 /// What every command over the whole workspace gets, so that all of them mean the same build.
 const WORKSPACE: [&str; 3] = ["--workspace", "--all-features", "--locked"];
 
-/// Where a command writes what it reports.
-#[derive(Clone, Copy)]
-enum Report {
-    AsItIs,
-    /// cargo-nextest reports on stderr; our stdout is the test runner's report whichever runner it is.
-    ToStdout,
+/// Why the run ended early.
+enum Stop {
+    Failed { step: &'static str, code: u8 },
+    Broken(Box<dyn Error>),
+}
+
+impl<E: Into<Box<dyn Error>>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Broken(error.into())
+    }
 }
 
 /// Runs everything and returns the exit code of the first step that failed.
-pub(crate) fn run() -> Result<u8> {
+pub(crate) fn run() -> crate::Result<u8> {
     let begin = Instant::now();
-    let root = root()?;
     let executor = Executor::new()?;
-    let mut steps = Steps { executor: &executor, root: &root, passed: 0 };
-    let code = steps.all()?;
-    let seconds = begin.elapsed().as_secs_f64();
-    io::stdout().flush()?;
-    match code {
-        0 => eprintln!("ci: {} steps passed in {seconds:.0} s", steps.passed),
-        _ => eprintln!("ci: failed after {} passed steps, in {seconds:.0} s", steps.passed),
+    let outcome = all(&Steps { executor: &executor, root: &root()? });
+    let seconds = begin.elapsed().as_secs();
+    match outcome {
+        Ok(()) => {
+            eprintln!("ci: everything passed in {seconds} s");
+            Ok(0)
+        }
+        Err(Stop::Failed { step, code }) => {
+            eprintln!("ci: {step} failed (exit code {code}), {seconds} s after the start");
+            Ok(code)
+        }
+        Err(Stop::Broken(error)) => Err(error),
     }
-    Ok(code)
+}
+
+fn all(steps: &Steps<'_>) -> Result<(), Stop> {
+    steps.run("format", cargo(&["fmt", "--all", "--check"]))?;
+
+    let mut clippy = workspace(&["clippy", "--all-targets"]);
+    clippy.args(["--", "-D", "warnings"]);
+    steps.run("clippy", clippy)?;
+
+    let mut documentation = workspace(&["doc", "--no-deps"]);
+    documentation.env("RUSTDOCFLAGS", "-D warnings");
+    steps.run("documentation", documentation)?;
+
+    // Before the tests, so that the last lines of the output are the test runner's own.
+    if find_program("cargo-deny").is_some() {
+        steps.run("dependency policy", cargo(&["deny", "--all-features", "check"]))?;
+    } else {
+        eprintln!("\n==> dependency policy: SKIPPED, cargo-deny is not installed");
+    }
+
+    let servers = steps.timed("servers", || Ok(Servers::start_all(steps.executor)?))?;
+    let with_servers = |mut command: Command| {
+        command.envs(servers.variables());
+        command
+    };
+    if find_program("cargo-nextest").is_none() {
+        return steps.run("tests", with_servers(workspace(&["test", "--no-fail-fast"])));
+    }
+    // cargo-nextest does not run the examples of the documentation.
+    steps.run("documentation tests", with_servers(workspace(&["test", "--doc"])))?;
+    let mut tests = with_servers(workspace(&["nextest", "run", "--no-fail-fast"]));
+    // It reports on stderr. Our stdout is the test runner's report, whichever runner it is.
+    tests.stderr(io::stdout().as_fd().try_clone_to_owned()?);
+    steps.run("tests", tests)
 }
 
 struct Steps<'a> {
     executor: &'a Executor,
     root: &'a Path,
-    passed: u32,
 }
 
 impl Steps<'_> {
-    fn all(&mut self) -> Result<u8> {
-        let cargo = |words: &[&str]| {
-            let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            command.args(words);
-            command
-        };
-        let workspace = |words: &[&str]| {
-            let mut command = cargo(words);
-            command.args(WORKSPACE);
-            command
-        };
-
-        let mut clippy = workspace(&["clippy", "--all-targets"]);
-        clippy.args(["--", "-D", "warnings"]);
-        let mut doc = workspace(&["doc", "--no-deps"]);
-        doc.env("RUSTDOCFLAGS", "-D warnings");
-        for (title, command) in
-            [("format", cargo(&["fmt", "--all", "--check"])), ("clippy", clippy), ("documentation", doc)]
-        {
-            let code = self.step(title, command, Report::AsItIs)?;
-            if code != 0 {
-                return Ok(code);
-            }
-        }
-
-        // Before the tests, so that the last lines of all output are the test runner's own.
-        if is_there("cargo-deny") {
-            let code = self.step("dependency policy", cargo(&["deny", "check"]), Report::AsItIs)?;
-            if code != 0 {
-                return Ok(code);
-            }
-        } else {
-            eprintln!("\n==> dependency policy: SKIPPED, cargo-deny is not installed");
-        }
-
-        let servers = self.timed("servers", |steps| Servers::start_all(steps.executor))?;
-        let with_nextest = is_there("cargo-nextest");
-        let (doc_tests, tests) = if with_nextest {
-            // nextest does not run the examples in the documentation, and it is the last to speak.
-            (Some(workspace(&["test", "--doc"])), workspace(&["nextest", "run"]))
-        } else {
-            (None, workspace(&["test", "--no-fail-fast"]))
-        };
-        if let Some(mut doc_tests) = doc_tests {
-            doc_tests.envs(servers.variables());
-            let code = self.step("documentation tests", doc_tests, Report::AsItIs)?;
-            if code != 0 {
-                return Ok(code);
-            }
-        }
-        let mut tests = tests;
-        tests.envs(servers.variables());
-        self.step("tests", tests, if with_nextest { Report::ToStdout } else { Report::AsItIs })
-    }
-
-    fn step(&mut self, title: &str, mut command: Command, report: Report) -> Result<u8> {
+    fn run(&self, step: &'static str, mut command: Command) -> Result<(), Stop> {
         command.current_dir(self.root).stdin(Stdio::null());
-        if let Report::ToStdout = report {
-            command.stderr(io::stdout().as_fd().try_clone_to_owned()?);
-        }
-        let code = self.timed(title, |steps| steps.executor.run(&mut command))?;
-        if code == 0 {
-            self.passed += 1;
-        }
-        Ok(code)
+        self.timed(step, || match self.executor.run(&mut command)? {
+            0 => Ok(()),
+            code => Err(Stop::Failed { step, code }),
+        })
     }
 
-    fn timed<T>(&mut self, title: &str, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        eprintln!("\n==> {title}");
+    fn timed<T>(&self, step: &str, work: impl FnOnce() -> Result<T, Stop>) -> Result<T, Stop> {
+        eprintln!("\n==> {step}");
         let begin = Instant::now();
-        let outcome = work(self);
-        io::stdout().flush()?;
-        eprintln!("<== {title}: {:.1} s", begin.elapsed().as_secs_f64());
+        let outcome = work();
+        eprintln!("<== {step}: {:.1} s", begin.elapsed().as_secs_f64());
         outcome
     }
 }
 
-/// Whether a program is on the path.
-fn is_there(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|directory| directory.join(program).is_file())
+/// The cargo that started us, so that a chosen toolchain stays chosen.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+fn workspace(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.args(WORKSPACE);
+    command
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }

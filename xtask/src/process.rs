@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// How long a server may take to end by itself. Then its process group is killed.
-const STOP_MAX: Duration = Duration::from_secs(5);
+/// How long a server may take to end by itself. Then its process group is killed. PostgreSQL needs five seconds
+/// when it is stopped while it starts: it waits that long for a child that was too young to hear the signal.
+const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// How much of a server's log is shown when it did not start.
 const LOG_LINES_MAX: usize = 20;

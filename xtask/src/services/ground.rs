@@ -58,9 +58,11 @@ impl<'a> Ground<'a> {
         self.account.own(path)
     }
 
-    /// Runs a short command under the account, its output shown only if it fails.
+    /// Runs a short command under the account, its output shown only if it fails. An interrupt that came
+    /// meanwhile is an error, so that no server is started only to be stopped.
     pub(crate) fn run(&self, command: &mut Command) -> Result<()> {
         let output = command.stdin(Stdio::null()).output()?;
+        self.pause(Duration::ZERO)?;
         if output.status.success() {
             return Ok(());
         }
@@ -78,12 +80,16 @@ impl<'a> Ground<'a> {
                 let log = server.log_tail();
                 return Err(format!("no answer within {} s\n{log}", START_MAX.as_secs()).into());
             }
-            self.executor.pause(ASK_EVERY).inspect_err(|_| self.interrupted.set(true))?;
+            self.pause(ASK_EVERY)?;
         }
         Ok(())
     }
 
-    /// Whether a signal ended the wait for a server, so that starting it again would be wrong.
+    fn pause(&self, moment: Duration) -> Result<()> {
+        self.executor.pause(moment).inspect_err(|_| self.interrupted.set(true))
+    }
+
+    /// Whether a signal asked us to end, so that starting it again would be wrong.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.get()
     }
