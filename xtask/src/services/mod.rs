@@ -152,3 +152,34 @@ impl Drop for Servers<'_> {
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(arguments: &str, servers: &[&str], command: Option<&str>) {
+        let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
+        let request = parse(&arguments).unwrap();
+        assert_eq!(request.servers.iter().map(|server| server.name()).collect::<Vec<_>>(), servers);
+        assert_eq!(request.command.map(|words| words.join(" ")).as_deref(), command);
+    }
+
+    #[test]
+    fn needed_servers_start_first_also_when_they_were_not_named() {
+        check("", &["postgres", "pgbouncer"], None);
+        check("all -- true", &["postgres", "pgbouncer"], Some("true"));
+        check("postgres", &["postgres"], None);
+        check("pgbouncer", &["postgres", "pgbouncer"], None);
+    }
+
+    #[test]
+    fn words_after_the_first_dashes_belong_to_the_command() {
+        check("postgres -- cargo test -- name", &["postgres"], Some("cargo test -- name"));
+    }
+
+    #[test]
+    fn an_unknown_server_and_an_empty_command_are_refused() {
+        assert!(parse(&["oracle".to_owned()]).is_err());
+        assert!(parse(&["all".to_owned(), "--".to_owned()]).is_err());
+    }
+}

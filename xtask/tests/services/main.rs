@@ -1,0 +1,100 @@
+//! `cargo xtask services` on a real PostgreSQL: whoever uses it can rely on nothing being left behind.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::fs::{self, DirBuilder};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long a server may take to be gone. Only a hanging one takes it.
+const GONE_MAX: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_command_gets_the_servers_and_its_exit_code_is_passed_on() {
+    let mut run = Run::start("exit_code", "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER; exit 7");
+    assert_eq!(run.servers.len(), 2);
+    assert_eq!(run.child.wait().unwrap().code(), Some(7));
+    run.assert_nothing_is_left();
+}
+
+#[test]
+fn a_terminated_run_ends_the_command_and_the_servers() {
+    let script = "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER; exec sleep 600";
+    let mut run = Run::start("terminated", script);
+    assert!(run.servers.iter().all(|server| TcpStream::connect(server).is_ok()));
+    assert_eq!(run.signal("TERM").code(), Some(128 + 15));
+    run.assert_nothing_is_left();
+}
+
+#[test]
+fn a_killed_run_takes_its_servers_along() {
+    let script = "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER; exec cat";
+    let mut run = Run::start("killed", script);
+    assert_eq!(run.signal("KILL").signal(), Some(9));
+    // Nobody is left to wait for the servers, so their end is a little later than ours.
+    let begin = Instant::now();
+    let (_never, pause) = mpsc::channel::<()>();
+    while run.servers.iter().any(|server| TcpStream::connect(server).is_ok()) {
+        assert!(begin.elapsed() < GONE_MAX, "a server outlives the tool that started it");
+        let _ = pause.recv_timeout(Duration::from_millis(20));
+    }
+}
+
+/// One run of the tool with a temporary directory of its own, and where its servers listen.
+struct Run {
+    child: Child,
+    directory: PathBuf,
+    servers: Vec<SocketAddr>,
+}
+
+impl Run {
+    /// Returns when the command runs; its first line must be the servers' URLs.
+    fn start(name: &str, script: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("pillarbox-test-{}-{name}", std::process::id()));
+        DirBuilder::new().mode(0o755).create(&directory).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args(["services", "all", "--", "sh", "-c", script])
+            .env("TMPDIR", &directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut talk = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+            panic!("the servers did not start: {talk}");
+        }
+        let servers = line
+            .split_whitespace()
+            .map(|url| url.split(['@', '/']).find_map(|part| part.parse().ok()).expect("an address"))
+            .collect();
+        Self { child, directory, servers }
+    }
+
+    fn signal(&mut self, name: &str) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("sh").args(["-c", "kill -s $0 $1", name, &id]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+
+    fn assert_nothing_is_left(&self) {
+        assert!(self.servers.iter().all(|server| TcpStream::connect(server).is_err()), "a server still runs");
+        assert_eq!(fs::read_dir(&self.directory).unwrap().count(), 0, "a directory is left");
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
