@@ -2,5 +2,12 @@
 //! to be the model, and the conformance suites that every store and sink passes.
 
 pub mod conformance;
+mod memory;
 
 pub use conformance::{StoreHarness, Tamper};
+#[doc(hidden)]
+pub use memory::Mutant;
+pub use memory::{
+    Attempt, ManualClock, MemoryHarness, MemoryInbox, MemoryOutbox, MemorySink, MemoryStore, MemoryTx, Reply,
+    TokioClock, Which,
+};

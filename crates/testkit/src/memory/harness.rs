@@ -1,0 +1,131 @@
+//! The in-memory store under its own conformance suite.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::{
+    CONTENT_TYPE_DEFAULT, Event, EventLimits, Headers, NewEntry, RouteName, Status, Timestamp,
+};
+
+use super::inbox::MemoryInbox;
+use super::mutant::Mutant;
+use super::outbox::{MemoryOutbox, row_of};
+use super::state::{Key, Row, State};
+use super::store::MemoryStore;
+use super::tx::MemoryTx;
+use crate::conformance::{StoreHarness, Tamper};
+
+/// Runs the conformance suite on the in-memory store; also an example of a harness.
+pub struct MemoryHarness {
+    store: MemoryStore,
+}
+
+impl MemoryHarness {
+    /// A harness over a store with a planted defect.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_mutant(mutant: Mutant) -> Self {
+        Self { store: MemoryStore::new().with_mutant(mutant) }
+    }
+}
+
+#[async_trait]
+impl StoreHarness for MemoryHarness {
+    type Tx = MemoryTx;
+    type Outbox = MemoryOutbox;
+    type Inbox = MemoryInbox;
+    type Store = MemoryStore;
+
+    const NAME: &'static str = "memory";
+
+    async fn start() -> Self {
+        Self { store: MemoryStore::new() }
+    }
+
+    fn store(&self) -> Arc<MemoryStore> {
+        Arc::new(self.store.clone())
+    }
+
+    fn outbox(&self, route: &str) -> MemoryOutbox {
+        MemoryOutbox::new(&self.store, route)
+    }
+
+    fn inbox(&self) -> MemoryInbox {
+        MemoryInbox::new(&self.store)
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.store.shared.clock.now()
+    }
+
+    async fn begin(&self) -> MemoryTx {
+        self.store.begin()
+    }
+
+    async fn commit(&self, tx: MemoryTx) {
+        tx.commit();
+    }
+
+    async fn rollback(&self, tx: MemoryTx) {
+        tx.rollback();
+    }
+
+    async fn savepoint(&self, tx: &mut MemoryTx) {
+        tx.savepoint();
+    }
+
+    async fn rollback_to_savepoint(&self, tx: &mut MemoryTx) {
+        tx.rollback_to_savepoint();
+    }
+
+    async fn tamper(&self, tamper: Tamper) -> bool {
+        let mut state = self.store.shared.lock();
+        match tamper {
+            Tamper::FailAudit => state.audit_fails = true,
+            Tamper::RepairAudit => state.audit_fails = false,
+            Tamper::SpoilHeaders(id) => {
+                for row in state.rows.values_mut().filter(|row| row.entry.event_id == id) {
+                    row.entry.headers = Headers::new();
+                    row.spoiled = true;
+                }
+            }
+            Tamper::DeleteEntry(id) => {
+                for seq in seqs(&state, id) {
+                    state.remove(seq);
+                }
+            }
+            Tamper::ForgetLeaseEnd(id) => {
+                for row in state.rows.values_mut().filter(|row| row.entry.event_id == id) {
+                    row.entry.status = Status::InFlight;
+                    row.entry.due_at = None;
+                }
+            }
+            Tamper::LockEntry(id) => {
+                let seqs = seqs(&state, id);
+                state.locked.extend(seqs);
+            }
+            Tamper::UnlockEntries => state.locked.clear(),
+            Tamper::StagePlain { route, event_type, payload } => {
+                let now = self.store.shared.clock.now();
+                let Ok(route) = RouteName::new(route) else { return false };
+                let stamp = self.store.shared.stamps.now();
+                let fresh_id = state.fresh_id(now);
+                let event = Event::new(event_type, payload).content_type(CONTENT_TYPE_DEFAULT);
+                let new = NewEntry::new(&route, event, fresh_id, stamp, &EventLimits::default());
+                let Ok(new) = new else { return false };
+                let seq = state.next_seq();
+                state.taken.insert(Key::Staged(new.route.clone(), new.event_id));
+                let mut entry = row_of(new, seq, now);
+                entry.hlc = None;
+                state.rows.insert(seq, Row { entry, spoiled: false });
+            }
+            // There are no columns to take away.
+            Tamper::DropColumn => return false,
+        }
+        true
+    }
+}
+
+fn seqs(state: &State, id: pillarbox_core::EventId) -> Vec<i64> {
+    state.rows.iter().filter(|(_, row)| row.entry.event_id == id).map(|(seq, _)| *seq).collect()
+}

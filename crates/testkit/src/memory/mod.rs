@@ -1,0 +1,27 @@
+//! An outbox in memory that behaves as the databases do: transactions, out-of-order commits, leases, fences,
+//! an audit trail. It is deterministic, and simple enough to be the model that other stores are compared with.
+
+mod admin;
+mod claim;
+mod clock;
+mod harness;
+mod inbox;
+mod mutant;
+mod outbox;
+mod reap;
+mod schema;
+mod settle;
+mod sink;
+mod state;
+mod store;
+mod tx;
+
+pub use clock::{ManualClock, TokioClock};
+pub use harness::MemoryHarness;
+pub use inbox::MemoryInbox;
+#[doc(hidden)]
+pub use mutant::Mutant;
+pub use outbox::MemoryOutbox;
+pub use sink::{Attempt, MemorySink, Reply, Which};
+pub use store::MemoryStore;
+pub use tx::MemoryTx;

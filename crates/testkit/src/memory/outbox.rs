@@ -1,0 +1,140 @@
+//! Staging in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Stage, Wake};
+use pillarbox_core::{
+    Entry, Error, ErrorKind, Event, EventLimits, Fence, NewEntry, Result, RouteName, Staged, Status,
+    Timestamp,
+};
+
+use super::state::{Key, Row};
+use super::store::{MemoryStore, Shared};
+use super::tx::{MemoryTx, Write};
+
+/// Stages events of one route in transactions of a [`MemoryStore`].
+///
+/// It takes the transaction, so staging outside one does not compile:
+///
+/// ```compile_fail
+/// # async fn outside(mut store: pillarbox_testkit::MemoryStore) {
+/// let outbox = pillarbox_testkit::MemoryOutbox::new(&store, "orders");
+/// outbox.stage(&mut store, pillarbox_core::Event::new("order.placed", "{}")).await;
+/// # }
+/// ```
+pub struct MemoryOutbox {
+    shared: Arc<Shared>,
+    route: String,
+    limits: EventLimits,
+    wake: Option<Arc<dyn Wake>>,
+}
+
+impl MemoryOutbox {
+    /// An outbox of this route. A route that breaks a rule is refused when something is staged.
+    pub fn new(store: &MemoryStore, route: impl Into<String>) -> Self {
+        let shared = Arc::clone(&store.shared);
+        Self { shared, route: route.into(), limits: EventLimits::default(), wake: None }
+    }
+
+    /// Sets the limits of an event.
+    #[must_use]
+    pub fn limits(mut self, limits: EventLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Whom [`commit`](Self::commit) tells that there is work.
+    #[must_use]
+    pub fn wake(mut self, wake: Arc<dyn Wake>) -> Self {
+        self.wake = Some(wake);
+        self
+    }
+
+    /// Stages one event.
+    ///
+    /// # Errors
+    /// When the event or the route is out of bounds.
+    pub async fn stage(&self, tx: &mut MemoryTx, event: Event) -> Result<Staged> {
+        let staged = self.stage_all(tx, vec![event]).await?;
+        let missing = || Error::new(ErrorKind::Internal, "one event was staged without an outcome");
+        staged.into_iter().next().ok_or_else(missing)
+    }
+
+    /// Commits, then wakes a relay in the same process.
+    pub fn commit(&self, tx: MemoryTx) {
+        tx.commit();
+        if let Some(wake) = &self.wake {
+            wake.wake();
+        }
+    }
+}
+
+#[async_trait]
+impl Stage<MemoryTx> for MemoryOutbox {
+    async fn stage_all(&self, tx: &mut MemoryTx, events: Vec<Event>) -> Result<Vec<Staged>> {
+        tx.check_store(&self.shared)?;
+        let route = RouteName::new(self.route.clone())?;
+        let now = self.shared.clock.now();
+        let mut entries = Vec::with_capacity(events.len());
+        for event in events {
+            let fresh_id = self.shared.lock().fresh_id(now);
+            entries.push(NewEntry::new(&route, event, fresh_id, self.shared.stamps.now(), &self.limits)?);
+        }
+        let keys: Vec<Key> = entries.iter().map(key_of).collect();
+        tx.write(&keys, |state, exists| {
+            let mut writes: Vec<Write> = Vec::with_capacity(entries.len());
+            let mut here = std::collections::BTreeSet::new();
+            let mut staged = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let (key, event_id) = (key_of(&entry), entry.event_id);
+                if exists(state, &key) || !here.insert(key.clone()) {
+                    staged.push(Staged::Duplicate(event_id));
+                    continue;
+                }
+                let row = Row { entry: row_of(entry, state.next_seq(), now), spoiled: false };
+                writes.push(Write { key, row: Some(row) });
+                staged.push(Staged::Fresh(event_id));
+            }
+            (writes, staged)
+        })
+        .await
+    }
+}
+
+fn key_of(entry: &NewEntry) -> Key {
+    Key::Staged(entry.route.clone(), entry.event_id)
+}
+
+/// A new entry as it is stored.
+pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
+    let event = entry.event;
+    Entry {
+        seq,
+        event_id: entry.event_id,
+        route: entry.route,
+        event_type: event.event_type,
+        key: event.key,
+        payload: event.payload,
+        content_type: event.content_type,
+        headers: event.headers,
+        tenant: event.tenant,
+        correlation_id: event.correlation_id,
+        causation_id: event.causation_id,
+        execution_id: event.execution_id,
+        occurred_at: event.occurred_at,
+        priority: event.priority,
+        group_id: event.group_id,
+        hlc: Some(entry.hlc),
+        status: Status::Pending,
+        attempts: 0,
+        max_attempts: event.max_attempts,
+        due_at: event.delay.filter(|delay| !delay.is_zero()).map(|delay| now.saturating_add(delay)),
+        fence: Fence::NONE,
+        owner: None,
+        last_error: None,
+        last_attempt_at: None,
+        created_at: now,
+        settled_at: None,
+    }
+}

@@ -1,0 +1,207 @@
+//! A destination in memory that does as it is told: confirm, refuse, fail, be down, lose the answer, hang, panic.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use pillarbox_core::port::{Report, Sink, SinkCapabilities};
+use pillarbox_core::{Entry, EventId, Outcome};
+
+/// What the sink does with an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// Takes it and confirms.
+    Confirm,
+    /// Does not take it and answers this.
+    Answer(Outcome),
+    /// Takes it, and the confirmation is lost.
+    Lose,
+    /// Never answers; the others of the batch are answered.
+    Hang,
+    /// Panics.
+    Panic,
+}
+
+/// Which entries a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Which {
+    /// All of them.
+    Any,
+    /// This event.
+    Event(EventId),
+    /// Events of this type.
+    Type(String),
+}
+
+impl Which {
+    fn is(&self, entry: &Entry) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Event(id) => entry.event_id == *id,
+            Self::Type(event_type) => entry.event_type == *event_type,
+        }
+    }
+}
+
+/// One entry handed to the sink, whatever came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// The entry as the relay handed it over.
+    pub entry: Entry,
+    /// How often this sink was handed this event, counting from 1.
+    pub nth: u32,
+    /// What the sink was told to do with it.
+    pub reply: Reply,
+}
+
+/// A sink that records what it is handed, in order, and answers by a script. Clones share the record.
+///
+/// ```
+/// use pillarbox_core::Outcome;
+/// use pillarbox_testkit::{MemorySink, Reply, Which};
+///
+/// // The first try of every order fails, later ones are confirmed.
+/// let sink = MemorySink::new();
+/// sink.on_nth(Which::Type("order.placed".into()), 1, Reply::Answer(Outcome::failed("busy", "")));
+/// ```
+#[derive(Clone, Default)]
+pub struct MemorySink {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    rules: Vec<Rule>,
+    latency: Duration,
+    capabilities: SinkCapabilities,
+    times: BTreeMap<EventId, u32>,
+    attempts: Vec<Attempt>,
+    received: Vec<Entry>,
+}
+
+struct Rule {
+    which: Which,
+    nth: Option<u32>,
+    reply: Reply,
+}
+
+impl MemorySink {
+    /// A sink that confirms everything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on these entries get this reply. A later rule wins over an earlier one.
+    pub fn on(&self, which: Which, reply: Reply) {
+        self.lock().rules.push(Rule { which, nth: None, reply });
+    }
+
+    /// Only the nth time that this sink is handed the event, counting from 1.
+    pub fn on_nth(&self, which: Which, nth: u32, reply: Reply) {
+        self.lock().rules.push(Rule { which, nth: Some(nth), reply });
+    }
+
+    /// Forgets all rules: confirms everything again.
+    pub fn heal(&self) {
+        self.lock().rules.clear();
+    }
+
+    /// Answers only after this long, by tokio's time.
+    pub fn set_latency(&self, latency: Duration) {
+        self.lock().latency = latency;
+    }
+
+    /// Changes what it says of itself; a payload over the limit is then rejected.
+    pub fn set_capabilities(&self, capabilities: SinkCapabilities) {
+        self.lock().capabilities = capabilities;
+    }
+
+    /// What it took, in order, with every repetition.
+    #[must_use]
+    pub fn received(&self) -> Vec<Entry> {
+        self.lock().received.clone()
+    }
+
+    /// The ids of what it took, in order, with every repetition.
+    #[must_use]
+    pub fn received_ids(&self) -> Vec<EventId> {
+        self.lock().received.iter().map(|entry| entry.event_id).collect()
+    }
+
+    /// What it was handed, in order, whatever came of it.
+    #[must_use]
+    pub fn attempts(&self) -> Vec<Attempt> {
+        self.lock().attempts.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer(
+        &self,
+        index: usize,
+        entry: &Entry,
+        reply: Reply,
+        latency: Duration,
+        report: &dyn Report,
+    ) {
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        if matches!(reply, Reply::Confirm | Reply::Lose) {
+            self.lock().received.push(entry.clone());
+        }
+        match reply {
+            Reply::Confirm => report.outcome(index, Outcome::Confirmed),
+            Reply::Answer(outcome) => report.outcome(index, outcome),
+            Reply::Lose => {}
+            Reply::Hang => std::future::pending().await,
+            // A sink that panics is what this reply is for.
+            #[allow(clippy::panic)]
+            Reply::Panic => panic!("the sink was told to panic"),
+        }
+    }
+}
+
+impl State {
+    fn hand_over(&mut self, entry: &Entry) -> Reply {
+        let times = self.times.entry(entry.event_id).or_default();
+        *times += 1;
+        let nth = *times;
+        let over = self.capabilities.payload_bytes_max.is_some_and(|max| entry.payload.len() > max);
+        let rule =
+            self.rules.iter().rev().find(|rule| rule.which.is(entry) && rule.nth.is_none_or(|n| n == nth));
+        let reply = match rule {
+            Some(rule) => rule.reply.clone(),
+            None if over => {
+                Reply::Answer(Outcome::rejected("too_large", "the payload is over the sink's limit"))
+            }
+            None => Reply::Confirm,
+        };
+        self.attempts.push(Attempt { entry: entry.clone(), nth, reply: reply.clone() });
+        reply
+    }
+}
+
+#[async_trait]
+impl Sink for MemorySink {
+    fn capabilities(&self) -> SinkCapabilities {
+        self.lock().capabilities
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        let (replies, latency) = {
+            let mut state = self.lock();
+            (batch.iter().map(|entry| state.hand_over(entry)).collect::<Vec<_>>(), state.latency)
+        };
+        let answers = batch.iter().zip(replies).enumerate();
+        join_all(answers.map(|(index, (entry, reply))| self.answer(index, entry, reply, latency, report)))
+            .await;
+    }
+}

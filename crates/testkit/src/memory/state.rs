@@ -1,0 +1,126 @@
+//! What the store holds, under one lock: rows, reservations of open transactions, audit trail, inbox.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillarbox_core::{
+    Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Timestamp,
+};
+
+use super::mutant::Mutant;
+
+/// One row of the outbox.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) entry: Entry,
+    /// The headers cannot be read any more.
+    pub(crate) spoiled: bool,
+}
+
+impl Row {
+    /// Moves the entry by the core's table. What is not in the table is a defect of this store.
+    pub(crate) fn step(&mut self, action: Action) {
+        let next = self.entry.status.after(action);
+        debug_assert!(next.is_some(), "{action:?} is not allowed in {}", self.entry.status);
+        self.entry.status = next.unwrap_or(self.entry.status);
+    }
+}
+
+/// What a unique index keeps apart, also between transactions that are still open.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Staged(RouteName, EventId),
+    Accepted(String, EventId),
+}
+
+/// Number of a transaction.
+pub(crate) type TxId = u64;
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Committed rows by `seq`.
+    pub(crate) rows: BTreeMap<i64, Row>,
+    /// Committed keys.
+    pub(crate) taken: BTreeSet<Key>,
+    /// Keys of open transactions, and whose they are.
+    pub(crate) reserved: BTreeMap<Key, TxId>,
+    /// Which transaction waits for which.
+    pub(crate) waiting: BTreeMap<TxId, TxId>,
+    pub(crate) audit: Vec<AuditRecord>,
+    pub(crate) audit_fails: bool,
+    /// Rows that somebody else holds a lock on.
+    pub(crate) locked: BTreeSet<i64>,
+    pub(crate) mutant: Option<Mutant>,
+    /// For [`Mutant::ReadsByLastSeq`].
+    pub(crate) highest_claimed: i64,
+    last_seq: i64,
+    last_tx: TxId,
+    ids_made: u64,
+    pub(crate) seed: u64,
+}
+
+impl State {
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// The next place in the order of staging. Taken at staging, as a sequence is: a lower one may commit later.
+    pub(crate) fn next_seq(&mut self) -> i64 {
+        self.last_seq += 1;
+        self.last_seq
+    }
+
+    pub(crate) fn next_tx(&mut self) -> TxId {
+        self.last_tx += 1;
+        self.last_tx
+    }
+
+    /// A UUID of version 7 made of the time, a counter and the seed: the same run makes the same ids.
+    pub(crate) fn fresh_id(&mut self, now: Timestamp) -> EventId {
+        self.ids_made += 1;
+        let millis = u64::try_from(now.as_millis()).unwrap_or(0) & 0xffff_ffff_ffff;
+        let high = (millis << 16) | 0x7000 | ((self.ids_made >> 32) & 0xfff);
+        let low = 0x8000_0000_0000_0000 | ((self.ids_made & 0x3fff_ffff) << 32) | (self.seed & 0xffff_ffff);
+        EventId(uuid::Uuid::from_u64_pair(high, low))
+    }
+
+    /// Writes what explains a change, before the change.
+    pub(crate) fn record(
+        &mut self,
+        at: Timestamp,
+        kind: AuditKind,
+        actor: &str,
+        entry: Option<(RouteName, EventId)>,
+        detail: String,
+    ) {
+        let seq = i64::try_from(self.audit.len()).unwrap_or(i64::MAX).saturating_add(1);
+        let (route, event_id) = entry.unzip();
+        self.audit.push(AuditRecord { seq, at, kind, actor: actor.into(), route, event_id, detail });
+    }
+
+    /// Refuses the whole step when it needs an audit record and none can be written.
+    pub(crate) fn check_audit(&self, needed: bool) -> Result<()> {
+        if needed && self.audit_fails {
+            return Err(Error::new(ErrorKind::Unavailable, "the audit record cannot be written"));
+        }
+        Ok(())
+    }
+
+    /// Takes a row away, and with it its claim on the event id.
+    pub(crate) fn remove(&mut self, seq: i64) {
+        if let Some(row) = self.rows.remove(&seq) {
+            self.taken.remove(&Key::Staged(row.entry.route, row.entry.event_id));
+        }
+    }
+
+    /// Whether waiting for `other` would close a circle of transactions that wait for each other.
+    pub(crate) fn would_deadlock(&self, tx: TxId, other: TxId) -> bool {
+        let mut at = other;
+        while let Some(next) = self.waiting.get(&at) {
+            if *next == tx {
+                return true;
+            }
+            at = *next;
+        }
+        false
+    }
+}

@@ -1,0 +1,151 @@
+//! The store: a handle that is cheap to clone, and the relay's side of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{
+    Claim, ClaimRequest, Clock, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+};
+use pillarbox_core::{Entry, HybridClock, Result, Timestamp};
+use tokio::sync::Notify;
+
+use super::clock::TokioClock;
+use super::mutant::Mutant;
+use super::state::{Key, State};
+use super::tx::MemoryTx;
+
+/// How far ahead of this clock a stamp may be; the in-memory store meets no remote clocks.
+const DRIFT_MAX: Duration = Duration::from_secs(60);
+
+/// An outbox in memory. Clones share what they hold.
+///
+/// ```
+/// # use pillarbox_core::{Event, port::Admin};
+/// # use pillarbox_testkit::{MemoryOutbox, MemoryStore};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> pillarbox_core::Result<()> {
+/// let store = MemoryStore::new();
+/// let outbox = MemoryOutbox::new(&store, "orders");
+///
+/// let mut tx = store.begin();
+/// outbox.stage(&mut tx, Event::new("order.placed", "{}").key("o-1")).await?;
+/// assert!(store.entries().is_empty());
+/// tx.commit();
+/// assert_eq!(store.entries().len(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct MemoryStore {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) stamps: HybridClock,
+    /// Rung at the end of each transaction, for those that wait for its keys.
+    pub(crate) ended: Notify,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is a failed debug assertion; the state is still there to look at.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self, pinned: Option<Timestamp>) -> Timestamp {
+        pinned.unwrap_or_else(|| self.clock.now())
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    /// An empty store whose clock follows tokio's time, from 2026-01-01T00:00:00Z on.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(TokioClock::default()))
+    }
+
+    /// An empty store that decides by this clock.
+    #[must_use]
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let stamps = HybridClock::new(Arc::clone(&clock), DRIFT_MAX);
+        let shared = Shared { state: Mutex::default(), clock, stamps, ended: Notify::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Makes the ids of fresh events differ from those of a store with another seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        self.shared.lock().seed = seed;
+        self
+    }
+
+    /// Plants a defect.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_mutant(self, mutant: Mutant) -> Self {
+        self.shared.lock().mutant = Some(mutant);
+        self
+    }
+
+    /// The clock that this store decides by.
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.shared.clock)
+    }
+
+    /// Begins a transaction. Dropped without a commit, it is rolled back.
+    #[must_use]
+    pub fn begin(&self) -> MemoryTx {
+        MemoryTx::begin(&self.shared)
+    }
+
+    /// Everything that is committed, oldest first.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.shared.lock().rows.values().map(|row| row.entry.clone()).collect()
+    }
+
+    /// Which events each consumer has accepted: pairs of consumer and event id, sorted.
+    #[must_use]
+    pub fn accepted(&self) -> Vec<(String, pillarbox_core::EventId)> {
+        let state = self.shared.lock();
+        let accepted = state.taken.iter().filter_map(|key| match key {
+            Key::Accepted(consumer, event_id) => Some((consumer.clone(), *event_id)),
+            Key::Staged(..) => None,
+        });
+        accepted.collect()
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+        request.check()?;
+        let now = self.shared.now(request.now);
+        Ok(self.shared.lock().claim(&request, now))
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        request.check()?;
+        let now = self.shared.now(request.now);
+        Ok(self.shared.lock().extend(&request, now))
+    }
+
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        let now = self.shared.now(request.now);
+        self.shared.lock().settle(request, now)
+    }
+
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        request.check()?;
+        let now = self.shared.now(request.now);
+        self.shared.lock().reap(&request, now)
+    }
+}
