@@ -1,0 +1,89 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox_core::{Outcome, Status};
+use pillarbox_engine::{CircuitState, Relay};
+use pillarbox_testkit::{MemoryOutbox, MemorySink, Reply, Which};
+use tokio::time::sleep;
+
+use crate::world::{World, options};
+
+fn down() -> Reply {
+    Reply::Answer(Outcome::down("refused", "connection refused"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_spends_no_attempt_and_kills_nothing() {
+    let world = World::new();
+    let ids = world.stage_many(300).await;
+    world.sink.on(Which::Any, down());
+    let relay = world.relay(options());
+    let handle = relay.handle();
+    let (tally, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(400))), async {
+        // What was claimed before the first answer came back is released together.
+        sleep(Duration::from_millis(400)).await;
+        let before = world.sink.attempts().len();
+        sleep(Duration::from_secs(300)).await;
+        assert_ne!(handle.state().circuit, CircuitState::Closed);
+        assert!(!handle.state().is_healthy());
+        assert!(world.store.entries().iter().all(|entry| entry.attempts <= 1 && !entry.status.is_terminal()));
+        let probes = world.sink.attempts().len() - before;
+        assert!((10..20).contains(&probes), "one probe at a time, 0.5 s doubling to 30 s, not {probes}");
+        world.sink.heal();
+    });
+    let tally = tally.unwrap();
+    assert_eq!((tally.delivered, tally.dead, tally.retried), (300, 0, 0));
+    assert_eq!(handle.state().circuit, CircuitState::Closed);
+    for id in ids {
+        assert_eq!((world.entry(id).status, world.entry(id).attempts), (Status::Delivered, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_route_keeps_its_pace_during_an_outage() {
+    let world = World::new();
+    world.stage_many(50).await;
+    world.sink.on(Which::Any, down());
+    let other = MemorySink::new();
+    let mut tx = world.store.begin();
+    for _ in 0..50 {
+        let event = pillarbox_core::Event::new("mail", "{}");
+        let _ = MemoryOutbox::new(&world.store, "mails").stage(&mut tx, event).await.unwrap();
+    }
+    tx.commit();
+    let healthy = Relay::builder(Arc::new(world.store.clone()), Arc::new(other.clone()))
+        .route("mails")
+        .build()
+        .unwrap();
+    let stuck = world.relay(options());
+    let (tally, _) = tokio::join!(healthy.drain(), stuck.run(sleep(Duration::from_secs(5))));
+    assert_eq!(tally.unwrap().delivered, 50);
+    assert_eq!(other.received().len(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_out_an_outage() {
+    let world = World::new();
+    world.stage_many(10).await;
+    world.sink.on(Which::Any, down());
+    let tally = world.relay(options()).drain().await.unwrap();
+    assert_eq!((tally.released, tally.delivered), (10, 0));
+    assert_eq!(world.with_status(Status::Pending), 10);
+    world.sink.heal();
+    assert_eq!(world.relay(options()).drain().await.unwrap().delivered, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_is_rejected_still_shows_that_the_destination_is_up() {
+    let world = World::new();
+    let ids = world.stage_many(20).await;
+    world.sink.on(Which::Any, down());
+    let relay = world.relay(options());
+    let (tally, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(60))), async {
+        sleep(Duration::from_secs(5)).await;
+        world.sink.heal();
+        world.sink.on(Which::Event(ids[0]), Reply::Answer(Outcome::rejected("no", "")));
+    });
+    let tally = tally.unwrap();
+    assert_eq!((tally.dead, tally.delivered), (1, 19));
+}

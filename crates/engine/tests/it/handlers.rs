@@ -1,0 +1,122 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillarbox_core::{Event, FailureKind, Status};
+use pillarbox_engine::RelayOptions;
+use pillarbox_engine::sink::{HandlerError, Handlers};
+use tokio::time::sleep;
+
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_nobody_registered_is_dead_at_once() {
+    let world = World::new();
+    let id = world.stage(Event::new("fax.send", "{}")).await;
+    let relay = world.to(Arc::new(Handlers::new()), RelayOptions::handlers()).build().unwrap();
+    assert_eq!(relay.drain().await.unwrap().dead, 1);
+    let entry = world.entry(id);
+    assert_eq!((entry.status, entry.attempts), (Status::Dead, 1));
+    assert_eq!(entry.last_error.unwrap().kind, FailureKind::UnknownHandler);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_fails_one_entry_alone() {
+    let world = World::new();
+    let bad = world.stage(Event::new("bad", "{}")).await;
+    let good = world.stage(Event::new("good", "{}")).await;
+    let handlers = Handlers::new()
+        .on("bad", async |_| panic!("broken"))
+        .and_then(|handlers| handlers.on("good", async |_| Ok(())))
+        .unwrap();
+    let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
+    let tally = relay.drain().await.unwrap();
+    assert_eq!((tally.retried, tally.delivered), (1, 1));
+    assert_eq!(world.entry(good).status, Status::Delivered);
+    let entry = world.entry(bad);
+    assert_eq!((entry.status, entry.last_error.unwrap().kind), (Status::Retrying, FailureKind::Panicked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handlers_error_is_stored_without_its_message() {
+    let world = World::new();
+    let id = world.stage(Event::new("mail", "{}")).await;
+    let handlers = Handlers::new()
+        .on("mail", async |_| Err(std::io::Error::other("canary@example.org is full"))?)
+        .unwrap();
+    let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
+    assert_eq!(relay.drain().await.unwrap().retried, 1);
+    assert_eq!(world.entry(id).last_error.unwrap().to_string(), "failed/Error");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payload_of_another_shape_is_rejected_without_being_quoted() {
+    let world = World::new();
+    let id = world.stage(Event::new("mail", r#""canary""#)).await;
+    let handlers = Handlers::new()
+        .on("mail", async |handling| {
+            let _: u64 = handling.json()?;
+            Ok(())
+        })
+        .unwrap();
+    let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
+    assert_eq!(relay.drain().await.unwrap().dead, 1);
+    let error = world.entry(id).last_error.unwrap().to_string();
+    assert!(error.contains("line 1") && !error.contains("canary"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_handler_gets_the_idempotency_key_and_the_attempt() {
+    let world = World::new();
+    let id = world.stage(Event::new("mail", "7")).await;
+    let handlers = Handlers::new()
+        .on("mail", move |handling| async move {
+            assert_eq!(handling.event_id(), id);
+            if handling.attempt() < 3 {
+                return Err(HandlerError::retry_after(Duration::from_secs(1), "busy", "later"));
+            }
+            Ok(())
+        })
+        .unwrap();
+    let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
+    let tally = relay.run(sleep(Duration::from_secs(10))).await.unwrap();
+    assert_eq!((tally.retried, tally.delivered, tally.dead), (2, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_handlers_run_at_once_than_allowed() {
+    let world = World::new();
+    for _ in 0..40 {
+        world.stage(Event::new("work", "{}")).await;
+    }
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (at_work, high) = (Arc::clone(&running), Arc::clone(&most));
+    let handlers = Handlers::new()
+        .concurrency(3)
+        .on("work", move |_| {
+            let (at_work, high) = (Arc::clone(&at_work), Arc::clone(&high));
+            async move {
+                high.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                sleep(Duration::from_secs(1)).await;
+                at_work.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            }
+        })
+        .unwrap();
+    let mut options = RelayOptions::handlers();
+    options.batch = 10;
+    let relay = world.to(Arc::new(handlers), options).build().unwrap();
+    assert_eq!(relay.drain().await.unwrap().delivered, 40);
+    assert_eq!((most.load(Ordering::SeqCst), running.load(Ordering::SeqCst)), (3, 0));
+}
+
+#[test]
+fn a_name_registered_twice_is_an_error() {
+    let error = Handlers::new()
+        .on("mail", async |_| Ok(()))
+        .and_then(|handlers| handlers.on("mail", async |_| Ok(())))
+        .unwrap_err();
+    assert!(error.to_string().contains("\"mail\" is registered already"), "{error}");
+    assert!(Handlers::new().on("", async |_| Ok(())).is_err());
+}

@@ -1,0 +1,151 @@
+use std::time::Duration;
+
+use pillarbox_core::port::{ClaimOrder, ClaimRequest, Store};
+use pillarbox_core::{Event, RouteName, Status};
+use pillarbox_engine::sink::Handlers;
+use pillarbox_testkit::{Reply, Which};
+use tokio::time::sleep;
+
+use crate::world::{ROUTE, World, options};
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_while_a_long_handler_runs() {
+    let world = World::new();
+    let id = world.stage(Event::new("report", "{}")).await;
+    let handlers = Handlers::new()
+        .on("report", async |_| {
+            sleep(Duration::from_secs(100)).await;
+            Ok(())
+        })
+        .unwrap();
+    let mut options = options();
+    options.lease = Duration::from_secs(9);
+    options.publish_timeout = None;
+    let first = world.to(std::sync::Arc::new(handlers), options.clone()).build().unwrap();
+    let second = world.relay(options);
+    let (tally, other) = tokio::join!(first.run_once(), second.run(sleep(Duration::from_secs(90))));
+    let tally = tally.unwrap();
+    assert_eq!((tally.delivered, tally.fenced), (1, 0));
+    assert_eq!(other.unwrap().claimed, 0, "nobody else could claim it");
+    assert_eq!(world.entry(id).attempts, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_relays_entries_move_again_when_its_lease_ends() {
+    let world = World::new();
+    let ids = world.stage_many(5).await;
+    world.sink.set_latency(Duration::from_secs(3600));
+    let mut options = options();
+    options.publish_timeout = None;
+    {
+        let killed = world.relay(options.clone());
+        // Dropping the future is what a SIGKILL is: nothing is settled, nothing is released.
+        assert!(tokio::time::timeout(Duration::from_secs(5), killed.run_once()).await.is_err());
+    }
+    assert_eq!(world.with_status(Status::InFlight), 5);
+    world.sink.set_latency(Duration::ZERO);
+    let lease_and_reap = options.lease + options.reap_interval;
+    let tally = world.relay(options).run(sleep(lease_and_reap)).await.unwrap();
+    assert_eq!(tally.delivered, 5);
+    for id in ids {
+        assert_eq!(world.entry(id).attempts, 2, "the spent attempt counts");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_kills_its_relay_every_time_ends_as_dead() {
+    let world = World::new();
+    let id = world.stage(Event::new("killer", "{}")).await;
+    world.sink.on(Which::Event(id), Reply::Hang);
+    let mut options = options();
+    options.max_attempts = 3;
+    options.publish_timeout = None;
+    options.lease = Duration::from_secs(10);
+    let mut crashes = 0;
+    while world.entry(id).status != Status::Dead {
+        let relay = world.relay(options.clone());
+        let run = relay.run(std::future::pending());
+        let killed_at = Duration::from_secs(1);
+        let _ = tokio::time::timeout(killed_at, run).await;
+        sleep(options.lease).await;
+        crashes += 1;
+        assert!(crashes < 10, "it loops for ever");
+    }
+    assert_eq!(world.sink.attempts().len(), 3);
+    assert_eq!(world.entry(id).last_error.unwrap().kind, pillarbox_core::FailureKind::LeaseExpired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_whose_lease_was_taken_over_is_fenced_and_changes_nothing() {
+    let world = World::new();
+    let id = world.stage(Event::new("order.placed", "{}")).await;
+    world.sink.set_latency(Duration::from_secs(5));
+    let mut options = options();
+    options.publish_timeout = None;
+    let relay = world.relay(options);
+    let (tally, other) = tokio::join!(relay.run_once(), async {
+        sleep(Duration::from_secs(2)).await;
+        // An owner with a clock far ahead: by its time the lease has ended long ago.
+        let now = world.store.clock().now().saturating_add(Duration::from_secs(3600));
+        let request = ClaimRequest {
+            route: RouteName::new(ROUTE).unwrap(),
+            limit: 1,
+            lease: Duration::from_secs(3600),
+            owner: "other".into(),
+            max_attempts: 5,
+            order: ClaimOrder::Staged,
+            now: Some(now),
+        };
+        world.store.claim(request).await.unwrap().entries.remove(0)
+    });
+    let tally = tally.unwrap();
+    assert_eq!((tally.delivered, tally.fenced), (0, 1));
+    let entry = world.entry(id);
+    assert_eq!((entry.status, entry.fence), (Status::InFlight, other.fence));
+}
+
+#[tokio::test(start_paused = true)]
+async fn publishing_stops_before_the_lease_ends_when_it_cannot_be_renewed() {
+    let world = World::new();
+    let id = world.stage(Event::new("order.placed", "{}")).await;
+    world.sink.on(Which::Event(id), Reply::Hang);
+    let mut options = options();
+    options.publish_timeout = None;
+    options.lease = Duration::from_secs(30);
+    let store = std::sync::Arc::new(NoRenewal(world.store.clone()));
+    let relay = pillarbox_engine::Relay::builder(store, std::sync::Arc::new(world.sink.clone()))
+        .route(ROUTE)
+        .options(options)
+        .seed(1)
+        .build()
+        .unwrap();
+    let tally = relay.run(sleep(Duration::from_millis(24_500))).await.unwrap();
+    assert_eq!((tally.claimed, tally.retried), (1, 1), "given up at 24 s of 30");
+}
+
+struct NoRenewal(pillarbox_testkit::MemoryStore);
+
+#[async_trait::async_trait]
+impl Store for NoRenewal {
+    async fn claim(&self, request: ClaimRequest) -> pillarbox_core::Result<pillarbox_core::port::Claim> {
+        self.0.claim(request).await
+    }
+    async fn extend(
+        &self,
+        _: pillarbox_core::port::ExtendRequest,
+    ) -> pillarbox_core::Result<pillarbox_core::port::Extended> {
+        Err(pillarbox_core::Error::new(pillarbox_core::ErrorKind::Unavailable, "cut off"))
+    }
+    async fn settle(
+        &self,
+        request: pillarbox_core::port::SettleRequest,
+    ) -> pillarbox_core::Result<pillarbox_core::port::Settled> {
+        self.0.settle(request).await
+    }
+    async fn reap(
+        &self,
+        request: pillarbox_core::port::ReapRequest,
+    ) -> pillarbox_core::Result<pillarbox_core::port::Reaped> {
+        self.0.reap(request).await
+    }
+}

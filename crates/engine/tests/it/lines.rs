@@ -1,0 +1,62 @@
+use std::sync::Arc;
+
+use pillarbox_core::Event;
+use pillarbox_engine::sink::FileSink;
+
+use crate::world::{World, options};
+
+#[tokio::test]
+async fn a_file_gets_one_complete_cloudevent_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.ndjson");
+    let world = World::new();
+    let id = world.stage(Event::new("order.placed", r#"{"id": 1}"#).key("o-1").header("shop", "north")).await;
+    let raw =
+        world.stage(Event::new("blob", vec![0xff, 0x00]).content_type("application/octet-stream")).await;
+    let sink = Arc::new(FileSink::open(&path).unwrap());
+    assert_eq!(world.to(sink, options()).build().unwrap().drain().await.unwrap().delivered, 2);
+
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.ends_with('\n'));
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0]["id"], id.to_string());
+    assert_eq!((&lines[0]["type"], &lines[0]["subject"]), (&"order.placed".into(), &"o-1".into()));
+    assert_eq!(lines[0]["data"]["id"], 1);
+    assert_eq!(lines[1]["id"], raw.to_string());
+    assert_eq!(lines[1]["data_base64"], "/wA=");
+}
+
+#[tokio::test]
+async fn an_incomplete_last_line_is_cut_before_more_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.ndjson");
+    for left_behind in ["{\"id\":\"kept\"}\n{\"id\":\"cut sho", "{\"id\":\"cut sho", ""] {
+        std::fs::write(&path, left_behind).unwrap();
+        let world = World::new();
+        world.stage_many(3).await;
+        let sink = Arc::new(FileSink::open(&path).unwrap());
+        assert_eq!(world.to(sink, options()).build().unwrap().drain().await.unwrap().delivered, 3);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let kept = left_behind.matches('\n').count();
+        assert_eq!(text.lines().count(), kept + 3, "{text}");
+        assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_told_with_its_name() {
+    let error = FileSink::open("no/such/folder/events.ndjson").unwrap_err();
+    assert!(error.to_string().contains("no/such/folder/events.ndjson"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_disk_is_a_destination_that_is_down() {
+    let world = World::new();
+    world.stage_many(3).await;
+    let sink = Arc::new(FileSink::open("/dev/full").unwrap());
+    let tally = world.to(sink, options()).build().unwrap().drain().await.unwrap();
+    assert_eq!((tally.delivered, tally.released, tally.dead), (0, 3, 0));
+}

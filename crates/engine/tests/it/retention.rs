@@ -1,0 +1,58 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox_core::port::{Admin, Keep};
+use pillarbox_core::{AuditKind, Event, Outcome, Status};
+use pillarbox_engine::{Retention, RetentionOptions};
+use pillarbox_testkit::{Reply, Which};
+use tokio::time::sleep;
+
+use crate::world::{World, options};
+
+#[tokio::test(start_paused = true)]
+async fn delivered_entries_go_after_their_time_and_dead_ones_never() {
+    let world = World::new();
+    let bad = world.stage(Event::new("bad", "{}")).await;
+    world.stage_many(25).await;
+    world.sink.on(Which::Event(bad), Reply::Answer(Outcome::rejected("no", "")));
+    assert_eq!(world.relay(options()).drain().await.unwrap().delivered, 25);
+
+    let mut retention = RetentionOptions::default();
+    retention.delivered = Duration::from_secs(3600);
+    retention.batch = 10;
+    let retention = Retention::new(Arc::new(world.store.clone()), retention).unwrap();
+    retention.run(sleep(Duration::from_secs(1800))).await;
+    assert_eq!(world.with_status(Status::Delivered), 25, "too young");
+    retention.run(sleep(Duration::from_secs(1900))).await;
+    assert_eq!(world.with_status(Status::Delivered), 0);
+    assert_eq!(world.entry(bad).status, Status::Dead);
+    sleep(Duration::from_secs(365 * 24 * 3600)).await;
+    assert_eq!(retention.run_once().await.unwrap(), 0);
+    assert_eq!(world.entry(bad).status, Status::Dead);
+
+    let purged = world.store.audit(100).await.unwrap();
+    let purges = purged.iter().filter(|record| record.kind == AuditKind::Purged).count();
+    assert_eq!(purges, 3, "25 entries in batches of 10, each audited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_retention_deletes_at_settle() {
+    let world = World::new();
+    world.stage_many(5).await;
+    let mut options = options();
+    options.keep = Keep::No;
+    assert_eq!(world.relay(options).drain().await.unwrap().delivered, 5);
+    assert!(world.store.entries().is_empty());
+}
+
+#[test]
+fn a_retention_that_cannot_work_is_refused_when_built() {
+    let world = World::new();
+    let changes: [fn(&mut RetentionOptions); 2] =
+        [|options| options.batch = 0, |options| options.interval = Duration::ZERO];
+    for change in changes {
+        let mut options = RetentionOptions::default();
+        change(&mut options);
+        assert!(Retention::new(Arc::new(world.store.clone()), options).is_err());
+    }
+}

@@ -1,0 +1,296 @@
+use std::time::Duration;
+
+use pillarbox_core::{Event, Outcome, Status};
+use pillarbox_testkit::{MemoryOutbox, Reply, Which};
+use tokio::time::{Instant, sleep};
+
+use crate::world::{World, options};
+
+#[tokio::test(start_paused = true)]
+async fn run_once_delivers_one_batch_and_says_what_it_did() {
+    let world = World::new();
+    world.stage_many(7).await;
+    let mut options = options();
+    options.batch = 5;
+    let relay = world.relay(options);
+    let tally = relay.run_once().await.unwrap();
+    assert_eq!((tally.claimed, tally.delivered, tally.fenced), (5, 5, 0));
+    assert_eq!(relay.run_once().await.unwrap().delivered, 2);
+    assert_eq!(relay.run_once().await.unwrap().claimed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_when_nothing_is_due() {
+    let world = World::new();
+    let ids = world.stage_many(1_000).await;
+    world.stage(Event::new("order.placed", "{}").delay(Duration::from_secs(60))).await;
+    let tally = world.relay(options()).drain().await.unwrap();
+    assert_eq!((tally.claimed, tally.delivered), (1_000, 1_000));
+    assert_eq!(world.sink.received_ids(), ids, "oldest first");
+    assert_eq!(world.with_status(Status::Pending), 1, "the delayed one waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_without_work_ends_at_once() {
+    let world = World::new();
+    let tally = world.relay(options()).drain().await.unwrap();
+    assert_eq!((tally.claimed, tally.elapsed), (0, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_batch_is_claimed_while_this_one_is_delivered() {
+    let world = World::new();
+    world.stage_many(30).await;
+    world.sink.set_latency(Duration::from_secs(1));
+    let mut options = options();
+    options.batch = 10;
+    options.in_flight_max = 30;
+    let started = Instant::now();
+    let tally = world.relay(options).drain().await.unwrap();
+    assert_eq!(tally.delivered, 30);
+    assert_eq!(started.elapsed(), Duration::from_secs(1), "three batches at once, not one after the other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_flight_stays_in_its_bound() {
+    let world = World::new();
+    world.stage_many(100).await;
+    world.sink.set_latency(Duration::from_secs(1));
+    let mut options = options();
+    options.batch = 10;
+    options.in_flight_max = 20;
+    let relay = world.relay(options);
+    let handle = relay.handle();
+    let watch = async {
+        let mut most = 0;
+        for _ in 0..20 {
+            sleep(Duration::from_millis(250)).await;
+            most = most.max(world.with_status(Status::InFlight));
+        }
+        (most, handle.state().tally.delivered)
+    };
+    let (tally, (most, delivered)) = tokio::join!(relay.drain(), watch);
+    assert_eq!((most, delivered, tally.unwrap().delivered), (20, 100, 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_payloads_bound_a_batch_by_bytes() {
+    let world = World::new();
+    for _ in 0..200 {
+        world.stage(Event::new("blob", vec![0; 10_000])).await;
+    }
+    world.sink.set_latency(Duration::from_secs(1));
+    let mut options = options();
+    options.in_flight_bytes_max = 100_000;
+    let relay = world.relay(options);
+    let watch = async {
+        // The first claim knows nothing of sizes yet, and is small for that reason.
+        sleep(Duration::from_millis(1_500)).await;
+        world.with_status(Status::InFlight)
+    };
+    let (tally, in_flight) = tokio::join!(relay.drain(), watch);
+    assert_eq!(tally.unwrap().delivered, 200);
+    assert_eq!(in_flight, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_delivery_does_not_delay_settling_the_others() {
+    let world = World::new();
+    let slow = world.stage(Event::new("slow", "{}")).await;
+    let ids = world.stage_many(20).await;
+    world.sink.on(Which::Event(slow), Reply::Hang);
+    let relay = world.relay(options());
+    let (_, ()) = tokio::join!(
+        async { tokio::time::timeout(Duration::from_secs(1), relay.run(std::future::pending())).await },
+        async {
+            sleep(Duration::from_millis(500)).await;
+            assert_eq!(world.with_status(Status::Delivered), ids.len());
+            assert_eq!(world.entry(slow).status, Status::InFlight);
+        }
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_relay_is_woken_and_does_not_wait_for_its_poll() {
+    let world = World::new();
+    let relay = world.relay(options());
+    let outbox =
+        MemoryOutbox::new(&world.store, crate::world::ROUTE).wake(std::sync::Arc::new(relay.handle()));
+    let stop = tokio::sync::Notify::new();
+    let (tally, waited) = tokio::join!(relay.run(stop.notified()), async {
+        // Long idle: the poll interval has grown to its maximum.
+        sleep(Duration::from_secs(600)).await;
+        let staged_at = Instant::now();
+        let mut tx = world.store.begin();
+        let _ = outbox.stage(&mut tx, Event::new("order.placed", "{}")).await.unwrap();
+        outbox.commit(tx);
+        while world.with_status(Status::Delivered) == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        stop.notify_one();
+        staged_at.elapsed()
+    });
+    assert_eq!(tally.unwrap().delivered, 1);
+    assert!(waited <= Duration::from_millis(1), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_relay_polls_at_most_a_few_times_a_second() {
+    let world = World::new();
+    let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
+    let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
+        .route("orders")
+        .seed(1)
+        .build()
+        .unwrap();
+    relay.run(sleep(Duration::from_secs(100))).await.unwrap();
+    let claims = counting.claims();
+    assert!((100..=160).contains(&claims), "{claims} claims in 100 idle seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_database_does_not_end_the_loop_and_is_told() {
+    let world = World::new();
+    let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
+    counting.fail(true);
+    let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
+        .route("orders")
+        .seed(1)
+        .build()
+        .unwrap();
+    let handle = relay.handle();
+    world.stage_many(3).await;
+    let (tally, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(60))), async {
+        sleep(Duration::from_secs(20)).await;
+        assert!(!handle.state().is_healthy());
+        assert!(handle.state().stalled.unwrap().contains("gone"));
+        counting.fail(false);
+        sleep(Duration::from_secs(20)).await;
+        assert!(handle.state().is_healthy());
+    });
+    assert_eq!(tally.unwrap().delivered, 3);
+    assert!(counting.claims() < 200, "backs off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_one_shot_run_says_at_once_that_the_database_is_not_there() {
+    let world = World::new();
+    let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
+    counting.fail(true);
+    let relay = pillarbox_engine::Relay::builder(counting, std::sync::Arc::new(world.sink.clone()))
+        .route("orders")
+        .build()
+        .unwrap();
+    assert!(relay.drain().await.unwrap_err().to_string().contains("gone"));
+    assert!(relay.run_once().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn overlapping_drains_share_the_work_without_a_duplicate() {
+    let world = World::new();
+    let mut ids = world.stage_many(500).await;
+    world.sink.set_latency(Duration::from_millis(10));
+    let mut options = options();
+    options.batch = 20;
+    let relays: Vec<_> = (0..4).map(|_| world.relay(options.clone())).collect();
+    let tallies = futures_util::future::join_all(relays.iter().map(|relay| relay.drain())).await;
+    assert_eq!(tallies.iter().map(|tally| tally.as_ref().unwrap().delivered).sum::<u64>(), 500);
+    let mut received = world.sink.received_ids();
+    received.sort();
+    ids.sort();
+    assert_eq!(received, ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_batch_of_the_oldest_does_not_hold_up_the_newer_ones() {
+    let world = World::new();
+    for _ in 0..50 {
+        world.stage(Event::new("bad", "{}")).await;
+    }
+    let good = world.stage_many(50).await;
+    world.sink.on(Which::Type("bad".into()), Reply::Answer(Outcome::failed("busy", "")));
+    let mut options = options();
+    options.batch = 10;
+    let tally = world.relay(options).drain().await.unwrap();
+    assert_eq!((tally.delivered, tally.retried), (50, 50));
+    assert_eq!(world.sink.received_ids(), good);
+}
+
+#[test]
+fn a_relay_without_a_route_or_with_a_wrong_option_is_refused_when_built() {
+    let world = World::new();
+    let sink = std::sync::Arc::new(world.sink.clone());
+    let store = std::sync::Arc::new(world.store.clone());
+    let error = pillarbox_engine::Relay::builder(store, sink).build().err().unwrap();
+    assert!(error.to_string().contains("route"), "{error}");
+    let mut options = options();
+    options.batch = 0;
+    assert!(world.builder(options).build().is_err());
+    assert!(world.builder(crate::world::options()).owner("").build().is_err());
+    assert!(world.builder(crate::world::options()).route("x".repeat(256)).build().is_err());
+}
+
+use counting::Counting;
+
+mod counting {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use pillarbox_core::port::{
+        Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+    };
+    use pillarbox_core::{Error, ErrorKind, Result};
+    use pillarbox_testkit::MemoryStore;
+
+    /// A store that counts claims and can be lost.
+    pub struct Counting {
+        store: MemoryStore,
+        claims: AtomicUsize,
+        lost: AtomicBool,
+    }
+
+    impl Counting {
+        pub fn new(store: MemoryStore) -> Self {
+            Self { store, claims: AtomicUsize::new(0), lost: AtomicBool::new(false) }
+        }
+
+        pub fn claims(&self) -> usize {
+            self.claims.load(Ordering::SeqCst)
+        }
+
+        pub fn fail(&self, lost: bool) {
+            self.lost.store(lost, Ordering::SeqCst);
+        }
+
+        fn check(&self) -> Result<()> {
+            if self.lost.load(Ordering::SeqCst) {
+                return Err(Error::new(ErrorKind::Unavailable, "the database is gone"));
+            }
+            Ok(())
+        }
+    }
+
+    #[async_trait]
+    impl Store for Counting {
+        async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+            self.claims.fetch_add(1, Ordering::SeqCst);
+            self.check()?;
+            self.store.claim(request).await
+        }
+
+        async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+            self.check()?;
+            self.store.extend(request).await
+        }
+
+        async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+            self.check()?;
+            self.store.settle(request).await
+        }
+
+        async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+            self.check()?;
+            self.store.reap(request).await
+        }
+    }
+}
