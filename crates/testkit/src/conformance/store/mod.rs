@@ -1,7 +1,14 @@
 //! The suite for stores, one module per section of the checklist.
 
 pub mod claiming;
+pub mod failing;
+pub mod inbox;
+pub mod reading;
+pub mod reaping;
+pub mod schema;
+pub mod settling;
 pub mod staging;
+pub mod stamps;
 mod steps;
 
 use super::StoreHarness;
@@ -64,6 +71,88 @@ macro_rules! __store_cases {
                 a_lease_can_be_extended,
                 a_stale_fence_extends_nothing,
             }
+            settling {
+                a_whole_batch_settles_at_once,
+                the_largest_batch_settles_at_once,
+                settling_nothing_changes_nothing,
+                one_fenced_entry_does_not_disturb_the_others,
+                a_stale_fence_settles_nothing,
+                a_reused_owner_name_does_not_defeat_the_fence,
+                a_late_settle_after_a_reap_is_fenced,
+                a_late_settle_that_nobody_overtook_counts,
+                settling_twice_changes_nothing,
+                a_delivery_clears_the_error_and_keeps_the_time,
+                a_retry_keeps_the_error_and_waits,
+                a_release_gives_the_attempt_back,
+                releases_never_spend_attempts,
+                attempts_are_exact,
+                settling_an_entry_that_does_not_exist_is_reported,
+                an_entry_deleted_under_its_claim_is_reported,
+                delivered_entries_are_deleted_at_once_when_nothing_is_kept,
+                a_death_is_audited_in_the_same_step,
+                a_death_that_cannot_be_audited_is_not_recorded,
+                deliveries_settle_while_the_audit_fails,
+            }
+            failing {
+                a_rejected_entry_is_dead_on_its_first_attempt,
+                an_undecodable_row_is_dead_at_once_and_the_batch_goes_on,
+                a_failing_batch_of_oldest_entries_does_not_hold_up_newer_ones,
+                the_stored_error_round_trips,
+                requeue_resets_attempts_and_keeps_the_event_id,
+                requeue_is_idempotent,
+                requeue_skips_what_is_not_dead,
+                requeue_and_discard_are_audited,
+                requeue_is_all_or_nothing_when_the_audit_fails,
+                requeue_by_filter_takes_all_that_match,
+                a_dry_run_of_requeue_or_discard_changes_nothing,
+                two_operators_requeue_at_once,
+                discard_is_the_end_of_a_dead_entry,
+            }
+            reading {
+                counts_name_every_status_with_explicit_zeros,
+                a_drained_route_is_counted,
+                the_age_of_the_oldest_due_entry_is_told,
+                the_list_of_dead_entries_is_oldest_first_and_bounded,
+                a_listing_is_narrowed_by_every_field,
+                a_listing_over_the_limit_is_refused,
+                an_entrys_whole_story_is_shown,
+                the_audit_trail_is_the_newest_records_oldest_first,
+                reading_changes_nothing,
+                a_purge_takes_old_delivered_and_discarded_entries_only,
+                a_purge_is_bounded_and_audited_with_its_count,
+                a_purge_that_cannot_be_audited_deletes_nothing,
+            }
+            reaping {
+                an_expired_lease_is_returned_to_the_queue,
+                a_reap_leaves_live_leases_alone,
+                a_reap_is_bounded_by_its_limit,
+                a_dry_run_reaps_nothing,
+                a_reap_of_one_route_leaves_the_others_alone,
+                an_in_flight_row_without_a_lease_end_is_returned,
+                a_reap_buries_what_has_no_attempts_left,
+                a_reap_without_a_limit_of_attempts_buries_only_by_the_entrys_own,
+                a_reap_buries_waiting_entries_whose_attempts_are_spent,
+                a_reap_that_cannot_be_audited_buries_nothing,
+            }
+            stamps {
+                stamps_grow_with_every_staged_event,
+                a_stamp_survives_claims_and_retries,
+                causal_claims_go_by_stamp_and_rows_without_one_last,
+            }
+            inbox {
+                an_event_is_fresh_once_for_each_consumer,
+                an_event_accepted_twice_in_one_transaction_is_a_duplicate,
+                a_rolled_back_handler_leaves_no_mark,
+                a_consumer_out_of_bounds_is_refused,
+                a_concurrent_duplicate_waits_and_is_one_after_a_commit,
+                a_concurrent_duplicate_waits_and_is_fresh_after_a_rollback,
+                of_many_concurrent_duplicates_one_is_fresh,
+            }
+            schema {
+                a_migrated_store_is_ready,
+                migrating_again_changes_nothing,
+                damaged_tables_are_named,
+            }
         }
     };
 }
@@ -124,4 +213,43 @@ macro_rules! __store_tests {
             }
         )*)*
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::cases;
+    use crate::memory::MemoryHarness;
+
+    #[test]
+    fn every_public_case_is_in_the_list() {
+        let sources = [
+            ("claiming", include_str!("claiming.rs")),
+            ("failing", include_str!("failing.rs")),
+            ("inbox", include_str!("inbox.rs")),
+            ("reading", include_str!("reading.rs")),
+            ("reaping", include_str!("reaping.rs")),
+            ("schema", include_str!("schema.rs")),
+            ("settling", include_str!("settling.rs")),
+            ("staging", include_str!("staging.rs")),
+            ("stamps", include_str!("stamps.rs")),
+        ];
+        let written: BTreeSet<_> = sources
+            .iter()
+            .flat_map(|(section, source)| {
+                let functions = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
+                functions.filter_map(|line| line.split('<').next()).map(|name| (*section, name))
+            })
+            .collect();
+        let listed: BTreeSet<_> =
+            cases::<MemoryHarness>().iter().map(|case| (case.section, case.name)).collect();
+        assert_eq!(written, listed);
+        let sections: BTreeSet<_> = sources.iter().map(|(section, _)| *section).collect();
+        let modules: BTreeSet<_> = include_str!("mod.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+            .collect();
+        assert_eq!(sections, modules);
+    }
 }
