@@ -1,0 +1,144 @@
+//! What operators see.
+
+use std::collections::BTreeMap;
+
+use pillarbox_core::port::{Filter, RouteCounts, Story};
+use pillarbox_core::{AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Status, Timestamp};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use uuid::Uuid;
+
+use crate::claim::seqs_json;
+use crate::error::classify;
+use crate::row::{decode, shown_route};
+use crate::sql::query;
+use crate::store::SqliteStore;
+
+pub(crate) async fn counts(store: &SqliteStore, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
+    let statements = &store.statements;
+    // One transaction, so that an entry that moves is counted once.
+    let mut tx = store.pool().begin().await.map_err(classify)?;
+    let now = match now {
+        Some(now) => now,
+        None => clock(store, &mut tx).await?,
+    };
+    let mut routes = BTreeMap::new();
+    // The oldest entry that is due at once, by its row; when it was staged is not in the index.
+    let mut firsts = BTreeMap::<RouteName, i64>::new();
+    for row in query(&statements.count_ready).fetch_all(&mut *tx).await.map_err(classify)? {
+        let route = count(&mut routes, &row)?;
+        let first: i64 = row.try_get_unchecked(3).map_err(classify)?;
+        firsts.entry(route).and_modify(|known| *known = first.min(*known)).or_insert(first);
+    }
+    let due = query(&statements.count_due).bind(now.as_micros());
+    for row in due.fetch_all(&mut *tx).await.map_err(classify)? {
+        let route = count(&mut routes, &row)?;
+        let since: Option<i64> = row.try_get_unchecked(3).map_err(classify)?;
+        waits_since(&mut routes, &route, since, now);
+    }
+    for row in query(&statements.count_ended).fetch_all(&mut *tx).await.map_err(classify)? {
+        count(&mut routes, &row)?;
+    }
+    let seqs: Vec<i64> = firsts.values().copied().collect();
+    let created = query(&statements.created).bind(seqs_json(&seqs)?);
+    let created: BTreeMap<i64, i64> = created
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(classify)?
+        .iter()
+        .map(|row| Ok((row.try_get_unchecked(0).map_err(classify)?, row.try_get_unchecked(1).map_err(classify)?)))
+        .collect::<Result<_>>()?;
+    for (route, seq) in firsts {
+        waits_since(&mut routes, &route, created.get(&seq).copied(), now);
+    }
+    tx.rollback().await.map_err(classify)?;
+    Ok(routes.into_values().collect())
+}
+
+/// The database's clock.
+async fn clock(store: &SqliteStore, connection: &mut SqliteConnection) -> Result<Timestamp> {
+    let row = query(&store.statements.clock).fetch_one(connection).await.map_err(classify)?;
+    Timestamp::from_micros(row.try_get_unchecked(0).map_err(classify)?)
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "the clock of the database is before 1970 or after 9999"))
+}
+
+/// Adds a row of `route, status, entries` to its route.
+fn count(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Result<RouteName> {
+    let route = shown_route(row.try_get_unchecked(0).map_err(classify)?)?;
+    let status: Status = row.try_get_unchecked::<&str, _>(1).map_err(classify)?.parse()?;
+    let entries: i64 = row.try_get_unchecked(2).map_err(classify)?;
+    let counts = routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route.clone()));
+    *counts.counts.entry(status).or_default() += u64::try_from(entries).unwrap_or(0);
+    Ok(route)
+}
+
+fn waits_since(
+    routes: &mut BTreeMap<RouteName, RouteCounts>,
+    route: &RouteName,
+    since: Option<i64>,
+    now: Timestamp,
+) {
+    if let (Some(counts), Some(since)) = (routes.get_mut(route), since.and_then(Timestamp::from_micros)) {
+        counts.oldest_due_age = counts.oldest_due_age.max(Some(now.since(since)));
+    }
+}
+
+pub(crate) async fn list(store: &SqliteStore, filter: Filter) -> Result<Vec<Entry>> {
+    filter.check()?;
+    let statement = match filter.status {
+        Some(Status::Dead) => &store.statements.list_dead,
+        Some(Status::Pending | Status::Retrying | Status::InFlight) => &store.statements.list_live,
+        Some(Status::Delivered | Status::Discarded) | None => &store.statements.list,
+    };
+    let rows = query(statement)
+        .bind(filter.status.map(Status::as_str))
+        .bind(filter.route.map(|route| route.to_string()))
+        .bind(filter.event_type)
+        .bind(filter.key)
+        .bind(filter.limit)
+        .fetch_all(store.pool())
+        .await
+        .map_err(classify)?;
+    rows.iter().map(|row| Ok(decode(row)?.entry)).collect()
+}
+
+pub(crate) async fn show(store: &SqliteStore, id: EventId) -> Result<Vec<Story>> {
+    let entries = query(&store.statements.show).bind(id.to_string());
+    let entries = entries.fetch_all(store.pool()).await.map_err(classify)?;
+    let audit = query(&store.statements.audit_of).bind(id.to_string());
+    let audit = records(&audit.fetch_all(store.pool()).await.map_err(classify)?)?;
+    entries
+        .iter()
+        .map(|row| {
+            let entry = decode(row)?.entry;
+            let audit = audit.iter().filter(|record| record.route.as_ref() == Some(&entry.route)).cloned().collect();
+            Ok(Story { entry, audit })
+        })
+        .collect()
+}
+
+pub(crate) async fn audit(store: &SqliteStore, limit: u32) -> Result<Vec<AuditRecord>> {
+    let newest = query(&store.statements.audit).bind(limit).fetch_all(store.pool()).await.map_err(classify)?;
+    let mut records = records(&newest)?;
+    records.reverse();
+    Ok(records)
+}
+
+fn records(rows: &[SqliteRow]) -> Result<Vec<AuditRecord>> {
+    rows.iter()
+        .map(|row| {
+            let at: i64 = row.try_get_unchecked(1).map_err(classify)?;
+            let route: Option<&str> = row.try_get_unchecked(4).map_err(classify)?;
+            let id: Option<&str> = row.try_get_unchecked(5).map_err(classify)?;
+            Ok(AuditRecord {
+                seq: row.try_get_unchecked(0).map_err(classify)?,
+                at: Timestamp::from_micros(at).unwrap_or(Timestamp::MIN),
+                kind: row.try_get_unchecked::<&str, _>(2).map_err(classify)?.parse()?,
+                actor: row.try_get_unchecked(3).map_err(classify)?,
+                route: route.map(shown_route).transpose()?,
+                event_id: id.and_then(|id| Uuid::try_parse(id).ok()).map(EventId),
+                detail: row.try_get_unchecked(6).map_err(classify)?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,105 @@
+//! Taking entries under a lease, and keeping them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::{Entry, Error, Fence, Held, Result};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use crate::error::classify;
+use crate::row::decode;
+use crate::sql::query;
+use crate::store::SqliteStore;
+
+pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<Claim> {
+    request.check()?;
+    if request.limit == 0 {
+        return Ok(Claim::default());
+    }
+    let statement = match request.order {
+        ClaimOrder::Staged => &store.statements.claim_staged,
+        ClaimOrder::Causal => &store.statements.claim_causal,
+    };
+    let mut connection = store.writer().await?;
+    // One UPDATE takes the write lock before it looks: it needs no transaction around it.
+    let rows = query(statement)
+        .bind(request.now.map(|now| now.as_micros()))
+        .bind(request.route.as_str())
+        .bind(request.limit)
+        .bind(micros(request.lease))
+        .bind(request.owner)
+        .bind(request.max_attempts)
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(classify)?;
+    drop(connection);
+    let mut claim = Claim { entries: Vec::with_capacity(rows.len()), undecodable: Vec::new() };
+    for row in rows {
+        let decoded = decode(&row)?;
+        match decoded.failure() {
+            None => claim.entries.push(decoded.entry),
+            Some(failure) => claim.undecodable.push(Undecodable {
+                held: decoded.entry.held(),
+                event_id: decoded.id_known.then_some(decoded.entry.event_id),
+                failure,
+            }),
+        }
+    }
+    sort(&mut claim.entries, request.order);
+    Ok(claim)
+}
+
+/// RETURNING promises no order, and the two arms of a claim have one each.
+fn sort(entries: &mut [Entry], order: ClaimOrder) {
+    match order {
+        ClaimOrder::Staged => entries.sort_unstable_by_key(|entry| (entry.priority, entry.seq)),
+        ClaimOrder::Causal => entries
+            .sort_unstable_by_key(|entry| (entry.hlc.map_or(i64::MAX, |hlc| hlc.raw()), entry.created_at, entry.seq)),
+    }
+}
+
+pub(crate) async fn extend(store: &SqliteStore, request: ExtendRequest) -> Result<Extended> {
+    request.check()?;
+    if request.held.is_empty() {
+        return Ok(Extended::default());
+    }
+    let mut connection = store.writer().await?;
+    let rows = query(&store.statements.extend)
+        .bind(request.now.map(|now| now.as_micros()))
+        .bind(micros(request.lease))
+        .bind(held_json(&request.held)?)
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(classify)?;
+    let extended = held_of(&rows)?;
+    Ok(Extended { fenced: request.held.into_iter().filter(|held| !extended.contains(held)).collect() })
+}
+
+/// Whole microseconds of a duration, at most a century or so: what is added to a clock must not overflow.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(pillarbox_core::Timestamp::MAX.as_micros())
+}
+
+/// Claims as the JSON parameter that statements read: `[[seq, fence], …]`.
+pub(crate) fn held_json(held: &[Held]) -> Result<String> {
+    let pairs: Vec<_> = held.iter().map(|held| (held.seq, held.fence)).collect();
+    serde_json::to_string(&pairs).map_err(|_| Error::invalid("a claim cannot be written as JSON"))
+}
+
+/// The claims that a statement returned.
+pub(crate) fn held_of(rows: &[SqliteRow]) -> Result<HashSet<Held>> {
+    rows.iter()
+        .map(|row| {
+            let seq = row.try_get_unchecked(0).map_err(classify)?;
+            let fence = Fence(row.try_get_unchecked(1).map_err(classify)?);
+            Ok(Held { seq, fence })
+        })
+        .collect()
+}
+
+/// Rows as the JSON parameter that statements read: `[seq, …]`.
+pub(crate) fn seqs_json(seqs: &[i64]) -> Result<String> {
+    serde_json::to_string(seqs).map_err(|_| Error::invalid("a row cannot be written as JSON"))
+}

@@ -1,0 +1,117 @@
+//! From a URL to connections: where the file is, who may read it, and how durable a write is.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use pillarbox_core::{Error, ErrorKind, Result};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
+
+use crate::error::classify;
+use crate::options::Options;
+
+/// Connections of the pool that applications and operators use.
+const CONNECTIONS_MAX: u32 = 8;
+/// Rows that the driver's thread may be ahead of us: a whole default batch, so that it does not wait in between.
+const ROW_BUFFER: usize = 1024;
+
+/// Where a URL leads.
+pub(crate) struct Target {
+    connect: SqliteConnectOptions,
+    /// A database in memory lives as long as its one connection.
+    pub(crate) in_memory: bool,
+}
+
+impl Target {
+    /// Reads `sqlite://path`, `sqlite:path` or `sqlite::memory:`, with SQLite's `mode=ro`, `rw` or `rwc`.
+    pub(crate) fn parse(url: &str, options: &Options) -> Result<Self> {
+        let rest = url.strip_prefix("sqlite:").ok_or_else(malformed)?;
+        let (path, query) = rest.trim_start_matches("//").split_once('?').unwrap_or((rest.trim_start_matches("//"), ""));
+        let mode = query.split('&').find_map(|pair| pair.strip_prefix("mode="));
+        let in_memory = path == ":memory:" || mode == Some("memory");
+        if path.is_empty() {
+            return Err(malformed());
+        }
+        let mut connect = SqliteConnectOptions::from_str(url)
+            .map_err(|_| malformed())?
+            .busy_timeout(options.busy_timeout)
+            .synchronous(SqliteSynchronous::Full)
+            .row_buffer_size(ROW_BUFFER)
+            .disable_statement_logging();
+        if mode.is_none() || mode == Some("rwc") {
+            connect = connect.create_if_missing(true);
+        }
+        if !in_memory && matches!(mode, None | Some("rwc")) {
+            create_private(connect.get_filename())?;
+        }
+        if !in_memory && mode != Some("ro") {
+            connect = connect.journal_mode(SqliteJournalMode::Wal);
+        }
+        Ok(Self { connect, in_memory })
+    }
+
+    /// The pool for applications: every commit is on disk when it returns.
+    pub(crate) async fn durable_pool(&self) -> Result<SqlitePool> {
+        let pool = SqlitePoolOptions::new()
+            .max_connections(if self.in_memory { 1 } else { CONNECTIONS_MAX })
+            .after_release(|connection, _| Box::pin(is_reusable(connection)));
+        let pool = if self.in_memory { pool.idle_timeout(None).max_lifetime(None) } else { pool };
+        pool.connect_with(self.connect.clone()).await.map_err(classify)
+    }
+
+    /// The relay's one writer. A lost claim or settle only means a redelivery, so it does not wait for the disk.
+    pub(crate) async fn relaxed_pool(&self) -> Result<SqlitePool> {
+        SqlitePoolOptions::new()
+            .max_connections(1)
+            .test_before_acquire(false)
+            .after_release(|connection, _| Box::pin(is_reusable(connection)))
+            .connect_with(self.connect.clone().synchronous(SqliteSynchronous::Normal))
+            .await
+            .map_err(classify)
+    }
+}
+
+/// A pool for applications that stage: write-ahead log, every commit on disk, and the busy timeout of the
+/// options. A missing file is made, readable and writable by its owner only.
+///
+/// Begin transactions that read before they write with `pool.begin_with("BEGIN IMMEDIATE")`: SQLite cannot turn
+/// a reader into a writer when somebody else wrote in between.
+///
+/// # Errors
+/// [`Invalid`](ErrorKind::Invalid) for a URL that is not one of SQLite; or what the database reports.
+pub async fn app_pool(url: &str, options: &Options) -> Result<SqlitePool> {
+    Target::parse(url, options)?.durable_pool().await
+}
+
+/// Whether a connection that comes back to its pool can serve the next caller.
+///
+/// SQLite ends a transaction by itself when the disk is full. The driver then still counts it as open and would
+/// begin the next one as a savepoint that nothing ends.
+pub(crate) async fn is_reusable(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
+    // A rollback may still be under way in the connection's thread; the ping comes after it.
+    connection.ping().await?;
+    Ok(!connection.is_in_transaction())
+}
+
+/// Makes a missing file that only its owner can read; SQLite gives the log files the same rights.
+fn create_private(path: &Path) -> Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(Error::new(
+            match error.kind() {
+                std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                _ => ErrorKind::Unavailable,
+            },
+            format!("the database file cannot be made: {}", error.kind()),
+        )),
+    }
+}
+
+fn malformed() -> Error {
+    Error::invalid("not the URL of a SQLite database: sqlite://path, sqlite:path or sqlite::memory: is expected")
+}

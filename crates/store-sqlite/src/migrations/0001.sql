@@ -1,0 +1,64 @@
+-- Version 1. Needs SQLite 3.38 or later, in every program that opens the file.
+--
+-- Plain SQL is a public way to stage: only route, type and payload have no default. Times are whole
+-- microseconds since 1970, UTC. The checks repeat what the library checks, for whoever does not use it.
+create table {outbox} (
+  seq integer primary key autoincrement,
+  event_id text not null default (lower(
+      hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
+      || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))
+    check (length(event_id) = 36 and event_id not glob '*[^0-9a-f-]*'
+      and event_id glob '????????-????-????-????-????????????'),
+  route text not null check (length(route) between 1 and 255),
+  type text not null check (length(type) between 1 and 255),
+  key text check (length(key) between 1 and 255),
+  payload any not null check (typeof(payload) in ('blob', 'text')),
+  content_type text not null default 'application/json' check (length(content_type) between 1 and 255),
+  headers text not null default '{}'
+    check (case when json_valid(headers) then json_type(headers) = 'object' else 0 end),
+  tenant text check (length(tenant) between 1 and 255),
+  correlation_id text check (length(correlation_id) between 1 and 255),
+  causation_id text check (length(causation_id) between 1 and 255),
+  execution_id text check (length(execution_id) between 1 and 255),
+  occurred_at integer check (occurred_at between 0 and 253402300799999999),
+  priority integer not null default 100 check (priority between -32768 and 32767),
+  group_id text check (length(group_id) between 1 and 255),
+  hlc integer check (hlc >= 0),
+  status text not null default 'pending'
+    check (status in ('pending', 'retrying', 'in_flight', 'delivered', 'dead', 'discarded')),
+  attempts integer not null default 0 check (attempts >= 0),
+  max_attempts integer check (max_attempts between 1 and 1000000),
+  due_at integer check (due_at is null or status in ('pending', 'retrying', 'in_flight')),
+  fence integer not null default 0,
+  owner text,
+  last_error text,
+  last_attempt_at integer,
+  created_at integer not null default {now},
+  settled_at integer,
+  -- The id comes first: operators ask for an event without naming a route.
+  unique (event_id, route)
+) strict;
+
+create table {audit} (
+  seq integer primary key autoincrement,
+  at integer not null,
+  kind text not null,
+  actor text not null,
+  route text,
+  event_id text,
+  detail text not null default ''
+) strict;
+
+create table {inbox} (
+  consumer text not null check (length(consumer) between 1 and 255),
+  event_id text not null,
+  accepted_at integer not null default {now},
+  primary key (consumer, event_id)
+) strict, without rowid;
+
+create table {versions} (
+  version integer primary key,
+  applied_at integer not null default {now}
+) strict;
+
+insert into {versions} (version) values (1);

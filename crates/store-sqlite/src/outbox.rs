@@ -1,0 +1,185 @@
+//! The application's side: staging events in its own transaction.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Entropy, Stage, Wake};
+use pillarbox_core::{Error, Event, EventId, EventLimits, HybridClock, NewEntry, Result, RouteName, Staged};
+use pillarbox_host::{OsEntropy, process_clock};
+use sqlx::{Row, Sqlite, SqliteConnection, Transaction};
+
+use crate::batch::Batch;
+use crate::error::{classify, classify_commit};
+use crate::options::Options;
+use crate::sql::{Statements, query};
+use crate::statement::{Statement, stage_one};
+
+/// Stages events of one route inside the application's own transaction.
+///
+/// The events become durable exactly when that transaction does, and a rollback takes them with it. Cheap to
+/// clone; one per route and process is enough.
+///
+/// A future of this type that is dropped half-way leaves all of its events in the transaction or none of them.
+#[derive(Clone)]
+pub struct Outbox {
+    route: String,
+    limits: EventLimits,
+    statements: Arc<Statements>,
+    wake: Option<Arc<dyn Wake>>,
+    trace: Option<Arc<Trace>>,
+    clock: Option<Arc<HybridClock>>,
+}
+
+type Trace = dyn Fn() -> Option<String> + Send + Sync;
+
+impl Outbox {
+    /// An outbox of this route with default settings. A route that breaks a rule is refused when something is
+    /// staged.
+    #[must_use]
+    pub fn new(route: impl Into<String>) -> Self {
+        Self {
+            route: route.into(),
+            limits: EventLimits::default(),
+            statements: Arc::new(Statements::new(&Options::default())),
+            wake: None,
+            trace: None,
+            clock: None,
+        }
+    }
+
+    /// Sets which tables are meant. Default: those of [`Options::default`].
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.statements = Arc::new(Statements::new(&options));
+        self
+    }
+
+    /// Sets the limits of events. Default: [`EventLimits::default`].
+    #[must_use]
+    pub fn limits(mut self, limits: EventLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the relay in this process that [`commit`](Self::commit) wakes. Default: none.
+    #[must_use]
+    pub fn wake(mut self, wake: Arc<dyn Wake>) -> Self {
+        self.wake = Some(wake);
+        self
+    }
+
+    /// Sets where the W3C `traceparent` of the current span comes from; it becomes the header of that name
+    /// unless the event already has one. Default: nowhere.
+    #[must_use]
+    pub fn trace(mut self, trace: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        self.trace = Some(Arc::new(trace));
+        self
+    }
+
+    /// Sets where clock stamps come from. Default: [`process_clock`].
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<HybridClock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Stages one event.
+    ///
+    /// # Errors
+    /// When the route or the event breaks a rule, before anything is written; or what the database reports.
+    pub async fn stage(&self, tx: &mut Transaction<'_, Sqlite>, event: Event) -> Result<Staged> {
+        let staged = self.stage_all(tx, [event]).await?;
+        staged.into_iter().next().ok_or_else(|| Error::invalid("nothing was staged"))
+    }
+
+    /// Stages any number of events in one statement; the outcomes are in the order of the events.
+    ///
+    /// # Errors
+    /// When the route or an event breaks a rule, before anything is written; or what the database reports.
+    pub async fn stage_all(
+        &self,
+        tx: &mut Transaction<'_, Sqlite>,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Result<Vec<Staged>> {
+        let entries = self.entries(events)?;
+        self.insert(tx, entries).await
+    }
+
+    /// Commits the transaction, then wakes the relay in this process, if there is one.
+    ///
+    /// # Errors
+    /// What the database reports. [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the commit
+    /// may have happened.
+    pub async fn commit(&self, tx: Transaction<'_, Sqlite>) -> Result<()> {
+        tx.commit().await.map_err(classify_commit)?;
+        if let Some(wake) = &self.wake {
+            wake.wake();
+        }
+        Ok(())
+    }
+
+    /// The SQL and the parameters that stage this event with any other driver, in a transaction of that driver.
+    ///
+    /// # Errors
+    /// When the route or the event breaks a rule.
+    pub fn statement(&self, event: Event) -> Result<Statement> {
+        let mut entries = self.entries([event])?;
+        let entry = entries.pop().ok_or_else(|| Error::invalid("nothing to stage"))?;
+        stage_one(&self.statements.stage_one, entry)
+    }
+
+    /// Checks events and gives them identity and stamp. Nothing is written before all of them passed.
+    fn entries(&self, events: impl IntoIterator<Item = Event>) -> Result<Vec<NewEntry>> {
+        let route = RouteName::new(self.route.as_str())?;
+        let clock = self.clock.as_deref().unwrap_or_else(|| process_clock());
+        events
+            .into_iter()
+            .map(|mut event| {
+                if let Some(trace) = &self.trace
+                    && !event.headers.contains_key("traceparent")
+                    && let Some(parent) = trace()
+                {
+                    event.headers.insert("traceparent".into(), parent);
+                }
+                NewEntry::new(&route, event, OsEntropy.event_id(), clock.now(), &self.limits)
+            })
+            .collect()
+    }
+
+    async fn insert(&self, connection: &mut SqliteConnection, entries: Vec<NewEntry>) -> Result<Vec<Staged>> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
+        let batch = Batch::new(&entries)?;
+        let rows = query(&self.statements.stage_many)
+            .bind(self.route.clone())
+            .bind(batch.json)
+            .bind(batch.payloads)
+            .fetch_all(connection)
+            .await
+            .map_err(classify)?;
+        let mut fresh = HashSet::with_capacity(rows.len());
+        for row in rows {
+            let id: &str = row.try_get_unchecked(0).map_err(classify)?;
+            fresh.insert(id.parse::<EventId>()?);
+        }
+        // Twice in one call: the first one is the entry, so its id is used up.
+        Ok(ids.into_iter().map(|id| if fresh.remove(&id) { Staged::Fresh(id) } else { Staged::Duplicate(id) }).collect())
+    }
+}
+
+#[async_trait]
+impl<'c> Stage<Transaction<'c, Sqlite>> for Outbox {
+    async fn stage_all(&self, tx: &mut Transaction<'c, Sqlite>, events: Vec<Event>) -> Result<Vec<Staged>> {
+        Outbox::stage_all(self, tx, events).await
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("route", &self.route).finish_non_exhaustive()
+    }
+}

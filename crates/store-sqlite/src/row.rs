@@ -1,0 +1,190 @@
+//! Reading a row. Plain SQL may have written it, so nothing about it is taken for granted: what cannot be read
+//! is named, and the rest of the row still shows.
+
+use pillarbox_core::limits::NAME_CHARS_MAX;
+use pillarbox_core::{
+    Entry, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result, RouteName, Status, Timestamp,
+};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Decode, Row, Sqlite, ValueRef};
+use uuid::Uuid;
+
+/// The columns of an entry, in the order in which [`decode`] reads them.
+pub(crate) const COLUMNS: [&str; 26] = [
+    "seq",
+    "event_id",
+    "route",
+    "type",
+    "key",
+    "payload",
+    "content_type",
+    "headers",
+    "tenant",
+    "correlation_id",
+    "causation_id",
+    "execution_id",
+    "occurred_at",
+    "priority",
+    "group_id",
+    "hlc",
+    "status",
+    "attempts",
+    "max_attempts",
+    "due_at",
+    "fence",
+    "owner",
+    "last_error",
+    "last_attempt_at",
+    "created_at",
+    "settled_at",
+];
+
+/// A row as far as it could be read.
+pub(crate) struct Decoded {
+    /// The entry; fields that could not be read have their neutral value.
+    pub(crate) entry: Entry,
+    /// Whether the id could be read.
+    pub(crate) id_known: bool,
+    /// Which column could not be read; the first one.
+    pub(crate) spoiled: Option<&'static str>,
+}
+
+impl Decoded {
+    /// Why the row is no entry, without its data.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.spoiled.map(|column| {
+            Failure::new(FailureKind::Undecodable, column, format!("the column {column} cannot be read"))
+        })
+    }
+}
+
+/// Reads the [`COLUMNS`] of a row.
+pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
+    let mut reader = Reader { row, column: 0, spoiled: None };
+    let seq = reader.required(0);
+    let id: Option<EventId> = reader.parsed(|text| Uuid::try_parse(text).ok().map(EventId));
+    let entry = Entry {
+        seq,
+        event_id: id.unwrap_or(EventId(Uuid::nil())),
+        route: reader.route()?,
+        event_type: reader.required(String::new()),
+        key: reader.optional(),
+        payload: reader.payload(),
+        content_type: reader.required(String::new()),
+        headers: reader.parsed(headers).unwrap_or_default(),
+        tenant: reader.optional(),
+        correlation_id: reader.optional(),
+        causation_id: reader.optional(),
+        execution_id: reader.optional(),
+        occurred_at: reader.optional_as(Timestamp::from_micros),
+        priority: reader.required_as(|number| i16::try_from(number).ok(), 0),
+        group_id: reader.optional(),
+        hlc: reader.optional_as(|number| Hlc::from_raw(number).ok()),
+        status: reader.parsed(|text| text.parse().ok()).unwrap_or(Status::InFlight),
+        attempts: reader.required_as(|number| u32::try_from(number).ok(), 0),
+        max_attempts: reader.optional_as(|number| u32::try_from(number).ok()),
+        due_at: reader.optional_as(Timestamp::from_micros),
+        fence: Fence(reader.required(0)),
+        owner: reader.optional(),
+        last_error: reader.optional::<String>().map(|text| Failure::parse(&text)),
+        last_attempt_at: reader.optional_as(Timestamp::from_micros),
+        created_at: reader.required_as(Timestamp::from_micros, Timestamp::MIN),
+        settled_at: reader.optional_as(Timestamp::from_micros),
+    };
+    Ok(Decoded { entry, id_known: id.is_some(), spoiled: reader.spoiled })
+}
+
+/// Reads column after column and remembers the first that cannot be read.
+struct Reader<'r> {
+    row: &'r SqliteRow,
+    column: usize,
+    spoiled: Option<&'static str>,
+}
+
+impl<'r> Reader<'r> {
+    fn next<T: Decode<'r, Sqlite>>(&mut self) -> Option<Option<T>> {
+        let read = self.row.try_get_unchecked(self.column).ok();
+        self.column += 1;
+        read
+    }
+
+    fn spoil(&mut self) {
+        self.spoiled = self.spoiled.or(COLUMNS.get(self.column - 1).copied());
+    }
+
+    fn optional<T: Decode<'r, Sqlite>>(&mut self) -> Option<T> {
+        let read = self.next();
+        if read.is_none() {
+            self.spoil();
+        }
+        read.flatten()
+    }
+
+    fn required<T: Decode<'r, Sqlite>>(&mut self, neutral: T) -> T {
+        let read = self.next().flatten();
+        read.unwrap_or_else(|| {
+            self.spoil();
+            neutral
+        })
+    }
+
+    fn optional_as<T>(&mut self, convert: impl FnOnce(i64) -> Option<T>) -> Option<T> {
+        let number = self.optional::<i64>()?;
+        let converted = convert(number);
+        if converted.is_none() {
+            self.spoil();
+        }
+        converted
+    }
+
+    fn required_as<T>(&mut self, convert: impl FnOnce(i64) -> Option<T>, neutral: T) -> T {
+        let converted = self.next::<i64>().flatten().and_then(convert);
+        converted.unwrap_or_else(|| {
+            self.spoil();
+            neutral
+        })
+    }
+
+    fn parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let parsed = self.next::<&str>().flatten().and_then(parse);
+        if parsed.is_none() {
+            self.spoil();
+        }
+        parsed
+    }
+
+    /// Plain SQL may have written a text; its bytes are the payload just as well.
+    fn payload(&mut self) -> Vec<u8> {
+        let bytes = match self.row.try_get_raw(self.column) {
+            Ok(value) if !value.is_null() => <Vec<u8> as Decode<'_, Sqlite>>::decode(value).ok(),
+            _ => None,
+        };
+        self.column += 1;
+        bytes.unwrap_or_else(|| {
+            self.spoil();
+            Vec::new()
+        })
+    }
+
+    /// A name with control characters in it can only come from plain SQL; it is shown without them.
+    fn route(&mut self) -> Result<RouteName> {
+        let text = self.required(String::new());
+        RouteName::new(text.as_str()).or_else(|_| {
+            self.spoil();
+            shown_route(&text)
+        })
+    }
+}
+
+/// A route's name as far as it can be shown.
+pub(crate) fn shown_route(text: &str) -> Result<RouteName> {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
+    RouteName::new(shown).or_else(|_| RouteName::new("?"))
+}
+
+fn headers(text: &str) -> Option<Headers> {
+    if text == "{}" {
+        return Some(Headers::new());
+    }
+    serde_json::from_str(text).ok()
+}

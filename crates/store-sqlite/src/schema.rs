@@ -1,0 +1,173 @@
+//! The tables: how they should be, how they are, and how to get there.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Migrated, SchemaState};
+use pillarbox_core::Result;
+use sqlx::{Row, SqliteConnection};
+
+use crate::error::classify;
+use crate::options::Options;
+use crate::row::COLUMNS;
+use crate::sql::{query, script};
+use crate::store::{SqliteStore, Step};
+use crate::tables::Tables;
+
+/// One script a version, in order. What was released is never changed; a new version is a new file.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
+/// Made by every migration, and again when one is missing.
+const INDEXES: &str = include_str!("migrations/indexes.sql");
+const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
+
+/// Tables and the columns that must be there.
+const WANTED: [(&str, &[&str]); 4] = [
+    ("outbox", &COLUMNS),
+    ("audit", &["seq", "at", "kind", "actor", "route", "event_id", "detail"]),
+    ("inbox", &["consumer", "event_id", "accepted_at"]),
+    ("schema", &["version", "applied_at"]),
+];
+
+/// Indexes without which everything works, slowly.
+const WANTED_INDEXES: [&str; 5] = ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event"];
+
+/// The version that this program makes and needs.
+#[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
+const VERSION: u32 = MIGRATIONS.len() as u32;
+
+pub(crate) async fn inspect(store: &SqliteStore) -> Result<SchemaState> {
+    let mut connection = store.pool().acquire().await.map_err(classify)?;
+    Ok(Found::look(&store.statements.tables, &store.options, &mut connection).await?.state())
+}
+
+pub(crate) async fn plan(store: &SqliteStore) -> Result<String> {
+    let mut connection = store.pool().acquire().await.map_err(classify)?;
+    let found = Found::look(&store.statements.tables, &store.options, &mut connection).await?;
+    let scripts = found.scripts(&store.statements.tables, &store.options);
+    Ok(scripts.iter().map(|script| &**script).collect::<Vec<_>>().join("\n"))
+}
+
+pub(crate) async fn migrate(store: &SqliteStore) -> Result<Migrated> {
+    store.durably(&Migrate { tables: &store.statements.tables, options: &store.options }).await
+}
+
+struct Migrate<'a> {
+    tables: &'a Tables,
+    options: &'a Options,
+}
+
+#[async_trait]
+impl Step for Migrate<'_> {
+    type Outcome = Migrated;
+
+    /// Under the write lock: of several callers one does the work, and the others find it done.
+    async fn run(&self, tx: &mut SqliteConnection) -> Result<Migrated> {
+        let found = Found::look(self.tables, self.options, &mut *tx).await?;
+        if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
+            found.state().check()?;
+        }
+        for sql in found.scripts(self.tables, self.options) {
+            script(&sql).execute(&mut *tx).await.map_err(classify)?;
+        }
+        Ok(Migrated { from: found.version, to: VERSION })
+    }
+}
+
+/// What the catalogue says.
+struct Found {
+    /// 0 when there are no tables.
+    version: u32,
+    /// One a line.
+    differences: Vec<String>,
+    missing_indexes: Vec<String>,
+}
+
+impl Found {
+    async fn look(tables: &Tables, options: &Options, connection: &mut SqliteConnection) -> Result<Self> {
+        let prefix = &tables.prefix;
+        let mut present = 0;
+        let mut differences = Vec::new();
+        for (table, columns) in WANTED {
+            let table = format!("{prefix}_{table}");
+            let found = strings("select name from pragma_table_info(?1)", &table, connection).await?;
+            if found.is_empty() {
+                differences.push(format!("the table {table} is missing"));
+                continue;
+            }
+            present += 1;
+            let missing = columns.iter().filter(|column| !found.contains(**column));
+            differences.extend(missing.map(|column| format!("the column {column} of {table} is missing")));
+        }
+        if present == 0 {
+            return Ok(Self { version: 0, differences: Vec::new(), missing_indexes: Vec::new() });
+        }
+        let version = if differences.iter().any(|difference| difference.contains("_schema")) {
+            VERSION
+        } else {
+            version(tables, connection).await?
+        };
+        let outbox = format!("{prefix}_outbox");
+        let indexes = "select name from sqlite_master where type = 'index' and name like ?1 || '%'";
+        let found = strings(indexes, prefix, connection).await?;
+        let unique = "select name from pragma_index_list(?1) where \"unique\" and origin in ('u', 'c')";
+        if differences.is_empty() && strings(unique, &outbox, connection).await?.is_empty() {
+            differences.push(format!("the unique index on event_id and route of {outbox} is missing"));
+        }
+        let missing_indexes = WANTED_INDEXES
+            .into_iter()
+            .chain(options.causal_order.then_some("outbox_causal"))
+            .map(|index| format!("{prefix}_{index}"))
+            .filter(|index| !found.contains(index))
+            .collect();
+        Ok(Self { version, differences, missing_indexes })
+    }
+
+    fn state(&self) -> SchemaState {
+        let (found, wanted) = (self.version, VERSION);
+        // A newer version may have other tables: that it is newer says it all.
+        if found > wanted {
+            return SchemaState::Newer { found, wanted };
+        }
+        if !self.differences.is_empty() {
+            return SchemaState::Damaged { differences: self.differences.clone() };
+        }
+        match found {
+            0 => SchemaState::Missing,
+            _ if found < wanted => SchemaState::Older { found, wanted },
+            _ => SchemaState::Ready {
+                warnings: self
+                    .missing_indexes
+                    .iter()
+                    .map(|index| format!("the index {index} is missing: calls get slower; `pillarbox migrate` makes it"))
+                    .collect(),
+            },
+        }
+    }
+
+    /// What is to be run from here, names filled in.
+    fn scripts(&self, tables: &Tables, options: &Options) -> Vec<Arc<str>> {
+        if self.version == VERSION && self.missing_indexes.is_empty() {
+            return Vec::new();
+        }
+        MIGRATIONS
+            .into_iter()
+            .skip(self.version as usize)
+            .chain([INDEXES])
+            .chain(options.causal_order.then_some(CAUSAL_INDEX))
+            .map(|script| tables.fill(script))
+            .collect()
+    }
+}
+
+async fn version(tables: &Tables, connection: &mut SqliteConnection) -> Result<u32> {
+    let sql = tables.fill("select coalesce(max(version), 0) from {versions}");
+    let row = query(&sql).fetch_one(connection).await.map_err(classify)?;
+    let version: i64 = row.try_get_unchecked(0).map_err(classify)?;
+    Ok(u32::try_from(version).unwrap_or(u32::MAX))
+}
+
+async fn strings(sql: &'static str, value: &str, connection: &mut SqliteConnection) -> Result<HashSet<String>> {
+    let rows = sqlx::query(sql).bind(value.to_owned()).fetch_all(connection).await.map_err(classify)?;
+    rows.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect()
+}

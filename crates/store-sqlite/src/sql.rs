@@ -1,0 +1,82 @@
+//! Every statement, with its names filled in once; and the one place that vouches for SQL text that was built
+//! at run time.
+
+use std::sync::Arc;
+
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{AssertSqlSafe, Sqlite};
+
+use crate::options::Options;
+use crate::tables::Tables;
+
+/// A statement ready to bind values to.
+///
+/// Safe: the text is a constant of this crate in which only quoted identifiers were filled in.
+pub(crate) fn query(sql: &Arc<str>) -> Query<'static, Sqlite, SqliteArguments> {
+    sqlx::query(AssertSqlSafe(Arc::clone(sql)))
+}
+
+/// A script of several statements without values, as migrations are.
+///
+/// Safe for the same reason as [`query`].
+pub(crate) fn script(sql: &Arc<str>) -> sqlx::RawSql {
+    sqlx::raw_sql(AssertSqlSafe(Arc::clone(sql)))
+}
+
+macro_rules! statements {
+    ($($name:ident),+ $(,)?) => {
+        /// The statements of one outbox. Each is the file of its name under `sql/`.
+        #[derive(Debug)]
+        pub(crate) struct Statements {
+            pub(crate) tables: Tables,
+            $(pub(crate) $name: Arc<str>,)+
+        }
+
+        impl Statements {
+            /// Fills in the names that these settings mean.
+            pub(crate) fn new(options: &Options) -> Self {
+                let tables = Tables::new(options);
+                Self {
+                    $($name: tables.fill(include_str!(concat!("sql/", stringify!($name), ".sql"))),)+
+                    tables,
+                }
+            }
+        }
+    };
+}
+
+statements! {
+    accept,
+    audit,
+    audit_of,
+    change_audit,
+    claim_causal,
+    claim_staged,
+    clock,
+    count_due,
+    count_ended,
+    count_ready,
+    created,
+    discard,
+    extend,
+    list,
+    list_dead,
+    list_live,
+    purge,
+    purge_audit,
+    purgeable,
+    reap,
+    reap_audit,
+    requeue,
+    routes,
+    selected_ids,
+    selected_matching,
+    settle_dead,
+    settle_deleted,
+    settle_mixed,
+    show,
+    stage_many,
+    stage_one,
+    stale,
+}

@@ -1,0 +1,32 @@
+-- Takes due entries under a lease.
+-- ?1 now or null, ?2 route, ?3 limit, ?4 lease in microseconds, ?5 owner, ?6 attempts where the entry does not say.
+-- Two arms, each in the order of its own partial index, so that nothing is sorted whatever the backlog is.
+-- The due arm may take the whole batch only while fresh entries leave room: at most half of it otherwise, so
+-- that retries never starve them.
+with
+clock (now) as materialized (select coalesce(?1, {now})),
+due (seq) as materialized (
+  select seq from {outbox}
+  where route = ?2 and due_at is not null and due_at <= (select now from clock)
+    and attempts < coalesce(max_attempts, ?6)
+  order by due_at, seq
+  limit ?3),
+ready (seq) as materialized (
+  select seq from {outbox}
+  where route = ?2 and due_at is null and status in ('pending', 'retrying', 'in_flight')
+    and attempts < coalesce(max_attempts, ?6)
+  order by priority, seq
+  limit ?3 - min((?3 + 1) / 2, (select count(*) from due)))
+update {outbox} set
+  status = 'in_flight',
+  attempts = attempts + 1,
+  -- At least the clock: it grows even when the write of the last claim was lost in a crash.
+  fence = max(fence + 1, (select now from clock)),
+  owner = ?5,
+  due_at = (select now from clock) + ?4,
+  last_attempt_at = (select now from clock)
+where seq in (
+  select seq from ready
+  union all
+  select seq from (select seq from due limit ?3 - (select count(*) from ready)))
+returning {columns}

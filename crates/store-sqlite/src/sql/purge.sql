@@ -1,0 +1,2 @@
+-- ?1 [seq, …]
+delete from {outbox} where seq in (select value from json_each(?1))

@@ -1,0 +1,60 @@
+//! Names of tables and indexes, and the one place where they get into SQL text.
+
+use std::sync::Arc;
+
+use crate::options::Options;
+use crate::row::COLUMNS;
+
+/// Placeholders of the SQL files, and the suffix of what each stands for.
+const NAMES: [(&str, &str); 10] = [
+    ("{outbox}", "outbox"),
+    ("{audit}", "audit"),
+    ("{inbox}", "inbox"),
+    ("{versions}", "schema"),
+    ("{ready_index}", "outbox_ready"),
+    ("{due_index}", "outbox_due"),
+    ("{stuck_index}", "outbox_stuck"),
+    ("{ended_index}", "outbox_ended"),
+    ("{causal_index}", "outbox_causal"),
+    ("{audit_event_index}", "audit_event"),
+];
+
+/// The database's clock in whole microseconds. SQLite before 3.42 knows no `subsec`; the half makes up for
+/// a Julian day being a float.
+const NOW: &str = "(cast((julianday('now') - 2440587.5) * 86400000.0 + 0.5 as integer) * 1000)";
+
+/// The quoted names for one prefix.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
+    /// The bare prefix, for lookups in the catalogue; always bound as a value.
+    pub(crate) prefix: String,
+    names: Vec<(&'static str, String)>,
+}
+
+impl Tables {
+    /// The names that these settings mean.
+    pub(crate) fn new(options: &Options) -> Self {
+        let prefix = options.prefix.as_str();
+        // The prefix matches `[a-z_][a-z0-9_]*` by construction, so quotes are all the escaping there is.
+        let names = NAMES.map(|(mark, suffix)| (mark, format!("\"{prefix}_{suffix}\"")));
+        let parts = [("{now}", NOW.to_owned()), ("{columns}", COLUMNS.join(", "))];
+        Self { prefix: prefix.to_owned(), names: names.into_iter().chain(parts).collect() }
+    }
+
+    /// Puts the names in the place of `{outbox}` and the like.
+    pub(crate) fn fill(&self, template: &str) -> Arc<str> {
+        self.names.iter().fold(template.to_owned(), |text, (mark, name)| text.replace(mark, name)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pillarbox_core::Ident;
+
+    #[test]
+    fn names_are_filled_in_with_quotes() {
+        let tables = Tables::new(&Options::default().prefix(Ident::new("order").unwrap()));
+        assert_eq!(&*tables.fill("select 1 from {outbox}"), "select 1 from \"order_outbox\"");
+    }
+}
