@@ -16,8 +16,10 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
+/// Asked at run time: two checkouts that share a target directory share this binary as well.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+    let package = std::env::var("CARGO_MANIFEST_DIR").expect("run by cargo");
+    Path::new(&package).parent().unwrap().to_path_buf()
 }
 
 /// Every text file of the repository, sorted by path.
