@@ -23,7 +23,7 @@ async fn main() -> Result<(), Failure> {
     let database = std::env::args().nth(1).unwrap_or_else(|| "work.db".into());
     let url = format!("sqlite://{database}");
     let store = SqliteStore::connect(&url, Options::default()).await?;
-    let _ = store.migrate().await?;
+    store.migrate().await?;
 
     let handlers = Handlers::new().concurrency(4).on("mail.send", async |handling| {
         // The event id is the idempotency key: hand it to the mail provider, so that a retry sends nothing twice.
@@ -49,9 +49,9 @@ async fn main() -> Result<(), Failure> {
     let pool = pillarbox::sqlite::app_pool(&url).await?;
     let mut tx = pool.begin().await?;
     for to in ["ann@example.org", "slow@example.org", "nowhere"] {
-        let _ = outbox.stage(&mut tx, Event::json("mail.send", &serde_json::json!({ "to": to }))?).await?;
+        outbox.stage(&mut tx, Event::json("mail.send", &serde_json::json!({ "to": to }))?).await?;
     }
-    let _ = outbox.stage(&mut tx, Event::json("fax.send", "nobody handles this")?).await?;
+    outbox.stage(&mut tx, Event::json("fax.send", "nobody handles this")?).await?;
     outbox.commit(tx).await?;
 
     let tally = relay.run(interrupted()).await?;

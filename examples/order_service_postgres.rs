@@ -24,7 +24,7 @@ async fn main() -> Result<(), Failure> {
     let events = std::env::args().nth(1).unwrap_or_else(|| "events.ndjson".into());
 
     let store = PostgresStore::connect(&url, Options::default()).await?;
-    let _ = store.migrate().await?;
+    store.migrate().await?;
     let pool = sqlx::PgPool::connect(&url).await?;
     sqlx::query("create table if not exists orders (id text primary key, total int not null)")
         .execute(&pool)
@@ -52,7 +52,7 @@ async fn place(pool: &sqlx::PgPool, outbox: &Outbox, order: &Order) -> Result<()
         .bind(order.total)
         .execute(&mut *tx)
         .await?;
-    let _ = outbox.stage(&mut tx, Event::json("order.placed", order)?.key(&order.id)).await?;
+    outbox.stage(&mut tx, Event::json("order.placed", order)?.key(&order.id)).await?;
     if order.total == 0 {
         tx.rollback().await?;
         return Err("an order needs a total: rolled back, its event with it".into());

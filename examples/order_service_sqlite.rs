@@ -26,7 +26,7 @@ async fn main() -> Result<(), Failure> {
 
     let url = format!("sqlite://{database}");
     let store = SqliteStore::connect(&url, Options::default()).await?;
-    let _ = store.migrate().await?;
+    store.migrate().await?;
     let pool = pillarbox::sqlite::app_pool(&url).await?;
     sqlx::query("create table if not exists orders (id text primary key, total integer not null)")
         .execute(&pool)
@@ -54,7 +54,7 @@ async fn place(pool: &sqlx::SqlitePool, outbox: &Outbox, order: &Order) -> Resul
         .bind(order.total)
         .execute(&mut *tx)
         .await?;
-    let _ = outbox.stage(&mut tx, Event::json("order.placed", order)?.key(&order.id)).await?;
+    outbox.stage(&mut tx, Event::json("order.placed", order)?.key(&order.id)).await?;
     if order.total == 0 {
         tx.rollback().await?;
         return Err("an order needs a total: rolled back, its event with it".into());

@@ -149,7 +149,6 @@ impl NewEntry {
 
 /// What staging did with one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub enum Staged {
     /// A new entry was written.
     Fresh(EventId),

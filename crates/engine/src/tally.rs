@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// What a relay did, counted when it was durable in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use]
 pub struct Tally {
     /// Entries taken from the store.
     pub claimed: u64,

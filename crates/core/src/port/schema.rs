@@ -75,7 +75,6 @@ impl SchemaState {
 
 /// What a migration did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub struct Migrated {
     /// The version before; 0 when there were no tables.
     pub from: u32,

@@ -5,8 +5,22 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 /// Parts of names whose values are secrets, wherever they appear.
 const PARTS: [&str; 16] = [
-    "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "api_key", "api-key", "accesskey",
-    "access_key", "access-key", "private_key", "signature", "credential", "account_key",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "accesskey",
+    "access_key",
+    "access-key",
+    "private_key",
+    "signature",
+    "credential",
+    "account_key",
 ];
 /// Whole names whose values are secrets.
 const NAMES: [&str; 4] = ["pass", "sig", "auth", "accountkey"];
@@ -16,8 +30,23 @@ const QUERY_NAMES: [&str; 2] = ["key", "sas"];
 const LINES: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 /// How well-known secrets begin.
 const PREFIXES: [&str; 17] = [
-    "whsec_", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "ghp_", "gho_", "ghu_", "ghs_", "github_pat_",
-    "glpat-", "xoxb-", "xoxp-", "xoxa-", "AKIA", "ASIA", "eyJ",
+    "whsec_",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "rk_test_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "AKIA",
+    "ASIA",
+    "eyJ",
 ];
 /// Shortest text after such a beginning that makes it a secret.
 const PREFIXED_LEN_MIN: usize = 8;
@@ -36,14 +65,16 @@ pub(super) fn is_secret_line(name: &str) -> bool {
     LINES.iter().any(|line| name.eq_ignore_ascii_case(line))
 }
 
-/// Where the secret part starts of a token that begins, itself or one of its parts, like a well-known secret.
-pub(super) fn prefixed_secret(token: &str) -> Option<usize> {
-    PREFIXES.iter().find_map(|prefix| {
-        let at = token.find(prefix)?;
-        let begins_a_part = !token[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
-        let start = at + prefix.len();
-        (begins_a_part && token.len() - start >= PREFIXED_LEN_MIN).then_some(start)
-    })
+/// Where the secret part starts of a word that begins, itself or one of its parts, like a well-known secret.
+/// `token_len` is the length of the word with what may belong to a secret behind it.
+pub(super) fn prefixed_secret(word: &str, token_len: impl Fn() -> usize) -> Option<usize> {
+    let mut starts = PREFIXES.iter().flat_map(|prefix| {
+        let parts = word.match_indices(prefix).map(|(at, _)| at);
+        parts
+            .filter(|at| !word[..*at].ends_with(|c: char| c.is_ascii_alphanumeric()))
+            .map(|at| at + prefix.len())
+    });
+    starts.find(|start| token_len() - start >= PREFIXED_LEN_MIN)
 }
 
 /// Whether this is what follows `Basic` in an authorization header: base64 of `user:password`.

@@ -50,7 +50,7 @@ impl<'a> Scan<'a> {
         if word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic") {
             return self.scheme(word);
         }
-        if let Some(start) = name::prefixed_secret(prefix(rest, is_token)) {
+        if let Some(start) = name::prefixed_secret(word, || prefix(rest, is_token).len()) {
             self.keep(start);
             return self.mask(prefix(self.rest(), is_token).len());
         }

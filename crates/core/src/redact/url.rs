@@ -12,9 +12,7 @@ pub(super) fn pass(url: &str) -> String {
     let rest = userinfo(scheme, rest, &mut out);
     let query = rest.find(['?', '#']).unwrap_or(rest.len());
     out.push_str(&rest[..query]);
-    for part in rest[query..].split_inclusive(['?', '&', '#']) {
-        query_part(part, &mut out);
-    }
+    self::query(&rest[query..], &mut out);
     out
 }
 
@@ -43,15 +41,24 @@ pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a
     }
 }
 
-/// Only `&` ends a value for sure; a `?` or `#` in it may as well be part of an unescaped secret.
-fn query_part(part: &str, out: &mut String) {
-    match part.split_once('=') {
-        Some((name, value)) if name::is_secret_in_query(name) && !value.trim_end_matches('&').is_empty() => {
-            out.push_str(name);
-            out.push('=');
-            out.push_str(MASK);
-            out.push_str(if value.ends_with('&') { "&" } else { "" });
+/// Writes the query and the fragment with secret values masked. Only `&` ends a value for sure: a `?` or `#` in
+/// it may as well be part of a secret that was not escaped.
+fn query(mut rest: &str, out: &mut String) {
+    while !rest.is_empty() {
+        let part = rest.find(['?', '#', '&']).map_or(rest.len(), |at| at + 1);
+        let value =
+            rest[..part].find('=').map(|at| at + 1).filter(|at| name::is_secret_in_query(&rest[..at - 1]));
+        let end = rest.find('&').unwrap_or(rest.len());
+        match value.filter(|at| *at < end) {
+            Some(at) => {
+                out.push_str(&rest[..at]);
+                out.push_str(MASK);
+                rest = &rest[end..];
+            }
+            None => {
+                out.push_str(&rest[..part]);
+                rest = &rest[part..];
+            }
         }
-        _ => out.push_str(part),
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pillarbox_core::port::{Claim, Extended, Reaped, Settled, Settlement};
+use pillarbox_core::port::{Claim, Death, Extended, Reaped, Settled, Settlement};
 use pillarbox_core::{Error, ErrorKind, Held, Result, Retry};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
@@ -75,6 +75,8 @@ pub(crate) struct Pipeline<'a> {
     batches: BTreeMap<BatchId, Batch>,
     /// Where each claimed entry is: by its `seq`.
     places: BTreeMap<i64, (BatchId, usize)>,
+    /// Claimed rows that no sink will see, to be told of once they are dead.
+    undecodable: BTreeMap<i64, Death>,
     in_flight_bytes: usize,
     next_batch: BatchId,
 
@@ -124,6 +126,7 @@ impl<'a> Pipeline<'a> {
             reported: Some(reported),
             batches: BTreeMap::new(),
             places: BTreeMap::new(),
+            undecodable: BTreeMap::new(),
             in_flight_bytes: 0,
             next_batch: 0,
             circuit: Circuit::new(options.circuit),

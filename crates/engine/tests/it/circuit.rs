@@ -48,7 +48,7 @@ async fn another_route_keeps_its_pace_during_an_outage() {
     let mut tx = world.store.begin();
     for _ in 0..50 {
         let event = pillarbox_core::Event::new("mail", "{}");
-        let _ = MemoryOutbox::new(&world.store, "mails").stage(&mut tx, event).await.unwrap();
+        MemoryOutbox::new(&world.store, "mails").stage(&mut tx, event).await.unwrap();
     }
     tx.commit();
     let healthy = Relay::builder(Arc::new(world.store.clone()), Arc::new(other.clone()))

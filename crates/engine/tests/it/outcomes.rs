@@ -104,7 +104,7 @@ async fn an_explicit_wait_replaces_the_backoff() {
     let wait = Some(Duration::from_secs(45));
     world.sink.on_nth(Which::Any, 1, Reply::Answer(Outcome::Failed { failure, retry_after: wait }));
     let relay = world.relay(options());
-    let _ = relay.run_once().await.unwrap();
+    relay.run_once().await.unwrap();
     let entry = world.entry(id);
     assert_eq!(entry.due_at.unwrap().since(entry.last_attempt_at.unwrap()).as_secs(), 45);
     assert_eq!(entry.last_error.unwrap().code(), "busy", "a retry keeps the error");
@@ -156,4 +156,76 @@ async fn a_sink_that_forgets_an_entry_has_it_delivered_again() {
     let tally = relay.run(sleep(Duration::from_secs(10))).await.unwrap();
     assert_eq!((tally.retried, tally.delivered, tally.dead), (1, 1, 0));
     assert_eq!(world.entry(id).status, Status::Delivered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_verdict_that_cannot_be_recorded_does_not_run_the_rest_again() {
+    use pillarbox_core::port::{
+        Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+        Verdict,
+    };
+    use pillarbox_core::{Error, ErrorKind, Result};
+
+    /// A store whose audit table is broken: no death can be recorded.
+    struct NoAudit(pillarbox_testkit::MemoryStore);
+    #[async_trait::async_trait]
+    impl Store for NoAudit {
+        async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+            self.0.claim(request).await
+        }
+        async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+            self.0.extend(request).await
+        }
+        async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+            if request.settlements.iter().any(|settlement| matches!(settlement.verdict, Verdict::Dead { .. }))
+            {
+                return Err(Error::new(ErrorKind::Internal, "the audit record cannot be written"));
+            }
+            self.0.settle(request).await
+        }
+        async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+            self.0.reap(request).await
+        }
+    }
+
+    let world = World::new();
+    let good = world.stage_many(20).await;
+    let bad = world.stage(Event::new("bad", "{}")).await;
+    world.sink.on(Which::Event(bad), Reply::Answer(Outcome::rejected("no", "")));
+    let store = Arc::new(NoAudit(world.store.clone()));
+    let relay = pillarbox_engine::Relay::builder(store, Arc::new(world.sink.clone()))
+        .route(crate::world::ROUTE)
+        .options(options())
+        .build()
+        .unwrap();
+    let tally = relay.run(sleep(Duration::from_secs(20))).await.unwrap();
+    assert_eq!((tally.delivered, tally.dead), (20, 0));
+    assert_eq!(world.sink.received_ids(), good, "each delivered once");
+    assert_eq!(world.entry(bad).status, Status::InFlight, "left to its lease, not lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_row_is_dead_with_its_reason_and_the_batch_goes_on() {
+    use pillarbox_testkit::conformance::{StoreHarness, Tamper};
+
+    let harness = pillarbox_testkit::MemoryHarness::start().await;
+    let outbox = harness.outbox("orders");
+    let mut tx = harness.begin().await;
+    let events = vec![Event::new("a", "{}"), Event::new("b", "{}"), Event::new("c", "{}")];
+    let staged = pillarbox_core::port::Stage::stage_all(&outbox, &mut tx, events).await.unwrap();
+    harness.commit(tx).await;
+    let spoiled = staged[1].event_id();
+    assert!(harness.tamper(Tamper::SpoilHeaders(spoiled)).await);
+
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let sink = pillarbox_testkit::MemorySink::new();
+    let relay = pillarbox_engine::Relay::builder(harness.store(), Arc::new(sink.clone()))
+        .route("orders")
+        .on_death(move |death| heard.lock().unwrap().push((death.event_id, death.failure.kind)))
+        .build()
+        .unwrap();
+    let tally = relay.drain().await.unwrap();
+    assert_eq!((tally.delivered, tally.dead), (2, 1));
+    assert_eq!(*told.lock().unwrap(), [(spoiled, FailureKind::Undecodable)]);
 }

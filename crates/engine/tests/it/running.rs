@@ -122,7 +122,7 @@ async fn a_running_relay_is_woken_and_does_not_wait_for_its_poll() {
         sleep(Duration::from_secs(600)).await;
         let staged_at = Instant::now();
         let mut tx = world.store.begin();
-        let _ = outbox.stage(&mut tx, Event::new("order.placed", "{}")).await.unwrap();
+        outbox.stage(&mut tx, Event::new("order.placed", "{}")).await.unwrap();
         outbox.commit(tx);
         while world.with_status(Status::Delivered) == 0 {
             sleep(Duration::from_millis(1)).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::AbortHandle;
-use pillarbox_core::port::{Claim, ClaimRequest, Settlement, Verdict};
+use pillarbox_core::port::{Claim, ClaimRequest, Death, Settlement, Undecodable, Verdict};
 use pillarbox_core::{Entry, ErrorKind, Result};
 use tokio::time::Instant;
 
@@ -85,10 +85,7 @@ impl Pipeline<'_> {
         self.tally.claimed += u64::try_from(taken).unwrap_or(u64::MAX);
         self.window.claimed(asked, &claim.entries);
         for row in claim.undecodable {
-            tracing::warn!(route = %self.relay.route, seq = row.held.seq, "an undecodable row is dead");
-            self.hold_undecodable(row.held.seq, sent);
-            self.verdicts
-                .push(Settlement { held: row.held, verdict: Verdict::Dead { failure: row.failure } });
+            self.bury_undecodable(row, sent);
         }
         if !claim.entries.is_empty() {
             self.start_delivery(claim.entries, sent);
@@ -116,12 +113,25 @@ impl Pipeline<'_> {
     }
 
     /// A row that no sink will see is in flight all the same until its verdict is recorded.
-    fn hold_undecodable(&mut self, seq: i64, sent: Instant) {
+    fn bury_undecodable(&mut self, row: Undecodable, sent: Instant) {
+        let Undecodable { held, event_id, failure } = row;
+        tracing::warn!(route = %self.relay.route, seq = held.seq, %failure, "an undecodable row");
         let id = self.add_batch(Vec::new(), sent);
         if let Some(batch) = self.batches.get_mut(&id) {
             batch.unsettled = 1;
         }
-        self.places.insert(seq, (id, 0));
+        self.places.insert(held.seq, (id, 0));
+        if let Some(event_id) = event_id {
+            let death = Death {
+                event_id,
+                route: self.relay.route.clone(),
+                event_type: String::new(),
+                attempts: 1,
+                failure: failure.clone(),
+            };
+            self.undecodable.insert(held.seq, death);
+        }
+        self.verdicts.push(Settlement { held, verdict: Verdict::Dead { failure } });
     }
 
     fn add_batch(&mut self, entries: Vec<Entry>, sent: Instant) -> u64 {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
-use pillarbox_core::{Outcome, Result, Retry};
+use pillarbox_core::{Error, ErrorKind, Outcome, Result, Retry};
 use tokio::time::Instant;
 
 use crate::circuit::CircuitState;
 use crate::verdict::{Ended, unreported, verdict};
 
 use super::super::batch::{BatchId, Reported};
-use super::{Pipeline, Step, bounded};
+use super::{Pipeline, Step, Until, bounded};
 
 impl Pipeline<'_> {
     pub(super) fn on_report(&mut self, report: Reported) {
@@ -127,19 +127,25 @@ impl Pipeline<'_> {
     }
 
     /// One verdict that the store refuses must not run the rest of its batch again: try the halves apart.
-    fn settle_apart(&mut self, mut settlements: Vec<Settlement>, error: pillarbox_core::Error) {
-        if settlements.len() > 1 {
+    fn settle_apart(&mut self, mut settlements: Vec<Settlement>, error: Error) {
+        let hopeless = matches!(error.kind(), ErrorKind::Schema | ErrorKind::Denied | ErrorKind::Unsupported);
+        if settlements.len() > 1 && !hopeless {
             let second = settlements.split_off(settlements.len() / 2);
             self.apart.push_front(second);
             self.apart.push_front(settlements);
             return;
         }
-        tracing::error!(route = %self.relay.route, %error, "a verdict cannot be recorded: left to its lease");
+        tracing::error!(
+            route = %self.relay.route, %error, entries = settlements.len(),
+            "verdicts cannot be recorded: left to their lease"
+        );
         for settlement in settlements {
             self.forget(settlement.held.seq);
         }
-        let wait = self.store_failed("settle", error);
-        self.settle_at = Instant::now() + wait;
+        // A daemon goes on with the others; whoever waits for a one-shot run is told.
+        if error.kind() == ErrorKind::Schema || self.until != Until::Stopped {
+            self.fatal.get_or_insert(error.context("settle"));
+        }
     }
 
     /// Drops verdicts whose lease will have ended by the next try: whoever claims them delivers again.
@@ -181,7 +187,11 @@ impl Pipeline<'_> {
         }
     }
 
-    fn tell_death_of(&self, seq: i64, failure: pillarbox_core::Failure) {
+    fn tell_death_of(&mut self, seq: i64, failure: pillarbox_core::Failure) {
+        if let Some(death) = self.undecodable.remove(&seq) {
+            self.tell_death(&death);
+            return;
+        }
         let place = self.places.get(&seq);
         let entry = place.and_then(|(id, index)| self.batches.get(id)?.entries.get(*index));
         if let Some(entry) = entry {
