@@ -1,1 +1,61 @@
-//! Placeholder.
+//! Pillarbox on PostgreSQL: an outbox inside your own database.
+//!
+//! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
+//! - [`PostgresStore`] is what relays and operators work on: the ports
+//!   [`Store`](pillarbox_core::port::Store), [`Admin`](pillarbox_core::port::Admin) and
+//!   [`Schema`](pillarbox_core::port::Schema).
+//! - [`Inbox`] applies an event once on the other side.
+//!
+//! ```no_run
+//! use pillarbox_core::port::Schema;
+//! use pillarbox_core::{Event, Result};
+//! use pillarbox_store_postgres::{Options, Outbox, PostgresStore};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = PostgresStore::connect("postgres://localhost/shop", Options::default()).await?;
+//! let _ = store.migrate().await?;
+//!
+//! let outbox = Outbox::new("orders").options(store.options().clone());
+//! let mut tx = store.pool().begin().await?;
+//! sqlx::query("insert into orders (id) values (7)").execute(&mut *tx).await?;
+//! let staged = outbox.stage(&mut tx, Event::json("order.placed", &7)?.key("o-7")).await?;
+//! assert!(!staged.is_duplicate());
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Any other language stages with one plain `INSERT` of route, type and payload, or with the function:
+//!
+//! ```sql
+//! select pillarbox_stage('orders', 'order.placed', '{"id": 1}'::jsonb, key => 'o-1');
+//! ```
+//!
+//! Needs PostgreSQL 13 or later. Works through PgBouncer in transaction mode: see [`Mode`].
+
+mod admin;
+mod batch;
+mod bind;
+mod call;
+mod change;
+mod claim;
+mod connect;
+mod error;
+mod inbox;
+mod options;
+mod outbox;
+mod purge;
+mod reap;
+mod row;
+mod schema;
+mod settle;
+mod sql;
+mod statement;
+mod store;
+mod tables;
+
+pub use inbox::Inbox;
+pub use options::{Mode, Options};
+pub use outbox::Outbox;
+pub use statement::{Param, Statement};
+pub use store::PostgresStore;

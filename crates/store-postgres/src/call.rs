@@ -1,0 +1,180 @@
+//! The one way in which a call reaches the server.
+
+use std::time::Duration;
+
+use pillarbox_core::{Error, ErrorKind, Result, Retry};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::{Connection, PgConnection, Postgres};
+use tokio::time::timeout;
+
+use crate::error::{Phase, classify};
+use crate::options::Mode;
+use crate::sql::Sql;
+use crate::store::PostgresStore;
+
+/// What the client waits beyond the server's own timeouts before it gives a silent connection up.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Which connections a call uses.
+#[derive(Clone, Copy)]
+pub(crate) enum Line {
+    /// Claims, reaps and operators.
+    Shared,
+    /// Extends and settles: never behind the others.
+    Reserved,
+}
+
+/// Whether a call may be sent again when its connection broke.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Only if the server said that nothing happened.
+    IfUndone,
+    /// Always: doing it twice is doing it once.
+    Always,
+}
+
+impl PostgresStore {
+    /// Runs one statement and commits it.
+    pub(crate) async fn run(
+        &self,
+        line: Line,
+        again: Again,
+        sql: &Sql,
+        arguments: PgArguments,
+    ) -> Result<Vec<PgRow>> {
+        let held = self.acquire(line).await?;
+        let error = match self.attempt(held, again, sql, arguments.clone()).await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => error,
+            answer => return answer,
+        };
+        // A server that says itself that it ends the connection has undone the statement.
+        let undone = error.retry() == Retry::Later && error.code().is_some();
+        if !undone && again == Again::IfUndone {
+            return Err(error);
+        }
+        tracing::debug!(%error, "the connection broke; once more on a fresh one");
+        let held = self.acquire_tested(line).await?;
+        self.attempt(held, again, sql, arguments).await
+    }
+
+    /// Begins a transaction of several statements. Dropped without a commit, it is rolled back.
+    pub(crate) async fn begin(&self, line: Line) -> Result<Unit> {
+        Unit::begin(self.acquire(line).await?, self.begin_script()).await
+    }
+
+    async fn attempt(
+        &self,
+        held: Held,
+        again: Again,
+        sql: &Sql,
+        arguments: PgArguments,
+    ) -> Result<Vec<PgRow>> {
+        let lost = if again == Again::Always { Phase::Before } else { Phase::Committing };
+        let work = async {
+            match self.mode() {
+                Mode::Direct => held.run_alone(sql, arguments, lost).await,
+                Mode::Pooled => {
+                    let mut unit = Unit::begin(held, self.begin_script()).await?;
+                    let rows = unit.rows(sql, arguments).await?;
+                    unit.commit(lost).await?;
+                    Ok(rows)
+                }
+            }
+        };
+        let patience = self.options().statement_timeout.saturating_add(SILENCE);
+        match timeout(patience, work).await {
+            Ok(answer) => answer,
+            // The work was dropped, and its silent connection with it.
+            Err(_) => {
+                let retry = if again == Again::Always { Retry::Later } else { Retry::Unknown };
+                Err(Error::new(ErrorKind::Timeout, "the database went silent during a call")
+                    .with_retry(retry))
+            }
+        }
+    }
+
+    async fn acquire(&self, line: Line) -> Result<Held> {
+        let connection = self.line(line).acquire().await.map_err(|error| classify(error, Phase::Before))?;
+        Ok(Held { connection, reusable: false })
+    }
+
+    /// A connection that has just answered. Every broken one of the pool may come up once; after that a new
+    /// one is opened.
+    async fn acquire_tested(&self, line: Line) -> Result<Held> {
+        for _ in 0..=self.line(line).size() {
+            let mut held = self.acquire(line).await?;
+            if held.connection.ping().await.is_ok() {
+                return Ok(held);
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "no connection to the database answers"))
+    }
+}
+
+/// A connection during one call. A call that is dropped half-way takes its connection with it: nobody can know
+/// what is still under way on it.
+struct Held {
+    connection: PoolConnection<Postgres>,
+    reusable: bool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.reusable {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+impl Held {
+    async fn run_alone(mut self, sql: &Sql, arguments: PgArguments, lost: Phase) -> Result<Vec<PgRow>> {
+        let answer = sql.with(arguments).fetch_all(&mut *self.connection).await;
+        let answer = answer.map_err(|error| classify(error, lost));
+        // An error that is about the statement leaves the connection as good as it was.
+        self.reusable = answer.as_ref().err().is_none_or(|error| {
+            error.code().is_some()
+                && error.kind() != ErrorKind::Unavailable
+                && error.kind() != ErrorKind::Internal
+        });
+        answer
+    }
+}
+
+/// A transaction of a call's own. Its statements are unnamed: nothing is left in a session that a pooler may
+/// hand on to somebody else.
+pub(crate) struct Unit {
+    held: Held,
+}
+
+impl Unit {
+    async fn begin(mut held: Held, begin: &Sql) -> Result<Self> {
+        // Not the driver's own `begin`: cancelled half-way, that one gives an open transaction back to the pool.
+        begin
+            .script()
+            .execute(&mut *held.connection)
+            .await
+            .map_err(|error| classify(error, Phase::Before))?;
+        Ok(Self { held })
+    }
+
+    pub(crate) async fn rows(&mut self, sql: &Sql, arguments: PgArguments) -> Result<Vec<PgRow>> {
+        let query = sql.with(arguments).persistent(false);
+        query.fetch_all(self.connection()).await.map_err(|error| classify(error, Phase::Before))
+    }
+
+    pub(crate) async fn script(&mut self, sql: &Sql) -> Result<()> {
+        sql.script().execute(self.connection()).await.map_err(|error| classify(error, Phase::Before))?;
+        Ok(())
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.held.connection
+    }
+
+    pub(crate) async fn commit(mut self, lost: Phase) -> Result<()> {
+        sqlx::raw_sql("commit").execute(self.connection()).await.map_err(|error| classify(error, lost))?;
+        self.held.reusable = true;
+        Ok(())
+    }
+}

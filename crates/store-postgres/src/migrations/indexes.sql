@@ -1,0 +1,58 @@
+-- The indexes and the function: made by every migration, and again by `migrate` when one is missing.
+
+-- One entry per route and event id. The id comes first, so that an event is also found without its route.
+create unique index if not exists {event_index} on {outbox} (event_id, route);
+
+-- Due at once, in the order of claiming.
+create index if not exists {ready_index} on {outbox} (route, priority, seq, status)
+    where due_at is null and status in ('pending', 'retrying', 'in_flight');
+
+-- Due at a time: delayed, retrying, and in flight until the lease's end.
+create index if not exists {due_index} on {outbox} (route, due_at, seq, status)
+    where due_at is not null;
+
+-- What only the reaper looks for among the entries that are due at once: in flight without a lease's end, or
+-- attempts spent. A fresh entry is not in it, so it costs staging nothing.
+create index if not exists {stuck_index} on {outbox} (route, seq)
+    where due_at is null and status in ('pending', 'retrying', 'in_flight') and (attempts > 0 or status = 'in_flight');
+
+-- At their end: for retention and counts.
+create index if not exists {ended_index} on {outbox} (status, settled_at, route)
+    where status in ('delivered', 'dead', 'discarded');
+
+create index if not exists {audit_event_index} on {audit} (event_id, seq)
+    where event_id is not null;
+
+-- Stages one event inside the caller's transaction and returns its id; the same id on the same route again
+-- is one entry. JSON only: other payloads are staged with a plain INSERT that binds bytes.
+create or replace function {stage}(
+    route          text,
+    type           text,
+    payload        jsonb,
+    key            text        default null,
+    headers        jsonb       default '{}',
+    event_id       uuid        default null,
+    delay          interval    default null,
+    content_type   text        default 'application/json',
+    tenant         text        default null,
+    correlation_id text        default null,
+    causation_id   text        default null,
+    execution_id   text        default null,
+    occurred_at    timestamptz default null,
+    priority       integer     default 100,
+    group_id       text        default null,
+    max_attempts   integer     default null
+) returns uuid language sql volatile set search_path = pg_catalog, pg_temp as $function$
+    with fresh as materialized (
+        select coalesce($6, gen_random_uuid()) as id
+    ), staged as (
+        insert into {outbox} (route, type, payload, key, headers, event_id, due_at, content_type, tenant,
+            correlation_id, causation_id, execution_id, occurred_at, priority, group_id, max_attempts)
+        select $1, $2, convert_to($3::text, 'UTF8'), $4, $5, fresh.id,
+            case when $7 > interval '0' then statement_timestamp() + $7 end, $8, $9,
+            $10, $11, $12, $13, $14, $15, $16
+        from fresh
+        on conflict (event_id, route) do nothing
+    )
+    select id from fresh
+$function$;

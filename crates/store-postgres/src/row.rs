@@ -1,0 +1,200 @@
+//! Reading a row as an entry. Lenient: what cannot be read is left out and named, because one bad row must not
+//! stop the others, and an operator must be able to look at it.
+
+use pillarbox_core::{
+    AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result,
+    RouteName, Status, Timestamp,
+};
+use sqlx::encode::{Encode, IsNull};
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueFormat, PgValueRef};
+use sqlx::types::time::OffsetDateTime;
+use sqlx::{Decode, Postgres, Row, Type};
+use uuid::Uuid;
+
+/// The columns that a claim returns, in the order in which [`decode`] reads them. What the relay knows by
+/// itself (route, status, owner, lease) is not sent.
+pub(crate) const CLAIMED: &str = "seq, fence, event_id, type, key, payload, content_type, headers::text, tenant, \
+    correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc, attempts, max_attempts, \
+    last_error, last_attempt_at, created_at";
+/// The columns that follow for operators.
+pub(crate) const DELIVERY: &str = "route, status, due_at, owner, settled_at";
+
+/// Seconds from 1970 to 2000, which is where PostgreSQL counts from, in microseconds.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// A point in time on its way to or from a `timestamptz`. The driver's own types panic at `infinity`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At(i64);
+
+impl From<Timestamp> for At {
+    fn from(at: Timestamp) -> Self {
+        Self(at.as_micros())
+    }
+}
+
+impl At {
+    /// `None` outside of what we keep, such as `infinity`.
+    pub(crate) fn timestamp(self) -> Option<Timestamp> {
+        Timestamp::from_micros(self.0)
+    }
+}
+
+impl Type<Postgres> for At {
+    fn type_info() -> PgTypeInfo {
+        <OffsetDateTime as Type<Postgres>>::type_info()
+    }
+}
+
+impl PgHasArrayType for At {
+    fn array_type_info() -> PgTypeInfo {
+        <OffsetDateTime as PgHasArrayType>::array_type_info()
+    }
+}
+
+impl Encode<'_, Postgres> for At {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> std::result::Result<IsNull, BoxDynError> {
+        <i64 as Encode<'_, Postgres>>::encode(self.0 - EPOCH_MICROS, buffer)
+    }
+}
+
+impl<'r> Decode<'r, Postgres> for At {
+    fn decode(value: PgValueRef<'r>) -> std::result::Result<Self, BoxDynError> {
+        match value.format() {
+            PgValueFormat::Binary => {
+                let bytes: [u8; 8] = value.as_bytes()?.try_into()?;
+                Ok(Self(i64::from_be_bytes(bytes).saturating_add(EPOCH_MICROS)))
+            }
+            PgValueFormat::Text => Err("a time is only read in the binary format".into()),
+        }
+    }
+}
+
+/// What a row says, and why it cannot be delivered if it cannot.
+pub(crate) struct Decoded {
+    pub(crate) entry: Entry,
+    pub(crate) undecodable: Option<Failure>,
+}
+
+/// What the claim knows without asking, or the row says.
+pub(crate) struct Delivery {
+    pub(crate) route: RouteName,
+    pub(crate) status: Status,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) owner: Option<String>,
+    pub(crate) settled_at: Option<Timestamp>,
+}
+
+/// Reads the columns of [`CLAIMED`].
+pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
+    let mut faults = Faults(None);
+    let headers = row.try_get::<&str, _>(7)?;
+    let entry = Entry {
+        seq: row.try_get(0)?,
+        fence: Fence(row.try_get(1)?),
+        event_id: EventId(row.try_get(2)?),
+        route: delivery.route,
+        event_type: row.try_get(3)?,
+        key: row.try_get(4)?,
+        payload: row.try_get(5)?,
+        content_type: row.try_get(6)?,
+        headers: faults.or_default("headers", parse_headers(headers)),
+        tenant: row.try_get(8)?,
+        correlation_id: row.try_get(9)?,
+        causation_id: row.try_get(10)?,
+        execution_id: row.try_get(11)?,
+        occurred_at: faults.time("occurred_at", row.try_get(12)?),
+        priority: row.try_get(13)?,
+        group_id: row.try_get(14)?,
+        hlc: faults.or_default("hlc", row.try_get::<Option<i64>, _>(15)?.map(Hlc::from_raw).transpose().ok()),
+        attempts: faults.or_default("attempts", u32::try_from(row.try_get::<i32, _>(16)?).ok()),
+        max_attempts: faults.or_default(
+            "max_attempts",
+            row.try_get::<Option<i32>, _>(17)?.map(u32::try_from).transpose().ok(),
+        ),
+        last_error: row.try_get::<Option<&str>, _>(18)?.map(Failure::parse),
+        last_attempt_at: faults.time("last_attempt_at", row.try_get(19)?),
+        created_at: faults.time("created_at", row.try_get(20)?).unwrap_or(Timestamp::MIN),
+        status: delivery.status,
+        due_at: delivery.due_at,
+        owner: delivery.owner,
+        settled_at: delivery.settled_at,
+    };
+    Ok(Decoded { entry, undecodable: faults.0 })
+}
+
+/// Reads the columns of [`CLAIMED`] and [`DELIVERY`].
+pub(crate) fn decode_whole(row: &PgRow) -> sqlx::Result<Entry> {
+    let corrupt = |error: Error| sqlx::Error::Decode(error.message().to_owned().into());
+    let delivery = Delivery {
+        route: RouteName::new(row.try_get::<String, _>(21)?).map_err(corrupt)?,
+        status: row.try_get::<&str, _>(22)?.parse().map_err(corrupt)?,
+        due_at: row.try_get::<Option<At>, _>(23)?.and_then(At::timestamp),
+        owner: row.try_get(24)?,
+        settled_at: row.try_get::<Option<At>, _>(25)?.and_then(At::timestamp),
+    };
+    decode(row, delivery).map(|decoded| decoded.entry)
+}
+
+/// Reads `seq, at, kind, actor, route, event_id, detail`.
+pub(crate) fn decode_audit(row: &PgRow) -> Result<AuditRecord> {
+    let unreadable = |_| Error::new(ErrorKind::Corrupt, "a record of the audit trail cannot be read");
+    Ok(AuditRecord {
+        seq: row.try_get(0).map_err(unreadable)?,
+        at: row.try_get::<At, _>(1).map_err(unreadable)?.timestamp().unwrap_or(Timestamp::MIN),
+        kind: row.try_get::<&str, _>(2).map_err(unreadable)?.parse()?,
+        actor: row.try_get(3).map_err(unreadable)?,
+        route: row.try_get::<Option<String>, _>(4).map_err(unreadable)?.map(RouteName::new).transpose()?,
+        event_id: row.try_get::<Option<Uuid>, _>(5).map_err(unreadable)?.map(EventId),
+        detail: row.try_get(6).map_err(unreadable)?,
+    })
+}
+
+/// `None` when they are not a map of strings.
+fn parse_headers(text: &str) -> Option<Headers> {
+    if text == "{}" { Some(Headers::new()) } else { serde_json::from_str(text).ok() }
+}
+
+/// The first thing of a row that cannot be read.
+struct Faults(Option<Failure>);
+
+impl Faults {
+    fn or_default<T: Default>(&mut self, column: &str, value: Option<T>) -> T {
+        value.unwrap_or_else(|| {
+            // The column's name and nothing of what is in it.
+            let text = format!("the column {column} cannot be read");
+            self.0.get_or_insert_with(|| Failure::new(FailureKind::Undecodable, column, text));
+            T::default()
+        })
+    }
+
+    fn time(&mut self, column: &str, at: Option<At>) -> Option<Timestamp> {
+        match at.map(At::timestamp) {
+            None => None,
+            Some(Some(at)) => Some(at),
+            Some(None) => self.or_default(column, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_a_map_of_strings_or_a_fault() {
+        assert_eq!(parse_headers("{}"), Some(Headers::new()));
+        assert_eq!(parse_headers(r#"{"a": "b"}"#), Some(Headers::from([("a".into(), "b".into())])));
+        assert_eq!(parse_headers(r#"{"a": 1}"#), None);
+        assert_eq!(parse_headers("[]"), None);
+    }
+
+    #[test]
+    fn the_first_fault_is_the_reason() {
+        let mut faults = Faults(None);
+        assert_eq!(faults.or_default::<u32>("headers", None), 0);
+        assert_eq!(faults.time("occurred_at", Some(At(i64::MAX))), None);
+        let failure = faults.0.unwrap();
+        assert_eq!((failure.kind, failure.code()), (FailureKind::Undecodable, "headers"));
+    }
+}

@@ -1,0 +1,260 @@
+//! The tables: how they should be, how they are, and how to get there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use pillarbox_core::Result;
+use pillarbox_core::port::{Migrated, Schema, SchemaState};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::bind::Bind;
+use crate::call::{Line, Unit};
+use crate::error::{Phase, classify};
+use crate::options::Options;
+use crate::sql::Sql;
+use crate::store::PostgresStore;
+use crate::tables::Tables;
+
+/// One script a version, in order. What was released is never changed; a new version is a new file.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
+/// Made by every migration, and again when one is missing.
+const INDEXES: &str = include_str!("migrations/indexes.sql");
+const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
+const CREATE_SCHEMA: &str = "create schema if not exists {schema};\n";
+/// Waits for other migrations, not for ever; making an index on a large table may take its time.
+const PATIENCE: &str = "set local lock_timeout = '60s'; set local statement_timeout = 0; \
+    set local client_min_messages = warning";
+const LOCK: &str =
+    "select pg_advisory_xact_lock(hashtextextended('pillarbox migrate ' || $1 || '.' || $2, 0))";
+const VERSION_OF: &str = "select coalesce(max(version), 0)::bigint from {versions}";
+const SCHEMA_EXISTS: &str = "select exists (select from pg_catalog.pg_namespace where nspname = $1)";
+const COLUMNS_OF: &str = "select c.relname::text, a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod) \
+    from pg_catalog.pg_class as c \
+    join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
+    join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped \
+    where n.nspname = $1 and c.relname = any ($2) and c.relkind in ('r', 'p')";
+const INDEXES_OF: &str = "select i.relname::text \
+    from pg_catalog.pg_class as c \
+    join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
+    join pg_catalog.pg_index as x on x.indrelid = c.oid and x.indisvalid \
+    join pg_catalog.pg_class as i on i.oid = x.indexrelid \
+    where n.nspname = $1 and c.relname = any ($2) \
+    union all \
+    select p.proname::text || '()' from pg_catalog.pg_proc as p \
+    join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
+
+/// Tables, their columns and the types of these.
+const WANTED: [(&str, &[(&str, &str)]); 4] = [
+    (
+        "outbox",
+        &[
+            ("seq", "bigint"),
+            ("event_id", "uuid"),
+            ("route", "text"),
+            ("type", "text"),
+            ("key", "text"),
+            ("payload", "bytea"),
+            ("content_type", "text"),
+            ("headers", "jsonb"),
+            ("tenant", "text"),
+            ("correlation_id", "text"),
+            ("causation_id", "text"),
+            ("execution_id", "text"),
+            ("occurred_at", TIME),
+            ("priority", "smallint"),
+            ("group_id", "text"),
+            ("hlc", "bigint"),
+            ("status", "text"),
+            ("attempts", "integer"),
+            ("max_attempts", "integer"),
+            ("due_at", TIME),
+            ("fence", "bigint"),
+            ("owner", "text"),
+            ("last_error", "text"),
+            ("last_attempt_at", TIME),
+            ("created_at", TIME),
+            ("settled_at", TIME),
+        ],
+    ),
+    (
+        "audit",
+        &[
+            ("seq", "bigint"),
+            ("at", TIME),
+            ("kind", "text"),
+            ("actor", "text"),
+            ("route", "text"),
+            ("event_id", "uuid"),
+            ("detail", "text"),
+        ],
+    ),
+    ("inbox", &[("consumer", "text"), ("event_id", "uuid"), ("accepted_at", TIME)]),
+    ("schema", &[("version", "integer"), ("applied_at", TIME)]),
+];
+const TIME: &str = "timestamp with time zone";
+
+/// Without these staging and accepting fail.
+const NEEDED_INDEXES: [&str; 2] = ["outbox_event", "inbox_pkey"];
+/// Without these everything works, slowly, or not from plain SQL.
+const WANTED_INDEXES: [&str; 6] =
+    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event", "stage()"];
+
+/// The version that this program makes and needs.
+#[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
+const VERSION: u32 = MIGRATIONS.len() as u32;
+
+#[async_trait]
+impl Schema for PostgresStore {
+    async fn inspect(&self) -> Result<SchemaState> {
+        let mut unit = self.begin(Line::Shared).await?;
+        let found = Found::look(&mut unit, self.tables(), self.options()).await?;
+        unit.commit(Phase::Before).await?;
+        Ok(found.state())
+    }
+
+    /// Under a lock that ends with the transaction: of several callers one does the work, and the others
+    /// find it done.
+    async fn migrate(&self) -> Result<Migrated> {
+        let tables = self.tables();
+        let mut unit = self.begin(Line::Shared).await?;
+        unit.script(&Sql::new(PATIENCE, tables)).await?;
+        let lock = Bind::new().text(&tables.schema).text(&tables.prefix).done()?;
+        unit.rows(&Sql::new(LOCK, tables), lock).await?;
+        let found = Found::look(&mut unit, tables, self.options()).await?;
+        if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
+            found.state().check()?;
+        }
+        for script in found.scripts(tables, self.options()) {
+            unit.script(&script).await?;
+        }
+        unit.commit(Phase::Committing).await?;
+        Ok(Migrated { from: found.version, to: VERSION })
+    }
+
+    async fn plan(&self) -> Result<String> {
+        let mut unit = self.begin(Line::Shared).await?;
+        let found = Found::look(&mut unit, self.tables(), self.options()).await?;
+        unit.commit(Phase::Before).await?;
+        let scripts = found.scripts(self.tables(), self.options());
+        Ok(scripts.iter().map(Sql::as_str).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// What the catalogue says.
+struct Found {
+    /// Whether the schema that holds the tables exists.
+    schema: bool,
+    /// 0 when there are no tables.
+    version: u32,
+    /// One a line.
+    differences: Vec<String>,
+    missing: Vec<String>,
+}
+
+impl Found {
+    async fn look(unit: &mut Unit, tables: &Tables, options: &Options) -> Result<Self> {
+        let name = |table: &str| format!("{}_{table}", tables.prefix);
+        let schema = Bind::new().text(&tables.schema).done()?;
+        let schema = unit.rows(&Sql::new(SCHEMA_EXISTS, tables), schema).await?;
+        let schema = schema.first().is_some_and(|row| row.try_get(0).unwrap_or(false));
+        let names: Vec<String> = WANTED.iter().map(|(table, _)| name(table)).collect();
+        let which = || Bind::new().text(&tables.schema).value(names.clone()).done();
+        let mut columns: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for row in unit.rows(&Sql::new(COLUMNS_OF, tables), which()?).await? {
+            columns.entry(text(&row, 0)?).or_default().insert(text(&row, 1)?, text(&row, 2)?);
+        }
+        if columns.is_empty() {
+            return Ok(Self { schema, version: 0, differences: vec![], missing: vec![] });
+        }
+        let mut differences: Vec<String> =
+            WANTED.iter().flat_map(|(table, wanted)| compare(&name(table), wanted, &columns)).collect();
+        let indexes = unit.rows(&Sql::new(INDEXES_OF, tables), which()?).await?;
+        let indexes = indexes.iter().map(|row| text(row, 0)).collect::<Result<BTreeSet<_>>>()?;
+        let absent = |index: &&str| !indexes.contains(&name(index));
+        differences.extend(
+            NEEDED_INDEXES
+                .into_iter()
+                .filter(|index| absent(index))
+                .map(|index| format!("the unique index {} is missing", name(index))),
+        );
+        let causal = options.causal_order.then_some("outbox_causal");
+        let missing =
+            WANTED_INDEXES.into_iter().chain(causal).filter(|index| absent(index)).map(name).collect();
+        let version = if columns.get(&name("schema")).is_some_and(|columns| columns.contains_key("version")) {
+            version(unit, tables).await?
+        } else {
+            VERSION
+        };
+        Ok(Self { schema, version, differences, missing })
+    }
+
+    fn state(&self) -> SchemaState {
+        let (found, wanted) = (self.version, VERSION);
+        // A newer version may have other tables: that it is newer says it all.
+        if found > wanted {
+            return SchemaState::Newer { found, wanted };
+        }
+        if !self.differences.is_empty() {
+            return SchemaState::Damaged { differences: self.differences.clone() };
+        }
+        match found {
+            0 => SchemaState::Missing,
+            _ if found < wanted => SchemaState::Older { found, wanted },
+            _ => SchemaState::Ready { warnings: self.missing.iter().map(|name| warning(name)).collect() },
+        }
+    }
+
+    /// What is to be run from here, names filled in.
+    fn scripts(&self, tables: &Tables, options: &Options) -> Vec<Sql> {
+        if self.version == VERSION && self.missing.is_empty() {
+            return vec![];
+        }
+        (!self.schema)
+            .then_some(CREATE_SCHEMA)
+            .into_iter()
+            .chain(MIGRATIONS.into_iter().skip(self.version as usize))
+            .chain([INDEXES])
+            .chain(options.causal_order.then_some(CAUSAL_INDEX))
+            .map(|script| Sql::new(script, tables))
+            .collect()
+    }
+}
+
+fn warning(name: &str) -> String {
+    match name.strip_suffix("()") {
+        Some(function) => format!("the function {function} is missing; `pillarbox migrate` makes it"),
+        None => format!("the index {name} is missing: calls get slower; `pillarbox migrate` makes it"),
+    }
+}
+
+fn compare(
+    table: &str,
+    wanted: &[(&str, &str)],
+    columns: &BTreeMap<String, BTreeMap<String, String>>,
+) -> Vec<String> {
+    let Some(found) = columns.get(table) else {
+        return vec![format!("the table {table} is missing")];
+    };
+    wanted
+        .iter()
+        .filter_map(|(column, wanted)| match found.get(*column) {
+            None => Some(format!("the column {column} of {table} is missing")),
+            Some(kind) if kind != wanted => {
+                Some(format!("the column {column} of {table} has the type {kind}, not {wanted}"))
+            }
+            Some(_) => None,
+        })
+        .collect()
+}
+
+async fn version(unit: &mut Unit, tables: &Tables) -> Result<u32> {
+    let rows = unit.rows(&Sql::new(VERSION_OF, tables), Bind::new().done()?).await?;
+    let version: i64 =
+        rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(|error| classify(error, Phase::Before))?;
+    Ok(u32::try_from(version).unwrap_or(u32::MAX))
+}
+
+fn text(row: &PgRow, column: usize) -> Result<String> {
+    row.try_get(column).map_err(|error| classify(error, Phase::Before))
+}

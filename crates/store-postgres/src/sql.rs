@@ -1,0 +1,135 @@
+//! The SQL of this crate: one file each, and the one place where a text with names in it becomes a query.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres};
+
+use crate::options::Options;
+use crate::tables::Tables;
+
+/// The lock and the statement timeout in milliseconds. Zero would mean none, and more than 2^31 is refused.
+fn timeouts(options: &Options) -> (i32, i32) {
+    let millis = |timeout: Duration| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX).max(1);
+    (millis(options.lock_timeout), millis(options.statement_timeout))
+}
+
+/// A statement with the names of the tables filled in.
+#[derive(Clone)]
+pub(crate) struct Sql(Arc<str>);
+
+impl Sql {
+    /// Fills the names in. They are the only part that is not a constant of this crate.
+    pub(crate) fn new(template: &'static str, tables: &Tables) -> Self {
+        Self(tables.fill(template).into())
+    }
+
+    /// Begins a transaction with the timeouts of a call.
+    pub(crate) fn begin(options: &Options) -> Self {
+        let (lock, statement) = timeouts(options);
+        // Numbers only.
+        Self(
+            format!(
+                "begin isolation level read committed; \
+                 set local lock_timeout = {lock}; set local statement_timeout = {statement}"
+            )
+            .into(),
+        )
+    }
+
+    /// Sets the timeouts of a call for a whole session.
+    pub(crate) fn session(options: &Options) -> Self {
+        let (lock, statement) = timeouts(options);
+        // Numbers only.
+        Self(
+            format!(
+                "set default_transaction_isolation = 'read committed'; \
+                 set lock_timeout = {lock}; set statement_timeout = {statement}"
+            )
+            .into(),
+        )
+    }
+
+    /// Keeps the planner of this transaction from reading whole tables.
+    pub(crate) fn by_index() -> Self {
+        Self("set local enable_seqscan = off".into())
+    }
+
+    /// The text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The statement with its values bound.
+    pub(crate) fn with(&self, arguments: PgArguments) -> Query<'static, Postgres, PgArguments> {
+        // Safe: the template is a constant and every name in it went through `Ident`.
+        sqlx::query_with(AssertSqlSafe(Arc::clone(&self.0)), arguments)
+    }
+
+    /// The text as a script without parameters, sent by the simple protocol.
+    pub(crate) fn script(&self) -> sqlx::RawSql {
+        // Safe for the same reason.
+        sqlx::raw_sql(AssertSqlSafe(Arc::clone(&self.0)))
+    }
+}
+
+/// What staging runs.
+pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
+/// What staging many runs.
+pub(crate) const STAGE_MANY: &str = include_str!("sql/stage_many.sql");
+/// What accepting runs.
+pub(crate) const ACCEPT: &str = include_str!("sql/accept.sql");
+
+/// What a store runs.
+pub(crate) struct Statements {
+    pub(crate) claim_staged: Sql,
+    pub(crate) claim_causal: Sql,
+    pub(crate) extend: Sql,
+    pub(crate) settle_delivered: Sql,
+    pub(crate) settle_deleted: Sql,
+    pub(crate) settle_mixed: Sql,
+    pub(crate) settle_dead: Sql,
+    pub(crate) reap: Sql,
+    pub(crate) stale: Sql,
+    pub(crate) routes: Sql,
+    pub(crate) counts: Sql,
+    pub(crate) list: Sql,
+    pub(crate) show: Sql,
+    pub(crate) audit: Sql,
+    pub(crate) audit_of: Sql,
+    pub(crate) requeue: Sql,
+    pub(crate) discard: Sql,
+    pub(crate) selected: Sql,
+    pub(crate) purge: Sql,
+    pub(crate) purgeable: Sql,
+}
+
+impl Statements {
+    pub(crate) fn new(tables: &Tables) -> Self {
+        let sql = |template| Sql::new(template, tables);
+        Self {
+            claim_staged: sql(include_str!("sql/claim_staged.sql")),
+            claim_causal: sql(include_str!("sql/claim_causal.sql")),
+            extend: sql(include_str!("sql/extend.sql")),
+            settle_delivered: sql(include_str!("sql/settle_delivered.sql")),
+            settle_deleted: sql(include_str!("sql/settle_deleted.sql")),
+            settle_mixed: sql(include_str!("sql/settle_mixed.sql")),
+            settle_dead: sql(include_str!("sql/settle_dead.sql")),
+            reap: sql(include_str!("sql/reap.sql")),
+            stale: sql(include_str!("sql/stale.sql")),
+            routes: sql(include_str!("sql/routes.sql")),
+            counts: sql(include_str!("sql/counts.sql")),
+            list: sql(include_str!("sql/list.sql")),
+            show: sql(include_str!("sql/show.sql")),
+            audit: sql(include_str!("sql/audit.sql")),
+            audit_of: sql(include_str!("sql/audit_of.sql")),
+            requeue: sql(include_str!("sql/requeue.sql")),
+            discard: sql(include_str!("sql/discard.sql")),
+            selected: sql(include_str!("sql/selected.sql")),
+            purge: sql(include_str!("sql/purge.sql")),
+            purgeable: sql(include_str!("sql/purgeable.sql")),
+        }
+    }
+}

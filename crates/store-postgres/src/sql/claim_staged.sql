@@ -1,0 +1,30 @@
+-- Claims by priority and the order of staging.
+-- Two arms, each the head of one partial index, so that nothing is sorted and the cost does not grow with the
+-- backlog. Entries that are due by time take at most half ($4), so that retries never starve fresh ones.
+-- The rows come back by an array: a join would let the planner hash the whole table.
+-- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
+with due as materialized (
+    select seq from {outbox}
+    where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
+        and attempts < coalesce(max_attempts, $3)
+    order by due_at, seq
+    limit $4
+    for update skip locked
+), ready as materialized (
+    select seq from {outbox}
+    where route = $1 and due_at is null and status in ('pending', 'retrying', 'in_flight')
+        and attempts < coalesce(max_attempts, $3)
+    order by priority, seq
+    limit $5 - (select count(*) from due)
+    for update skip locked
+)
+update {outbox} as o
+set status = 'in_flight',
+    attempts = o.attempts + 1,
+    fence = greatest(o.fence + 1, (extract(epoch from coalesce($2, statement_timestamp())) * 1000000)::bigint),
+    owner = $6,
+    due_at = coalesce($2, statement_timestamp()) + $7 * interval '1 microsecond',
+    last_attempt_at = coalesce($2, statement_timestamp())
+where o.seq = any (array(select seq from due union all select seq from ready))
+    and (select set_config('synchronous_commit', 'off', true)) is not null
+returning {claimed}

@@ -1,0 +1,22 @@
+-- Puts dead entries back with a fresh budget.
+-- The rows are locked in the order of staging, so that two operators never deadlock: the second waits, finds
+-- them not dead any more and changes nothing. The audit records are counted, and so written, before the change.
+with picked as materialized (
+    select seq, route, event_id
+    from {outbox}
+    where status = 'dead' and ($1::uuid[] is null or event_id = any ($1)) and ($2::text is null or route = $2)
+        and ($3::text is null or type = $3) and ($4::text is null or key = $4)
+    order by seq
+    for update
+), audited as (
+    insert into {audit} (at, kind, actor, route, event_id, detail)
+    select coalesce($6, statement_timestamp()), 'requeued', $5, p.route, p.event_id, ''
+    from picked as p
+    returning 1
+), changed as (
+    update {outbox} as o
+    set status = 'pending', attempts = 0, due_at = null, settled_at = null, owner = null
+    where (select count(*) from audited) > 0 and o.seq = any (array(select seq from picked))
+    returning 1
+)
+select count(*) as changed from changed

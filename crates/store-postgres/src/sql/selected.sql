@@ -1,0 +1,6 @@
+-- What a requeue or discard would find. By id, also what is not dead is counted: it will be skipped.
+select count(*) filter (where status = 'dead') as dead, count(*) as entries,
+    array_agg(distinct event_id) filter (where $1::uuid[] is not null) as known
+from {outbox}
+where (event_id = any ($1) or ($1 is null and status = 'dead')) and ($2::text is null or route = $2)
+    and ($3::text is null or type = $3) and ($4::text is null or key = $4)

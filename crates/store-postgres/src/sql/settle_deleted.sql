@@ -1,0 +1,12 @@
+-- The common batch without retention: everything was delivered and goes at once.
+with settled as (
+    delete from {outbox} as o
+    using unnest($1::bigint[], $2::bigint[]) as h(seq, fence)
+    where o.seq = h.seq and o.fence = h.fence and o.status = 'in_flight'
+        and (select set_config('synchronous_commit', 'off', true)) is not null
+    returning o.seq, o.fence
+)
+select count(*) as changed,
+    case when count(*) < cardinality($1) then array_agg(seq) end as seqs,
+    case when count(*) < cardinality($1) then array_agg(fence) end as fences
+from settled

@@ -1,0 +1,35 @@
+-- A batch of delivered, retry and release: one row a verdict. Each row is either deleted or updated.
+with verdicts as materialized (
+    select v.seq, v.fence, v.verdict, v.after, v.error
+    from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
+        as v(seq, fence, verdict, after, error)
+), deleted as (
+    delete from {outbox} as o
+    using verdicts as v
+    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict = 'deleted'
+    returning o.seq, o.fence
+), updated as (
+    update {outbox} as o
+    set status = case v.verdict
+            when 'delivered' then 'delivered'
+            when 'retry' then 'retrying'
+            else case when o.attempts <= 1 then 'pending' else 'retrying' end
+        end,
+        -- Given back unharmed: the attempt does not count.
+        attempts = case when v.verdict = 'release' then greatest(o.attempts - 1, 0) else o.attempts end,
+        due_at = case when v.verdict = 'retry'
+            then coalesce($6, statement_timestamp()) + v.after * interval '1 microsecond' end,
+        owner = null,
+        last_error = case when v.verdict = 'delivered' then null else coalesce(v.error, o.last_error) end,
+        settled_at = case when v.verdict = 'delivered' then coalesce($6, statement_timestamp()) end
+    from verdicts as v
+    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict <> 'deleted'
+        and (select set_config('synchronous_commit', 'off', true)) is not null
+    returning o.seq, o.fence
+), settled as (
+    select seq, fence from deleted union all select seq, fence from updated
+)
+select count(*) as changed,
+    case when count(*) < cardinality($1) then array_agg(seq) end as seqs,
+    case when count(*) < cardinality($1) then array_agg(fence) end as fences
+from settled

@@ -1,0 +1,21 @@
+-- What a reap of one route would find; changes nothing.
+select count(*) filter (where leased) as leased, count(*) as found
+from (
+    (
+        select status = 'in_flight' as leased
+        from {outbox}
+        where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
+            and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
+        order by due_at, seq
+        limit $4
+    ) union all (
+        select status = 'in_flight' as leased
+        from {outbox}
+        where route = $1 and due_at is null and status in ('pending', 'retrying', 'in_flight')
+            and (attempts > 0 or status = 'in_flight')
+            and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
+        order by seq
+        limit $4
+    )
+    limit $4
+) as stale

@@ -1,0 +1,185 @@
+//! The store: its settings and its connections.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillarbox_core::Result;
+use pillarbox_core::port::{
+    Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgPool};
+
+use crate::call::Line;
+use crate::connect;
+use crate::error::{Phase, classify};
+use crate::options::{Mode, Options};
+use crate::sql::{Sql, Statements};
+use crate::tables::Tables;
+
+/// Connections that only extends and settles use.
+const RESERVED: u32 = 2;
+/// A connection that lay idle for longer is tested before it is used again.
+const TRUSTED_IDLE: Duration = Duration::from_secs(1);
+
+/// The outbox on PostgreSQL as relays and operators use it. Cheap to clone.
+#[derive(Clone)]
+pub struct PostgresStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    pool: PgPool,
+    reserved: PgPool,
+    mode: Mode,
+    options: Options,
+    tables: Tables,
+    sql: Statements,
+    begin: Sql,
+}
+
+// Nothing of the pools: their options print passwords.
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("mode", &self.inner.mode).finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Connects with pools of its own, after looking for a transaction pooler.
+    ///
+    /// Encryption: to another machine the certificate is verified unless the URL's `sslmode` says
+    /// otherwise, and plain text needs [`Options::insecure`].
+    ///
+    /// # Errors
+    /// For a bad URL or setting, or a server that cannot be reached. Missing tables are not an error here:
+    /// [`Schema::inspect`](pillarbox_core::port::Schema::inspect) tells.
+    pub async fn connect(url: &str, options: Options) -> Result<Self> {
+        let target = connect::target(url, &options)?;
+        let mode = match options.mode {
+            Some(mode) => {
+                let connection = connect::open(&target, &options).await?;
+                connection.close().await.map_err(|error| classify(error, Phase::Before))?;
+                mode
+            }
+            None => connect::probe(&target, &options).await?,
+        };
+        tracing::debug!(mode = mode.as_str(), "connected to PostgreSQL");
+        let shared = open_pool(&target, mode, &options, options.connections.max(1));
+        let reserved = open_pool(&target, mode, &options, RESERVED);
+        Ok(Self::build(shared, reserved, mode, options))
+    }
+
+    /// Takes a pool that is there already, for everything.
+    ///
+    /// Unless [`Options::mode`] says that its connections are direct ones, every call is careful and works
+    /// through a transaction pooler too. With [`Mode::Direct`], timeouts are what the pool's own
+    /// connections have set.
+    ///
+    /// # Errors
+    /// None at present; settings that cannot work will be refused here.
+    pub fn new(pool: PgPool, options: Options) -> Result<Self> {
+        let mode = options.mode.unwrap_or(Mode::Pooled);
+        Ok(Self::build(pool.clone(), pool, mode, options))
+    }
+
+    fn build(pool: PgPool, reserved: PgPool, mode: Mode, mut options: Options) -> Self {
+        options.mode = Some(mode);
+        let tables = Tables::new(&options);
+        let sql = Statements::new(&tables);
+        let begin = Sql::begin(&options);
+        Self { inner: Arc::new(Inner { pool, reserved, mode, options, tables, sql, begin }) }
+    }
+
+    /// The pool of claims and operators; an application may begin its transactions here.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.inner.pool
+    }
+
+    /// The settings, with the mode that is in use: give them to an outbox that stages through
+    /// [`pool`](Self::pool).
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// How calls are made.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.inner.mode
+    }
+
+    /// Closes all connections; calls fail from then on.
+    pub async fn close(&self) {
+        self.inner.pool.close().await;
+        self.inner.reserved.close().await;
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.inner.tables
+    }
+
+    pub(crate) fn sql(&self) -> &Statements {
+        &self.inner.sql
+    }
+
+    pub(crate) fn begin_script(&self) -> &Sql {
+        &self.inner.begin
+    }
+
+    pub(crate) fn line(&self, line: Line) -> &PgPool {
+        match line {
+            Line::Shared => &self.inner.pool,
+            Line::Reserved => &self.inner.reserved,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+        self.claim_entries(request).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        self.extend_leases(request).await
+    }
+
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        self.settle_batch(request).await
+    }
+
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        self.reap_leases(request).await
+    }
+}
+
+fn open_pool(target: &PgConnectOptions, mode: Mode, options: &Options, connections: u32) -> PgPool {
+    let pool = PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(options.acquire_timeout)
+        // Testing every time would double the round trips of a busy relay.
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > TRUSTED_IDLE {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        });
+    match mode {
+        Mode::Direct => {
+            let settings = Sql::session(options);
+            pool.after_connect(move |connection, _| {
+                let settings = settings.clone();
+                Box::pin(async move { settings.script().execute(connection).await.map(|_| ()) })
+            })
+            .connect_lazy_with(target.clone())
+        }
+        Mode::Pooled => pool.connect_lazy_with(target.clone().statement_cache_capacity(0)),
+    }
+}

@@ -1,0 +1,67 @@
+//! The names of the tables, quoted and with their schema: the only names that get into SQL text.
+
+use pillarbox_core::Ident;
+
+use crate::options::Options;
+use crate::row::{CLAIMED, DELIVERY};
+
+/// Quoted names of everything that belongs to one outbox.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
+    /// The bare schema, for lookups in the catalogue; always bound as a value.
+    pub(crate) schema: String,
+    /// The bare prefix, for lookups in the catalogue; always bound as a value.
+    pub(crate) prefix: String,
+    names: [(&'static str, String); 15],
+}
+
+impl Tables {
+    /// The names that these settings mean.
+    pub(crate) fn new(options: &Options) -> Self {
+        let schema = options.schema.as_ref().map_or("public", Ident::as_str);
+        let prefix = options.prefix.as_str();
+        // Both parts match `[a-z_][a-z0-9_]*` by construction, so quotes are all the escaping there is.
+        let table = |name: &str| format!("\"{schema}\".\"{prefix}_{name}\"");
+        let bare = |name: &str| format!("\"{prefix}_{name}\"");
+        Self {
+            schema: schema.to_owned(),
+            prefix: prefix.to_owned(),
+            names: [
+                ("{claimed}", CLAIMED.to_owned()),
+                ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
+                ("{schema}", format!("\"{schema}\"")),
+                ("{outbox}", table("outbox")),
+                ("{audit}", table("audit")),
+                ("{inbox}", table("inbox")),
+                ("{versions}", table("schema")),
+                ("{stage}", table("stage")),
+                ("{event_index}", bare("outbox_event")),
+                ("{ready_index}", bare("outbox_ready")),
+                ("{due_index}", bare("outbox_due")),
+                ("{stuck_index}", bare("outbox_stuck")),
+                ("{ended_index}", bare("outbox_ended")),
+                ("{causal_index}", bare("outbox_causal")),
+                ("{audit_event_index}", bare("audit_event")),
+            ],
+        }
+    }
+
+    /// Puts the names in the place of `{outbox}` and the like.
+    pub(crate) fn fill(&self, template: &str) -> String {
+        self.names.iter().fold(template.to_owned(), |text, (mark, name)| text.replace(mark, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_quoted_and_has_its_schema() {
+        let options =
+            Options::default().schema(Ident::new("order").unwrap()).prefix(Ident::new("user").unwrap());
+        let tables = Tables::new(&options);
+        assert_eq!(tables.fill("select 1 from {outbox}"), "select 1 from \"order\".\"user_outbox\"");
+        assert_eq!(Tables::new(&Options::default()).fill("{versions}"), "\"public\".\"pillarbox_schema\"");
+    }
+}
