@@ -83,8 +83,11 @@ impl<'a> Scan<'a> {
     /// A URL in prose ends at a blank. Only its credentials are done here; the walk goes on inside of it.
     fn url(&mut self, scheme: &str) {
         self.keep(scheme.len() + "://".len());
-        let rest = prefix(self.rest(), |c| !c.is_ascii_whitespace());
-        self.url_end = self.at + rest.len();
+        // A URL inside a URL ends where that one does: looking for its end again would make the walk quadratic.
+        if self.at >= self.url_end {
+            self.url_end = self.at + prefix(self.rest(), |c| !c.is_ascii_whitespace()).len();
+        }
+        let rest = &self.text[self.at..self.url_end];
         if self.at_sign(0).is_some() {
             let left = url::userinfo(scheme, rest, &mut self.out).len();
             self.at = self.url_end - left;
@@ -109,7 +112,11 @@ impl<'a> Scan<'a> {
         self.keep(word.len());
         let rest = self.rest();
         let token_start = rest.len() - rest.trim_start_matches(BLANKS).len();
-        let token = prefix(&rest[token_start..], is_token);
+        let (token, next) = (prefix(&rest[token_start..], is_token), prefix(&rest[token_start..], is_word));
+        // `Bearer token: x`: the name is no secret, its value is, and the walk finds it next.
+        if name::is_secret(next) && assignment_len(&rest[token_start + next.len()..]).is_some() {
+            return;
+        }
         if token_start > 0 && (word.eq_ignore_ascii_case("bearer") || name::is_basic_credentials(token)) {
             self.keep(token_start);
             self.mask(token.len());
