@@ -52,7 +52,7 @@ impl<'a> Scan<'a> {
         }
         if let Some(start) = name::prefixed_secret(word, || prefix(rest, is_token).len()) {
             self.keep(start);
-            return self.mask(prefix(self.rest(), is_token).len());
+            return self.token();
         }
         self.keep(word.len());
         // `user:password@host`, which some drivers take without a scheme.
@@ -112,14 +112,26 @@ impl<'a> Scan<'a> {
         self.keep(word.len());
         let rest = self.rest();
         let token_start = rest.len() - rest.trim_start_matches(BLANKS).len();
-        let (token, next) = (prefix(&rest[token_start..], is_token), prefix(&rest[token_start..], is_word));
-        // `Bearer token: x`: the name is no secret, its value is, and the walk finds it next.
-        if name::is_secret(next) && assignment_len(&rest[token_start + next.len()..]).is_some() {
-            return;
-        }
+        let token = prefix(&rest[token_start..], is_token);
         if token_start > 0 && (word.eq_ignore_ascii_case("bearer") || name::is_basic_credentials(token)) {
             self.keep(token_start);
-            self.mask(token.len());
+            self.token();
+        }
+    }
+
+    /// A token. When it ends like a secret's name, in `Bearer token: x`, what follows is its value.
+    fn token(&mut self) {
+        let in_url = self.at < self.url_end;
+        let token = prefix(self.rest(), is_token);
+        let bare = token.trim_end_matches('=');
+        let name = &bare[bare.rfind(|c| !is_word(c)).map_or(0, |at| at + 1)..];
+        match assignment_len(&self.rest()[bare.len()..]).filter(|_| name::is_secret(name)) {
+            Some(gap) => {
+                self.mask(bare.len());
+                self.keep(gap);
+                self.value(name, in_url);
+            }
+            None => self.mask(token.len()),
         }
     }
 
@@ -170,11 +182,21 @@ fn quoted_len(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Up to a blank, or in a URL to the next parameter, jumping over quoted parts: `Some("two words")` is one value.
+/// Up to a blank, or in a URL to the next parameter. Quoted parts belong to the value, as in `Some("two words")`,
+/// and so does what is assigned inside of it, as in `password=token: x`.
 fn bare_len(text: &str, in_url: bool) -> usize {
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
-        if c.is_ascii_whitespace() || (in_url && c == '&') {
+        if c.is_ascii_whitespace() {
+            let next = text[at..].trim_start_matches(BLANKS);
+            let assigns = text[..at].ends_with(['=', ':', '>']) || next.starts_with(['=', ':']);
+            if !assigns || next.starts_with(|c: char| c.is_ascii_whitespace()) || next.is_empty() {
+                break;
+            }
+            at = text.len() - next.len();
+            continue;
+        }
+        if in_url && c == '&' {
             break;
         }
         at += c.len_utf8();
