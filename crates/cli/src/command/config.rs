@@ -1,0 +1,64 @@
+//! `pillarbox config check|show`
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::config::{FILE_DEFAULT, Shown};
+use crate::context::Context;
+use crate::fault::Fault;
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read the file and say what is wrong with it: exit 0 if nothing, 2 otherwise
+    Check,
+    /// Print the configuration as it takes effect: defaults filled in, secrets masked
+    Show,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    file: String,
+    routes: Vec<&'a str>,
+}
+
+pub(crate) fn run(command: &ConfigCommand, context: &Context) -> Result<(), Fault> {
+    match command {
+        ConfigCommand::Check => check(context),
+        ConfigCommand::Show => show(context),
+    }
+}
+
+// Whatever is wrong with the file was said when it was loaded.
+fn check(context: &Context) -> Result<(), Fault> {
+    let Some(file) = &context.file else {
+        return Err(Fault::usage(format!(
+            "there is no {FILE_DEFAULT} here; --config FILE names another file"
+        )));
+    };
+    if context.config.admin.is_some() {
+        context.out.say("[admin] is understood; this build does not serve it yet");
+    }
+    let routes: Vec<_> = context.config.routes.keys().map(|route| route.as_str()).collect();
+    let file = file.display().to_string();
+    if context.out.json {
+        return context.out.json(&Checked { file, routes });
+    }
+    let routes =
+        if routes.is_empty() { "no routes".to_owned() } else { format!("routes {}", routes.join(", ")) };
+    context.out.data(format_args!("{file}: fine, {routes}"))
+}
+
+fn show(context: &Context) -> Result<(), Fault> {
+    let shown = Shown::new(&context.config, &context.database_url());
+    match &context.file {
+        Some(file) => context.out.say(format_args!("# {} and defaults", file.display())),
+        None => context.out.say(format_args!("# defaults; there is no {FILE_DEFAULT} here")),
+    }
+    if context.out.json {
+        return context.out.json(&shown);
+    }
+    let text = toml::to_string(&shown)
+        .map_err(|error| Fault::failed(format!("cannot write the configuration as TOML: {error}")))?;
+    context.out.data(text.trim_end())
+}

@@ -1,0 +1,93 @@
+//! `pillarbox demo`: the whole flow in one process, with faults, and the check that nothing went wrong.
+
+mod check;
+mod consumer;
+mod producer;
+mod random;
+mod relays;
+mod report;
+mod sink;
+mod world;
+
+use clap::Args;
+
+use crate::context::Context;
+use crate::fault::Fault;
+use crate::output::Progress;
+
+use world::World;
+
+const EXAMPLES: &str = "\
+Producers write orders and stage their events in the same transactions, a fifth of which roll back. Two relays
+deliver through a destination that fails, loses confirmations and goes away for a while; one relay is killed in
+mid-flight. A consumer applies each event through the inbox. Then everything is counted.
+
+Without --database it all happens in a SQLite file in a temporary directory; DATABASE_URL is not looked at.
+
+Examples:
+  pillarbox demo
+  pillarbox demo --events 5000 --seed 7 --json";
+
+/// How much to show.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// Events that producers try to stage
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    events: u64,
+    /// End when the check is done; in this build it always does
+    #[arg(long)]
+    exit: bool,
+    /// Where the faults come from; the same seed gives the same mix of them [default: random]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault> {
+    let seed = args.seed.unwrap_or_else(|| pillarbox_host::random_u64() >> 32);
+    let folder =
+        tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;
+    let url = match context.database_option() {
+        Some(url) => url.to_owned(),
+        None => format!("sqlite://{}", folder.path().join("demo.db").display()),
+    };
+    let world = World::create(&url, args.events, seed).await?;
+    let started = std::time::Instant::now();
+    let progress = Progress::new(context.out, "demo", Some(args.events));
+    let flow = flow(&world);
+    tokio::pin!(flow);
+    loop {
+        tokio::select! {
+            result = &mut flow => break result?,
+            () = tokio::time::sleep(world::TICK) => progress.set(world.figures.settled()),
+        }
+    }
+    drop(progress);
+    let found = check::check(&world).await?;
+    let report = report::Report::new(&world, &found, started.elapsed());
+    world.database.staging.close().await;
+    if context.out.json {
+        context.out.json(&report)?;
+    } else {
+        context.out.data(&report)?;
+    }
+    found.verdict()
+}
+
+// One task for everybody: producers, relays and the consumer take turns on it.
+async fn flow(world: &World) -> Result<(), Fault> {
+    let (queue, messages) = tokio::sync::mpsc::unbounded_channel();
+    let outbox_side = async {
+        let sink = sink::FaultySink::new(world, queue);
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let relays = relays::run(world, sink, stopped);
+        let producing = async {
+            producer::run(world).await?;
+            world.quiet().await?;
+            stop.send_replace(true);
+            Ok::<_, Fault>(())
+        };
+        tokio::try_join!(relays, producing).map(|_| ())
+    };
+    tokio::try_join!(outbox_side, consumer::run(world, messages)).map(|_| ())
+}

@@ -1,0 +1,107 @@
+//! The destination: a queue that fails, loses confirmations, and is away for a while.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Report, Sink, SinkCapabilities};
+use pillarbox_core::{Entry, EventId, Outcome};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+
+use super::random::Random;
+use super::world::{Figures, World};
+
+const FAILURE_PERCENT: u64 = 10;
+const LOST_CONFIRMATION_PERCENT: u64 = 4;
+/// How long the destination is away.
+const OUTAGE: Duration = Duration::from_millis(300);
+/// How long a publish takes.
+const LATENCY: Duration = Duration::from_millis(2);
+
+/// Whether the destination has been away.
+enum Outage {
+    /// It goes away after so many deliveries.
+    After(u64),
+    Until(Instant),
+    Over,
+}
+
+struct Faults {
+    random: Random,
+    outage: Outage,
+}
+
+/// A destination with the faults that real ones have.
+pub(crate) struct FaultySink {
+    figures: Arc<Figures>,
+    queue: UnboundedSender<EventId>,
+    faults: Mutex<Faults>,
+}
+
+impl FaultySink {
+    /// A destination in front of this queue.
+    pub(crate) fn new(world: &World, queue: UnboundedSender<EventId>) -> Self {
+        let faults = Faults { random: Random::new(world.seed, 1), outage: Outage::After(world.events / 4) };
+        Self { figures: Arc::clone(&world.figures), queue, faults: Mutex::new(faults) }
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_away(&self) -> bool {
+        let mut faults = self.faults();
+        match faults.outage {
+            Outage::After(deliveries) if Figures::of(&self.figures.deliveries) >= deliveries => {
+                faults.outage = Outage::Until(Instant::now() + OUTAGE);
+                true
+            }
+            Outage::Until(end) if Instant::now() < end => true,
+            Outage::Until(_) => {
+                faults.outage = Outage::Over;
+                false
+            }
+            Outage::After(_) | Outage::Over => false,
+        }
+    }
+
+    fn publish(&self, entry: &Entry) -> Outcome {
+        let mut faults = self.faults();
+        if faults.random.percent(FAILURE_PERCENT) {
+            Figures::add(&self.figures.failures, 1);
+            return Outcome::failed("demo", "the destination refused this one for now");
+        }
+        if self.queue.send(entry.event_id).is_err() {
+            return Outcome::down("demo", "the consumer is gone");
+        }
+        Figures::add(&self.figures.deliveries, 1);
+        if faults.random.percent(LOST_CONFIRMATION_PERCENT) {
+            Figures::add(&self.figures.confirmations_lost, 1);
+            return Outcome::unknown("demo", "the confirmation was lost");
+        }
+        Outcome::Confirmed
+    }
+}
+
+#[async_trait]
+impl Sink for FaultySink {
+    fn capabilities(&self) -> SinkCapabilities {
+        SinkCapabilities::default()
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        for (index, entry) in batch.iter().enumerate() {
+            if self.is_away() {
+                Figures::add(&self.figures.refused_by_outage, 1);
+                report.outcome(index, Outcome::down("demo", "the destination is away"));
+                continue;
+            }
+            report.outcome(index, self.publish(entry));
+            // A relay that is killed here has published what it has not settled.
+            if index % 10 == 9 {
+                tokio::time::sleep(LATENCY).await;
+            }
+        }
+    }
+}

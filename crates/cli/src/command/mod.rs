@@ -1,0 +1,63 @@
+//! One file per command.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod discard;
+pub(crate) mod list;
+pub(crate) mod migrate;
+pub(crate) mod purge;
+pub(crate) mod reap;
+pub(crate) mod relay;
+pub(crate) mod requeue;
+mod selection;
+pub(crate) mod show;
+pub(crate) mod stage;
+pub(crate) mod status;
+
+use crate::cli::{Command, Globals};
+use crate::context::Context;
+use crate::fault::Fault;
+use crate::output::Output;
+
+/// Runs a command.
+pub(crate) async fn run(command: Command, globals: &Globals, out: Output) -> Result<(), Fault> {
+    // Completions are asked for by installers, where a broken configuration must not matter.
+    if let Command::Completions(args) = command {
+        return completions::run(&args, out);
+    }
+    let context = Context::load(globals, out)?;
+    match command {
+        Command::Demo(args) => demo::run(&args, &context).await,
+        Command::Migrate(args) => migrate::run(&args, &context).await,
+        Command::Stage(args) => stage::run(*args, &context).await,
+        Command::Relay(args) => relay::run(args, &context).await,
+        Command::Status(args) => status::run(&args, &context).await,
+        Command::List(args) => list::run(args, &context).await,
+        Command::Show(args) => show::run(&args, &context).await,
+        Command::Requeue(args) => requeue::run(&args, &context).await,
+        Command::Discard(args) => discard::run(&args, &context).await,
+        Command::Reap(args) => reap::run(args, &context).await,
+        Command::Purge(args) => purge::run(&args, &context).await,
+        Command::Config(command) => config::run(&command, &context),
+        Command::Bench(args) => bench::run(&args, &context).await,
+        Command::Completions(_) => Ok(()),
+    }
+}
+
+/// Who changes something by hand, for the audit trail.
+fn operator() -> String {
+    let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    user.filter(|user| pillarbox_core::check_name("user", user).is_ok())
+        .unwrap_or_else(|| "operator".to_owned())
+}
+
+/// Who claims, for people: the machine and the process.
+fn worker() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    let host = if pillarbox_core::check_name("host", host).is_ok() { host } else { "relay" };
+    let host: String = host.chars().take(200).collect();
+    format!("{host}-{}", std::process::id())
+}

@@ -1,0 +1,161 @@
+//! `pillarbox relay [--drain]`
+
+mod connect;
+mod plan;
+mod progress;
+mod run;
+
+use clap::Args;
+use pillarbox_core::RouteName;
+use pillarbox_engine::{CircuitState, Tally};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::context::Context;
+use crate::destination::Destination;
+use crate::fault::Fault;
+use crate::signal::Signals;
+
+use run::Work;
+
+const EXAMPLES: &str = "\
+Destinations: file:PATH (CloudEvents JSON, one a line, appended; {route} in it is the route), stdout:, null:.
+SIGTERM and SIGINT stop claiming and finish or release what is in flight; a second one stops at once.
+
+Examples:
+  pillarbox relay                                         every route of pillarbox.toml, for ever
+  pillarbox relay --drain                                 until nothing is due, for cron; overlapping runs are safe
+  pillarbox relay --route orders --to file:orders.ndjson  without a configuration";
+
+/// What to deliver, and for how long.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RelayArgs {
+    /// Stop when nothing is due, and print what was done
+    #[arg(long)]
+    drain: bool,
+    /// Only this route; may be given many times [default: every configured route]
+    #[arg(long = "route", value_name = "ROUTE")]
+    routes: Vec<RouteName>,
+    /// Where to deliver the one --route, instead of its configured destination
+    #[arg(long, value_name = "URL", requires = "routes")]
+    to: Option<Destination>,
+}
+
+/// How long a relay works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    Drained,
+    Stopped,
+}
+
+#[derive(Serialize)]
+struct TallyJson {
+    claimed: u64,
+    delivered: u64,
+    retried: u64,
+    dead: u64,
+    released: u64,
+    fenced: u64,
+    seconds: f64,
+}
+
+pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault> {
+    let until = if args.drain { Until::Drained } else { Until::Stopped };
+    let routes = plan::routes(&args.routes, args.to, &context.config)?;
+    let mut signals = Signals::new()?;
+    let (stop, stopped) = watch::channel(false);
+    let work = work(until, &routes, context, stopped);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            result = &mut work => return result,
+            () = signals.next() => {
+                if stop.send_replace(true) {
+                    return Err(Fault::failed("stopped at once: what was in flight moves again when its lease ends"));
+                }
+                context.out.say("stopping: what is in flight is finished or released; signal again to stop at once");
+            }
+        }
+    }
+}
+
+async fn work(
+    until: Until,
+    routes: &plan::Routes,
+    context: &Context,
+    stopped: watch::Receiver<bool>,
+) -> Result<(), Fault> {
+    let Some(database) = connect::connect(until, context, stopped.clone()).await? else { return Ok(()) };
+    let work = Work::new(&database, routes, context)?;
+    for (route, config) in routes {
+        context.out.say(format_args!("relaying {route} to {}", config.to));
+    }
+    let result = match until {
+        Until::Drained => work.drain(stopped).await,
+        Until::Stopped => work.run(stopped).await,
+    };
+    let down = work.down();
+    drop(work);
+    database.staging.close().await;
+    tell(until, routes, context, &result?)?;
+    match down {
+        Some((route, CircuitState::Open | CircuitState::Probing)) if until == Until::Drained => {
+            destination_down(&route, routes)
+        }
+        _ => Ok(()),
+    }
+}
+
+// Events and a tally on one stdout would be two kinds of data: the events are what was asked for.
+fn tell(until: Until, routes: &plan::Routes, context: &Context, tally: &Tally) -> Result<(), Fault> {
+    let on_stdout = routes.values().all(|route| route.to != Destination::Stdout);
+    let json = TallyJson::from(tally);
+    let text = if context.out.json {
+        serde_json::to_string(&json)
+            .map_err(|error| Fault::failed(format!("cannot write the tally: {error}")))?
+    } else {
+        format!(
+            "{} claimed, {} delivered, {} retried, {} dead, {} released, {} fenced in {:.1} s",
+            tally.claimed,
+            tally.delivered,
+            tally.retried,
+            tally.dead,
+            tally.released,
+            tally.fenced,
+            json.seconds
+        )
+    };
+    match (until, on_stdout) {
+        (Until::Drained, true) => context.out.data(text),
+        _ => {
+            context.out.say(text);
+            Ok(())
+        }
+    }
+}
+
+fn destination_down(route: &RouteName, routes: &plan::Routes) -> Result<(), Fault> {
+    match routes.get(route).map(|config| &config.to) {
+        // Whoever read our stdout has seen enough; what was not read is still due.
+        Some(Destination::Stdout) => Err(Fault::PipeClosed),
+        to => Err(Fault::failed(format!(
+            "the destination of {route} is down{}: nothing is lost, its entries are still due; run it again later",
+            to.map(|to| format!(" ({to})")).unwrap_or_default()
+        ))),
+    }
+}
+
+impl From<&Tally> for TallyJson {
+    fn from(tally: &Tally) -> Self {
+        Self {
+            claimed: tally.claimed,
+            delivered: tally.delivered,
+            retried: tally.retried,
+            dead: tally.dead,
+            released: tally.released,
+            fenced: tally.fenced,
+            seconds: (tally.elapsed.as_secs_f64() * 1000.0).round() / 1000.0,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `pillarbox stage`
+
+mod ndjson;
+mod payload;
+mod single;
+
+use std::time::Duration;
+
+use clap::Args;
+use pillarbox_core::{EventId, RouteName, Timestamp, parse_duration};
+
+use crate::context::Context;
+use crate::fault::Fault;
+
+const EXAMPLES: &str = "\
+Examples:
+  pillarbox stage --route orders --type order.placed --key o-1 --payload '{\"id\":1}'
+  pillarbox stage --route mail --type mail.send --payload @mail.json --delay 10m --header source=shop
+  cat photo.png | pillarbox stage --route media --type photo.added --content-type image/png --payload -
+  pillarbox stage --ndjson events.ndjson
+
+A line of --ndjson is {\"route\", \"type\", \"payload\"} and any of \"key\", \"headers\", \"event_id\", \"delay\",
+\"content_type\", \"tenant\", \"correlation_id\", \"causation_id\", \"execution_id\", \"occurred_at\", \"priority\",
+\"group_id\", \"max_attempts\"; \"payload\" is any JSON value, \"payload_base64\" takes its place for other bytes.
+All lines are staged in one transaction: a bad line is named, and nothing of that run is staged.";
+
+/// What to stage.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StageArgs {
+    /// The route that delivers it
+    #[arg(long, required_unless_present = "ndjson")]
+    route: Option<RouteName>,
+    /// The event type, such as order.placed
+    #[arg(long = "type", value_name = "TYPE", required_unless_present = "ndjson")]
+    event_type: Option<String>,
+    /// The payload: JSON as text, @FILE, or - for stdin; its bytes are kept as they are
+    #[arg(long, value_name = "JSON|@FILE|-", required_unless_present = "ndjson", allow_hyphen_values = true)]
+    payload: Option<String>,
+    /// The ordering key, typically the aggregate's id [default: none]
+    #[arg(long)]
+    key: Option<String>,
+    /// A header; may be given many times [default: none]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// The idempotency key, a UUID: staging it again on the same route changes nothing [default: a fresh one]
+    #[arg(long, value_name = "UUID")]
+    event_id: Option<EventId>,
+    /// Nobody may claim it before this much time has passed [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    delay: Option<Duration>,
+    /// What the payload is; other than JSON, its bytes are not looked at [default: application/json]
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+    /// Lower goes first [default: 100]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<i16>,
+    /// Whose event it is [default: none]
+    #[arg(long)]
+    tenant: Option<String>,
+    /// What it belongs to across services [default: none]
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+    /// What caused it [default: none]
+    #[arg(long, value_name = "ID")]
+    causation_id: Option<String>,
+    /// The run that stages it [default: none]
+    #[arg(long, value_name = "ID")]
+    execution_id: Option<String>,
+    /// When it happened in the business, such as 2026-01-31T12:00:00Z [default: none]
+    #[arg(long, value_name = "TIME")]
+    occurred_at: Option<Timestamp>,
+    /// The saga or completion group [default: none]
+    #[arg(long, value_name = "ID")]
+    group_id: Option<String>,
+    /// Attempts allowed for this one entry [default: the route's policy]
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// Stage every line of this file, or of stdin with -
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = [
+        "route", "event_type", "payload", "key", "headers", "event_id", "delay", "content_type", "priority", "tenant",
+        "correlation_id", "causation_id", "execution_id", "occurred_at", "group_id", "max_attempts",
+    ])]
+    ndjson: Option<String>,
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "NAME=VALUE is expected".to_owned())
+}
+
+pub(crate) async fn run(args: StageArgs, context: &Context) -> Result<(), Fault> {
+    match &args.ndjson {
+        Some(source) => ndjson::run(source, context).await,
+        None => single::run(args, context).await,
+    }
+}

@@ -1,0 +1,184 @@
+//! Reading the file: parse, expand, check, and say where it is wrong.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+use super::Config;
+use super::expand::expand;
+use super::secret::{has_literal_secret, readable_by_others};
+use crate::fault::Fault;
+
+/// A configuration, and what should be said about its file.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// What the file says.
+    pub(crate) config: Config,
+    /// What will hurt.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads a configuration file.
+pub(crate) fn load(path: &Path) -> Result<Loaded, Fault> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Fault::usage(format!("cannot read the configuration {}: {error}", path.display()))
+    })?;
+    let loaded = parse(&path.display().to_string(), &text, &|name| std::env::var(name).ok())?;
+    Ok(match loaded {
+        (config, true) if readable_by_others(path) => Loaded {
+            config,
+            warnings: vec![format!(
+                "{0} holds a secret and others may read it: write ${{VAR}} instead, or `chmod 600 {0}`",
+                path.display()
+            )],
+        },
+        (config, _) => Loaded { config, warnings: Vec::new() },
+    })
+}
+
+/// The configuration, and whether a secret stands in the text itself.
+fn parse(file: &str, text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(Config, bool), Fault> {
+    let wrong = |error: &toml::de::Error| located(file, text, error);
+    let mut table = DeTable::parse(text).map_err(|error| wrong(&error))?;
+    let secret = has_literal_secret(table.get_ref());
+    expand_table(table.get_mut(), &mut Vec::new(), lookup).map_err(|(span, key, error)| {
+        Fault::usage(format!("{file}:{}: {key}: {error}", line_of(text, span.start)))
+    })?;
+    let config = Config::deserialize(Deserializer::from(table)).map_err(|error| wrong(&error))?;
+    Ok((config, secret))
+}
+
+type Misplaced = (std::ops::Range<usize>, String, super::expand::ExpandError);
+
+fn expand_table(
+    table: &mut DeTable<'_>,
+    path: &mut Vec<String>,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Misplaced> {
+    for (key, value) in table.iter_mut() {
+        path.push(key.get_ref().to_string());
+        expand_value(value, path, lookup)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+fn expand_value(
+    value: &mut Spanned<DeValue<'_>>,
+    path: &mut Vec<String>,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Misplaced> {
+    let span = value.span();
+    match value.get_mut() {
+        DeValue::String(text) => {
+            let expanded = expand(text, lookup).map_err(|error| (span, path.join("."), error))?;
+            *text = Cow::Owned(expanded);
+            Ok(())
+        }
+        DeValue::Array(items) => items.iter_mut().try_for_each(|item| expand_value(item, path, lookup)),
+        DeValue::Table(table) => expand_table(table, path, lookup),
+        _ => Ok(()),
+    }
+}
+
+// `file:line: key: what is wrong`, in the form that editors jump to.
+fn located(file: &str, text: &str, error: &toml::de::Error) -> Fault {
+    let line = error.span().map(|span| format!(":{}", line_of(text, span.start))).unwrap_or_default();
+    let key = key_of(error).map(|key| format!(" {key}:")).unwrap_or_default();
+    Fault::usage(format!("{file}{line}:{key} {}", error.message().trim()))
+}
+
+// The path of keys is only in the error's text, as its last line, and only without the input.
+fn key_of(error: &toml::de::Error) -> Option<String> {
+    let mut error = error.clone();
+    error.set_input(None);
+    let shown = error.to_string();
+    let key = shown.trim_end().lines().last()?.strip_prefix("in `")?.strip_suffix('`')?;
+    Some(key.to_owned())
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, refused_with: &[&str]) {
+        let fault = parse("p.toml", text, &|_| None).unwrap_err();
+        assert_eq!(fault.exit_code(), 2);
+        for part in refused_with {
+            assert!(
+                fault.message().unwrap().contains(part),
+                "{part:?} is not in: {}",
+                fault.message().unwrap()
+            );
+        }
+    }
+
+    fn route(line: &str) -> String {
+        format!("[routes.orders]\nto = \"null:\"\n{line}\n")
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line_and_what_is_allowed() {
+        check("[databse]\nurl = 'x'", &["p.toml:1:", "databse", "`database`", "`routes`"]);
+        check("[database]\nport = 1", &["p.toml:2: database:", "`port`", "`url`", "`prefix`"]);
+        check(&route("retries = 3"), &["p.toml:3: routes.orders:", "`retries`", "`max_attempts`"]);
+        check(&route("backoff = { bse = \"1s\" }"), &["p.toml:3: routes.orders.backoff:", "`bse`", "`base`"]);
+    }
+
+    #[test]
+    fn a_missing_variable_is_named() {
+        check("\n[database]\nurl = \"${GONE}\"", &["p.toml:3: database.url:", "variable GONE is not set"]);
+        check(&route("lease = \"${LEASE\""), &["p.toml:3: routes.orders.lease:", "${NAME}"]);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_by_key() {
+        check(&route("batch = 0"), &["p.toml:3: routes.orders.batch:", "1 to 10000"]);
+        check(&route("max_attempts = 0"), &["routes.orders.max_attempts:", "1 to 1000000"]);
+        check(&route("max_attempts = -1"), &["routes.orders.max_attempts:", "-1 is out of range"]);
+        check(&route("lease = \"0s\""), &["p.toml:3: routes.orders.lease:", "longer than zero"]);
+        check(&route("lease = \"25h\""), &["routes.orders", "lease"]);
+        check(&route("lease = \"-5s\""), &["p.toml:3: routes.orders.lease:"]);
+        check(&route("lease = \"soon\""), &["p.toml:3: routes.orders.lease:"]);
+        check(&route("lease = 30"), &["p.toml:3: routes.orders.lease:", "\"30s\""]);
+        check(&route("backoff = { base = \"5m\", max = \"1s\" }"), &["p.toml:3: routes.orders.backoff:"]);
+        check("[database]\nprefix = \"a-b\"", &["p.toml:2: database.prefix:"]);
+    }
+
+    #[test]
+    fn a_destination_is_checked_when_loaded() {
+        check("[routes.a]\nto = \"ftp://x\"", &["p.toml:2: routes.a.to:", "file:", "stdout:", "null:"]);
+        check("[routes.a]\nto = \"amqp://h/v\"", &["p.toml:2: routes.a.to:", "not in this build yet"]);
+        check("[routes.a]\nbatch = 5", &["p.toml:1: routes.a:", "`to`"]);
+    }
+
+    #[test]
+    fn ordered_routes_are_refused_until_they_exist() {
+        check(
+            &route("order = \"key\""),
+            &["p.toml:3: routes.orders.order:", "not in this build yet", "\"none\""],
+        );
+        check(&route("order = \"random\""), &["p.toml:3: routes.orders.order:", "\"none\""]);
+    }
+
+    #[test]
+    fn broken_toml_is_located() {
+        check("[database]\nurl = ", &["p.toml:2:"]);
+    }
+
+    #[test]
+    fn variables_are_expanded_and_cannot_change_the_structure() {
+        let lookup = |_: &str| Some("x\"\n[admin]".to_owned());
+        let (config, secret) = parse("p.toml", "[database]\nurl = \"${U}\"", &lookup).unwrap();
+        assert_eq!(config.database.url.as_deref(), Some("x\"\n[admin]"));
+        assert!(!secret);
+        assert!(config.admin.is_none());
+    }
+}

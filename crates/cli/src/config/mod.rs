@@ -1,0 +1,114 @@
+//! The configuration file: TOML with `${VAR}`, refused as a whole when anything in it is wrong.
+
+mod expand;
+mod load;
+mod route;
+mod secret;
+mod show;
+mod value;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pillarbox_core::{RouteName, redact_url};
+use serde::Deserialize;
+
+pub(crate) use load::load;
+pub(crate) use route::RouteConfig;
+pub(crate) use show::Shown;
+
+use value::{Name, Period};
+
+/// The file that is read when none is named.
+pub(crate) const FILE_DEFAULT: &str = "pillarbox.toml";
+/// How long delivered entries stay when the file does not say.
+const RETENTION_DELIVERED: Duration = Duration::from_secs(24 * 3600);
+/// How long inbox rows stay when the file does not say.
+const RETENTION_INBOX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Everything that a file may say. Checked when loaded, so nothing in it fails at run time.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// `[database]`
+    #[serde(default)]
+    pub(crate) database: DatabaseConfig,
+    /// `[routes.NAME]`
+    #[serde(default)]
+    pub(crate) routes: BTreeMap<RouteName, RouteConfig>,
+    /// `[retention]`
+    #[serde(default)]
+    pub(crate) retention: RetentionConfig,
+    /// `[admin]`
+    pub(crate) admin: Option<AdminConfig>,
+}
+
+impl Config {
+    /// Whether any route claims by clock stamp, which needs an index of its own.
+    pub(crate) fn causal_order(&self) -> bool {
+        self.routes.values().any(RouteConfig::causal_order)
+    }
+}
+
+/// Where the outbox is.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DatabaseConfig {
+    /// `sqlite://` or `postgres://`. Default: `DATABASE_URL`, then `sqlite://pillarbox.db`.
+    pub(crate) url: Option<String>,
+    /// How the names of the tables begin. Default: `pillarbox`.
+    pub(crate) prefix: Option<Name>,
+    /// The schema of the tables, PostgreSQL only. Default: the connection's own.
+    pub(crate) schema: Option<Name>,
+    /// Whether plain text to a database on another machine is allowed, PostgreSQL only. Default: false.
+    #[serde(default)]
+    pub(crate) insecure: bool,
+}
+
+// A URL carries a password more often than not.
+impl std::fmt::Debug for DatabaseConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseConfig")
+            .field("url", &self.url.as_deref().map(redact_url))
+            .field("prefix", &self.prefix)
+            .field("schema", &self.schema)
+            .field("insecure", &self.insecure)
+            .finish()
+    }
+}
+
+/// How long what is done stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetentionConfig {
+    delivered: Option<Period>,
+    inbox: Option<Period>,
+}
+
+impl RetentionConfig {
+    /// How long delivered entries stay. Zero: they are deleted as they are settled. Default: a day.
+    pub(crate) fn delivered(&self) -> Duration {
+        self.delivered.map_or(RETENTION_DELIVERED, |period| period.0)
+    }
+
+    /// How long inbox rows stay. Default: 30 days.
+    pub(crate) fn inbox(&self) -> Duration {
+        self.inbox.map_or(RETENTION_INBOX, |period| period.0)
+    }
+}
+
+/// The admin server. Read and checked here, served by a later version.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AdminConfig {
+    /// The address to listen on. Default: `127.0.0.1:8025`.
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// What callers must show. Default: none.
+    pub(crate) token: Option<String>,
+}
+
+impl std::fmt::Debug for AdminConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminConfig").field("listen", &self.listen).finish_non_exhaustive()
+    }
+}

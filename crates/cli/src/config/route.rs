@@ -1,0 +1,138 @@
+//! One route: where it delivers to and how.
+
+use std::time::Duration;
+
+use pillarbox_core::port::{ClaimOrder, Keep};
+use pillarbox_core::{Backoff, Jitter};
+use pillarbox_engine::RelayOptions;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::value::{Count, Period, Positive};
+use crate::destination::Destination;
+
+/// A route as the file says it, already checked as a whole.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Raw")]
+pub(crate) struct RouteConfig {
+    /// Where it delivers to.
+    pub(crate) to: Destination,
+    options: RelayOptions,
+}
+
+impl RouteConfig {
+    /// A route with the default policy.
+    pub(crate) fn new(to: Destination) -> Self {
+        Self { to, options: RelayOptions::default() }
+    }
+
+    /// The relay's policy; delivered entries are deleted at once when retention keeps them for no time.
+    pub(crate) fn options(&self, retention_delivered: Duration) -> RelayOptions {
+        let mut options = self.options.clone();
+        options.keep = if retention_delivered.is_zero() { Keep::No } else { Keep::UntilPurged };
+        options
+    }
+
+    /// Whether it claims by clock stamp.
+    pub(crate) fn causal_order(&self) -> bool {
+        self.options.order == ClaimOrder::Causal
+    }
+}
+
+/// The keys of `[routes.NAME]`. What is left out has the default of [`RelayOptions::broker`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    to: Destination,
+    #[serde(default)]
+    #[expect(dead_code, reason = "read so that it is checked: only one order exists yet")]
+    order: Order,
+    max_attempts: Option<Count<1, 1_000_000>>,
+    #[serde(default)]
+    backoff: BackoffConfig,
+    lease: Option<Positive>,
+    batch: Option<Count<1, 10_000>>,
+    #[serde(default)]
+    causal_order: bool,
+    in_flight_max: Option<Count<1, 1_000_000>>,
+    publish_timeout: Option<Positive>,
+    grace: Option<Period>,
+    poll_min: Option<Positive>,
+    poll_max: Option<Positive>,
+    reap_interval: Option<Positive>,
+}
+
+/// `order`: whether entries of one key follow each other.
+#[derive(Clone, Copy, Debug, Default)]
+enum Order {
+    #[default]
+    None,
+}
+
+impl<'de> Deserialize<'de> for Order {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "none" => Ok(Self::None),
+            "key" => Err(D::Error::custom(
+                "order = \"key\" is not in this build yet: ordered routes come with lanes; write \"none\"",
+            )),
+            other => Err(D::Error::custom(format!("{other:?} is not an order; \"none\" is allowed"))),
+        }
+    }
+}
+
+/// `backoff`: the wait between attempts.
+#[derive(Deserialize)]
+#[serde(try_from = "RawBackoff")]
+struct BackoffConfig(Backoff);
+
+impl Default for BackoffConfig {
+    fn default() -> Self {
+        Self(Backoff::BROKER)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBackoff {
+    base: Option<Positive>,
+    max: Option<Positive>,
+    jitter: Option<bool>,
+}
+
+impl TryFrom<RawBackoff> for BackoffConfig {
+    type Error = pillarbox_core::Error;
+
+    fn try_from(raw: RawBackoff) -> pillarbox_core::Result<Self> {
+        let default = Backoff::BROKER;
+        let base = raw.base.map_or(default.base(), |base| base.0);
+        // A base above the default maximum means what it says: the wait is then constant.
+        let max = raw.max.map_or(default.max().max(base), |max| max.0);
+        let jitter = if raw.jitter.unwrap_or(true) { Jitter::Full } else { Jitter::None };
+        Backoff::new(base, max, jitter).map(Self)
+    }
+}
+
+impl TryFrom<Raw> for RouteConfig {
+    type Error = pillarbox_core::Error;
+
+    fn try_from(raw: Raw) -> pillarbox_core::Result<Self> {
+        let mut options = RelayOptions::default();
+        let set =
+            |field: &mut Duration, value: Option<Positive>| *field = value.map_or(*field, |value| value.0);
+        set(&mut options.lease, raw.lease);
+        set(&mut options.poll_min, raw.poll_min);
+        set(&mut options.poll_max, raw.poll_max);
+        set(&mut options.reap_interval, raw.reap_interval);
+        options.max_attempts = raw.max_attempts.map_or(options.max_attempts, |count| count.0);
+        options.batch = raw.batch.map_or(options.batch, |count| count.0);
+        options.in_flight_max =
+            raw.in_flight_max.map_or(options.in_flight_max.max(options.batch), |count| count.0);
+        options.backoff = raw.backoff.0;
+        options.grace = raw.grace.map_or(options.grace, |grace| grace.0);
+        options.publish_timeout = raw.publish_timeout.map(|timeout| timeout.0).or(options.publish_timeout);
+        options.order = if raw.causal_order { ClaimOrder::Causal } else { ClaimOrder::Staged };
+        options.check()?;
+        Ok(Self { to: raw.to, options })
+    }
+}

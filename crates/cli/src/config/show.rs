@@ -1,0 +1,126 @@
+//! The configuration as it takes effect: defaults filled in, secrets masked.
+
+use std::collections::BTreeMap;
+
+use pillarbox_core::port::ClaimOrder;
+use pillarbox_core::{Jitter, RouteName, format_duration, redact_url};
+use serde::Serialize;
+
+use super::{Config, RouteConfig};
+
+const MASK: &str = "***";
+
+/// What `config show` prints, in the keys of the file.
+#[derive(Serialize)]
+pub(crate) struct Shown {
+    database: Database,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    routes: BTreeMap<RouteName, Route>,
+    retention: Retention,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admin: Option<Admin>,
+}
+
+#[derive(Serialize)]
+struct Database {
+    url: String,
+    prefix: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    insecure: bool,
+}
+
+#[derive(Serialize)]
+struct Route {
+    to: String,
+    order: &'static str,
+    max_attempts: u32,
+    lease: String,
+    batch: u32,
+    in_flight_max: u32,
+    causal_order: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    publish_timeout: Option<String>,
+    grace: String,
+    poll_min: String,
+    poll_max: String,
+    reap_interval: String,
+    backoff: Backoff,
+}
+
+#[derive(Serialize)]
+struct Backoff {
+    base: String,
+    max: String,
+    jitter: bool,
+}
+
+#[derive(Serialize)]
+struct Retention {
+    delivered: String,
+    inbox: String,
+}
+
+#[derive(Serialize)]
+struct Admin {
+    listen: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'static str>,
+}
+
+impl Shown {
+    /// The configuration as it takes effect on the database at `url`.
+    pub(crate) fn new(config: &Config, url: &str) -> Self {
+        Self {
+            database: Database {
+                url: redact_url(url),
+                prefix: config
+                    .database
+                    .prefix
+                    .as_ref()
+                    .map_or_else(|| "pillarbox".to_owned(), |name| name.0.as_str().to_owned()),
+                schema: config.database.schema.as_ref().map(|name| name.0.as_str().to_owned()),
+                insecure: config.database.insecure,
+            },
+            routes: config
+                .routes
+                .iter()
+                .map(|(name, route)| (name.clone(), Route::new(config, route)))
+                .collect(),
+            retention: Retention {
+                delivered: format_duration(config.retention.delivered()),
+                inbox: format_duration(config.retention.inbox()),
+            },
+            admin: config.admin.as_ref().map(|admin| Admin {
+                listen: admin.listen.map_or_else(|| "127.0.0.1:8025".to_owned(), |listen| listen.to_string()),
+                token: admin.token.as_ref().map(|_| MASK),
+            }),
+        }
+    }
+}
+
+impl Route {
+    fn new(config: &Config, route: &RouteConfig) -> Self {
+        let options = route.options(config.retention.delivered());
+        Self {
+            to: redact_url(&route.to.to_string()),
+            order: "none",
+            max_attempts: options.max_attempts,
+            lease: format_duration(options.lease),
+            batch: options.batch,
+            in_flight_max: options.in_flight_max,
+            causal_order: options.order == ClaimOrder::Causal,
+            publish_timeout: options.publish_timeout.map(format_duration),
+            grace: format_duration(options.grace),
+            poll_min: format_duration(options.poll_min),
+            poll_max: format_duration(options.poll_max),
+            reap_interval: format_duration(options.reap_interval),
+            backoff: Backoff {
+                base: format_duration(options.backoff.base()),
+                max: format_duration(options.backoff.max()),
+                jitter: options.backoff.jitter() == Jitter::Full,
+            },
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a command works with: its configuration, its database, its output.
+
+use std::path::{Path, PathBuf};
+
+use pillarbox_core::redact_url;
+
+use crate::cli::Globals;
+use crate::config::{self, Config};
+use crate::database::{self, Database, DatabaseOptions};
+use crate::fault::Fault;
+use crate::output::Output;
+
+/// The database when nobody names one.
+const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
+
+/// The configuration and the output of a command.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Where it writes.
+    pub(crate) out: Output,
+    /// What the file says; the defaults without one.
+    pub(crate) config: Config,
+    /// The file, if there is one.
+    pub(crate) file: Option<PathBuf>,
+    database: Option<String>,
+}
+
+impl Context {
+    /// Reads the configuration and says what will hurt in it.
+    pub(crate) fn load(globals: &Globals, out: Output) -> Result<Self, Fault> {
+        let default = Path::new(config::FILE_DEFAULT);
+        let file = globals.config.clone().or_else(|| default.exists().then(|| default.to_owned()));
+        let mut config = Config::default();
+        if let Some(file) = &file {
+            let loaded = config::load(file)?;
+            loaded.warnings.iter().for_each(|warning| out.warn(warning));
+            config = loaded.config;
+        }
+        Ok(Self { out, config, file, database: globals.database.clone() })
+    }
+
+    /// The database of the option alone: a demo or a measurement never writes to one that was not named for it.
+    pub(crate) fn database_option(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
+    /// The database to work on: named by the option, the file, the environment, or by nobody.
+    pub(crate) fn database_url(&self) -> String {
+        self.database
+            .clone()
+            .or_else(|| self.config.database.url.clone())
+            .or_else(|| std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty()))
+            .unwrap_or_else(|| DATABASE_DEFAULT.to_owned())
+    }
+
+    /// The names of the tables.
+    pub(crate) fn database_options(&self) -> DatabaseOptions {
+        DatabaseOptions {
+            prefix: self.config.database.prefix.as_ref().map(|name| name.0.clone()),
+            schema: self.config.database.schema.as_ref().map(|name| name.0.clone()),
+            causal_order: self.config.causal_order(),
+            insecure: self.config.database.insecure,
+        }
+    }
+
+    /// Connects without looking at the tables. A SQLite file that is not there is created.
+    pub(crate) async fn connect(&self) -> Result<Database, Fault> {
+        database::connect(&self.database_url(), self.database_options()).await
+    }
+
+    /// Connects and refuses tables that are missing, older, newer or damaged.
+    pub(crate) async fn open(&self) -> Result<Database, Fault> {
+        let url = self.database_url();
+        database::refuse_missing_file(&url)?;
+        let database = self.connect().await?;
+        let state = database.schema.inspect().await.map_err(|error| at(&url, error.into()))?;
+        if let pillarbox_core::port::SchemaState::Ready { warnings } = &state {
+            warnings.iter().for_each(|warning| self.out.warn(warning));
+        }
+        state.check().map_err(|error| at(&url, error.into()))?;
+        Ok(database)
+    }
+}
+
+/// Says which database it was.
+fn at(url: &str, fault: Fault) -> Fault {
+    fault.context(&redact_url(url))
+}

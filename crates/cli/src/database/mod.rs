@@ -1,0 +1,158 @@
+//! The composition: which store serves a URL, and the one place that names the stores.
+
+mod staging;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pillarbox_core::port::{Admin, Schema, SchemaState, Store};
+use pillarbox_core::{Error, Ident, redact_url};
+use pillarbox_store_postgres::{self as postgres, PostgresStore};
+use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
+
+use crate::fault::Fault;
+
+pub(crate) use staging::{Staging, StagingTx};
+
+/// The names of the tables.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DatabaseOptions {
+    /// How the names begin. Default: `pillarbox`.
+    pub(crate) prefix: Option<Ident>,
+    /// The schema, PostgreSQL only. Default: the connection's own.
+    pub(crate) schema: Option<Ident>,
+    /// Whether the index for claims by clock stamp is wanted.
+    pub(crate) causal_order: bool,
+    /// Whether plain text to a database on another machine is allowed, PostgreSQL only.
+    pub(crate) insecure: bool,
+}
+
+/// A database as each side of the outbox sees it.
+pub(crate) struct Database {
+    /// The relay's side.
+    pub(crate) store: Arc<dyn Store>,
+    /// The operator's side.
+    pub(crate) admin: Arc<dyn Admin>,
+    /// The tables.
+    pub(crate) schema: Arc<dyn Schema>,
+    /// The application's side.
+    pub(crate) staging: Staging,
+}
+
+/// Connects to a database by its URL.
+pub(crate) async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
+    match scheme(url)? {
+        Scheme::Sqlite => connect_sqlite(url, options).await,
+        Scheme::Postgres => connect_postgres(url, options).await,
+    }
+}
+
+async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
+    if options.schema.is_some() {
+        return Err(Fault::usage("database.schema is for PostgreSQL; SQLite has none: use database.prefix"));
+    }
+    let mut store_options = sqlite::Options::default();
+    store_options.causal_order = options.causal_order;
+    store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
+    let store = SqliteStore::connect(url, store_options.clone()).await.map_err(|error| at(url, error))?;
+    Ok(Database {
+        store: Arc::new(store.clone()),
+        admin: Arc::new(store.clone()),
+        schema: Arc::new(store.clone()),
+        staging: Staging::Sqlite(store, store_options),
+    })
+}
+
+async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
+    let mut store_options = postgres::Options::default();
+    store_options.causal_order = options.causal_order;
+    store_options.schema = options.schema;
+    store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
+    store_options.insecure = options.insecure;
+    let store = PostgresStore::connect(url, store_options).await.map_err(|error| at(url, error))?;
+    // With what the self-test found: an outbox must know of a transaction pooler too.
+    let store_options = store.options().clone();
+    Ok(Database {
+        store: Arc::new(store.clone()),
+        admin: Arc::new(store.clone()),
+        schema: Arc::new(store.clone()),
+        staging: Staging::Postgres(store, store_options),
+    })
+}
+
+/// Which database a URL means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Sqlite,
+    Postgres,
+}
+
+fn scheme(url: &str) -> Result<Scheme, Fault> {
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sqlite") => Ok(Scheme::Sqlite),
+        Some("postgres" | "postgresql") => Ok(Scheme::Postgres),
+        Some(later @ ("mysql" | "mariadb" | "mongodb" | "mongodb+srv")) => Err(Fault::usage(format!(
+            "{later}: is not in this build yet: known here are sqlite://FILE and postgres://USER@HOST/NAME"
+        ))),
+        _ => Err(Fault::usage(format!(
+            "{:?} is not a database: known here are sqlite://FILE and postgres://USER@HOST/NAME",
+            redact_url(url)
+        ))),
+    }
+}
+
+fn at(url: &str, error: Error) -> Fault {
+    Fault::from(error).context(&redact_url(url))
+}
+
+/// Refuses a SQLite file that is not there, instead of leaving an empty one behind.
+pub(crate) fn refuse_missing_file(url: &str) -> Result<(), Fault> {
+    match sqlite_file(url) {
+        Some(file) if !file.exists() => {
+            let error = SchemaState::Missing.check().err();
+            let why = error.map(|error| error.to_string()).unwrap_or_default();
+            Err(Fault::Schema(format!("{} does not exist yet: {why}", redact_url(url))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn sqlite_file(url: &str) -> Option<PathBuf> {
+    let rest = url.strip_prefix("sqlite:")?;
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let (path, parameters) = path.split_once('?').unwrap_or((path, ""));
+    let in_memory = path == ":memory:" || parameters.split('&').any(|pair| pair == "mode=memory");
+    (!in_memory && !path.is_empty()).then(|| PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_database_says_what_is_known() {
+        for (url, named) in
+            [("mysql://h/x", "not in this build yet"), ("oracle:x", "not a database"), ("", "sqlite://")]
+        {
+            let fault = scheme(url).unwrap_err();
+            assert_eq!(fault.exit_code(), 2);
+            assert!(fault.message().unwrap().contains(named), "{fault:?}");
+        }
+        let fault = scheme("postgress://app:hunter2@h/x").unwrap_err();
+        assert!(!fault.message().unwrap().contains("hunter2"), "{fault:?}");
+    }
+
+    #[test]
+    fn the_file_of_a_sqlite_url_is_found() {
+        for (url, file) in [
+            ("sqlite://a.db", Some("a.db")),
+            ("sqlite:a.db?mode=rwc", Some("a.db")),
+            ("sqlite:///var/a.db", Some("/var/a.db")),
+            ("sqlite::memory:", None),
+            ("sqlite://x?mode=memory", None),
+            ("postgres://h/x", None),
+        ] {
+            assert_eq!(sqlite_file(url), file.map(PathBuf::from), "{url}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The application's side of either database: transactions of its own driver, behind one face.
+
+use pillarbox_core::port::{AcceptRequest, Accepted};
+use pillarbox_core::{Error, ErrorKind, Event, Result, RouteName, Staged};
+use pillarbox_store_postgres::{self as postgres, PostgresStore};
+use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
+use sqlx::{Postgres, Sqlite, Transaction};
+
+/// Which driver stages.
+#[derive(Clone)]
+pub(crate) enum Staging {
+    /// On SQLite.
+    Sqlite(SqliteStore, sqlite::Options),
+    /// On PostgreSQL.
+    Postgres(PostgresStore, postgres::Options),
+}
+
+/// A transaction of one of the drivers. Dropped, it is rolled back.
+pub(crate) enum StagingTx {
+    /// On SQLite.
+    Sqlite(Transaction<'static, Sqlite>, sqlite::Options),
+    /// On PostgreSQL.
+    Postgres(Transaction<'static, Postgres>, postgres::Options),
+}
+
+impl Staging {
+    /// Begins a transaction.
+    pub(crate) async fn begin(&self) -> Result<StagingTx> {
+        match self {
+            // IMMEDIATE: a transaction that is going to write asks for the lock at once, and waits for it there.
+            Self::Sqlite(store, options) => {
+                let tx = store.pool().begin_with("BEGIN IMMEDIATE").await.map_err(driver)?;
+                Ok(StagingTx::Sqlite(tx, options.clone()))
+            }
+            Self::Postgres(store, options) => {
+                let tx = store.pool().begin().await.map_err(driver)?;
+                Ok(StagingTx::Postgres(tx, options.clone()))
+            }
+        }
+    }
+
+    /// How this database is reached, for people.
+    pub(crate) fn mode(&self) -> String {
+        match self {
+            Self::Sqlite(..) => "embedded".to_owned(),
+            Self::Postgres(store, _) => store.mode().as_str().to_owned(),
+        }
+    }
+
+    /// Runs a statement of the command's own, outside any transaction.
+    pub(crate) async fn execute(&self, sql: &'static str) -> Result<()> {
+        match self {
+            Self::Sqlite(store, _) => {
+                sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()).map_err(driver)
+            }
+            Self::Postgres(store, _) => {
+                sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()).map_err(driver)
+            }
+        }
+    }
+
+    /// The texts of a query with one column and one parameter, `$1`.
+    pub(crate) async fn texts(&self, sql: &'static str, value: &str) -> Result<Vec<String>> {
+        match self {
+            Self::Sqlite(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await,
+            Self::Postgres(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await,
+        }
+        .map_err(driver)
+    }
+
+    /// Closes the connections.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Sqlite(store, _) => store.pool().close().await,
+            Self::Postgres(store, _) => store.close().await,
+        }
+    }
+}
+
+impl StagingTx {
+    /// Stages events of one route in one statement.
+    pub(crate) async fn stage_all(&mut self, route: &RouteName, events: Vec<Event>) -> Result<Vec<Staged>> {
+        match self {
+            Self::Sqlite(tx, options) => {
+                sqlite::Outbox::new(route.as_str()).options(options.clone()).stage_all(tx, events).await
+            }
+            Self::Postgres(tx, options) => {
+                postgres::Outbox::new(route.as_str()).options(options.clone()).stage_all(tx, events).await
+            }
+        }
+    }
+
+    /// Marks an event as seen by a consumer.
+    pub(crate) async fn accept(&mut self, request: AcceptRequest) -> Result<Accepted> {
+        match self {
+            Self::Sqlite(tx, options) => sqlite::Inbox::new(options.clone()).accept(tx, request).await,
+            Self::Postgres(tx, options) => postgres::Inbox::new(options.clone()).accept(tx, request).await,
+        }
+    }
+
+    /// Runs a statement of the command's own, with texts for `$1`, `$2`, …
+    pub(crate) async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
+        match self {
+            Self::Sqlite(tx, _) => {
+                let query =
+                    values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
+                query.execute(&mut **tx).await.map(|_| ())
+            }
+            Self::Postgres(tx, _) => {
+                let query =
+                    values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
+                query.execute(&mut **tx).await.map(|_| ())
+            }
+        }
+        .map_err(driver)
+    }
+
+    /// Makes it durable.
+    pub(crate) async fn commit(self) -> Result<()> {
+        // Any outbox can commit: what it adds is the classification of a lost answer.
+        match self {
+            Self::Sqlite(tx, _) => sqlite::Outbox::new("-").commit(tx).await,
+            Self::Postgres(tx, _) => postgres::Outbox::new("-").commit(tx).await,
+        }
+    }
+
+    /// Takes it back.
+    pub(crate) async fn rollback(self) -> Result<()> {
+        match self {
+            Self::Sqlite(tx, _) => tx.rollback().await,
+            Self::Postgres(tx, _) => tx.rollback().await,
+        }
+        .map_err(driver)
+    }
+}
+
+// What begins, ends and queries of our own can meet: no values of anybody are in these texts.
+fn driver(error: sqlx::Error) -> Error {
+    let kind = match &error {
+        sqlx::Error::PoolTimedOut => ErrorKind::Timeout,
+        sqlx::Error::Io(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => ErrorKind::Unavailable,
+        sqlx::Error::Database(error) if error.message().contains("locked") => ErrorKind::Contention,
+        _ => ErrorKind::Internal,
+    };
+    Error::new(kind, format!("the database refuses: {error}"))
+}

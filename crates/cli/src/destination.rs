@@ -1,0 +1,162 @@
+//! Destinations are URLs: where a route delivers to.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use pillarbox_core::{Error, Result, RouteName};
+use serde::{Deserialize, Deserializer};
+
+/// What can be written here now.
+const KNOWN: &str = "file:PATH, stdout: and null:";
+/// Schemes of DESIGN.md whose transports come later.
+const LATER: [&str; 11] =
+    ["amqp", "amqps", "nats", "redis", "rediss", "kafka", "mqtt", "mqtts", "sqs", "http", "https"];
+
+/// Where a route delivers to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Destination {
+    /// `file:path.ndjson`: CloudEvents JSON, one object a line, appended. `{route}` in it is the route's name.
+    File(String),
+    /// `stdout:`: the same, on this process's stdout.
+    Stdout,
+    /// `null:`: confirmed and forgotten.
+    Null,
+}
+
+impl Destination {
+    /// The file of a route, if that is what it is.
+    pub(crate) fn file(&self, route: &RouteName) -> Option<PathBuf> {
+        match self {
+            Self::File(path) => Some(path.replace("{route}", &path_safe(route.as_str())).into()),
+            Self::Stdout | Self::Null => None,
+        }
+    }
+}
+
+// A route's name is not a path: it must not climb out of the folder that the operator wrote down.
+fn path_safe(route: &str) -> String {
+    let name: String = route.chars().map(|c| if matches!(c, '/' | '\\') { '_' } else { c }).collect();
+    if name.chars().all(|c| c == '.') { name.replace('.', "_") } else { name }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file:{path}"),
+            Self::Stdout => f.write_str("stdout:"),
+            Self::Null => f.write_str("null:"),
+        }
+    }
+}
+
+impl FromStr for Destination {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self> {
+        let refuse = |why: String| Err(Error::invalid(why));
+        let Some((scheme, rest)) = url.split_once(':') else {
+            return refuse(format!(
+                "{url:?} is not a destination: a URL is expected; known here are {KNOWN}"
+            ));
+        };
+        match (scheme.to_ascii_lowercase().as_str(), rest) {
+            ("file", rest) => file(rest),
+            ("stdout", "") => Ok(Self::Stdout),
+            ("null", "") => Ok(Self::Null),
+            (known @ ("stdout" | "null"), _) => refuse(format!("{known}: takes nothing after the colon")),
+            (later, _) if LATER.contains(&later) => {
+                refuse(format!("{later}: is not in this build yet: known here are {KNOWN}"))
+            }
+            _ => refuse(format!("unknown destination scheme {scheme:?}: known here are {KNOWN}")),
+        }
+    }
+}
+
+fn file(rest: &str) -> Result<Destination> {
+    let refuse = |why: &str| Err(Error::invalid(why));
+    let path = match rest.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => path,
+        Some(_) => return refuse("file://HOST is not a path here: write file:PATH or file:///PATH"),
+        None => rest,
+    };
+    if path.is_empty() || path.ends_with('/') {
+        return refuse("file: needs the path of a file, such as file:events.ndjson");
+    }
+    if path.contains("{type}") || path.contains("{key}") {
+        return refuse("file: takes {route} in its path; {type} and {key} are for brokers");
+    }
+    if path.contains('\0') {
+        return refuse("file: must not contain a NUL");
+    }
+    Ok(Destination::File(path.to_owned()))
+}
+
+impl<'de> Deserialize<'de> for Destination {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str, with: &[&str]) {
+        let error = url.parse::<Destination>().unwrap_err().to_string();
+        for part in with {
+            assert!(error.contains(part), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_known_ones_are_read_and_printed() {
+        for (url, destination) in [
+            ("file:out.ndjson", Destination::File("out.ndjson".into())),
+            ("file:/var/out.ndjson", Destination::File("/var/out.ndjson".into())),
+            ("stdout:", Destination::Stdout),
+            ("null:", Destination::Null),
+        ] {
+            assert_eq!(url.parse::<Destination>().unwrap(), destination);
+            assert_eq!(destination.to_string(), url);
+        }
+        assert_eq!("file:///x".parse::<Destination>().unwrap(), Destination::File("/x".into()));
+        assert_eq!("NULL:".parse::<Destination>().unwrap(), Destination::Null);
+    }
+
+    #[test]
+    fn what_comes_later_says_so() {
+        for url in [
+            "amqp://h/v",
+            "nats://h/s",
+            "redis://h/0",
+            "kafka://h:1/t",
+            "mqtt://h/t",
+            "sqs://r/q",
+            "https://h",
+        ] {
+            refused(url, &["not in this build yet", "file:", "stdout:", "null:"]);
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_or_malformed_says_what_is_allowed() {
+        refused("ftp://h", &["unknown destination scheme \"ftp\"", "file:", "stdout:", "null:"]);
+        refused("out.ndjson", &["a URL is expected", "file:"]);
+        refused("file:", &["path of a file"]);
+        refused("file:dir/", &["path of a file"]);
+        refused("file://host/x", &["file:PATH"]);
+        refused("file:{type}.ndjson", &["{route}"]);
+        refused("null:x", &["nothing after the colon"]);
+    }
+
+    #[test]
+    fn a_route_cannot_climb_out_of_its_folder() {
+        let destination: Destination = "file:out/{route}.ndjson".parse().unwrap();
+        let path = |route: &str| destination.file(&RouteName::new(route).unwrap()).unwrap();
+        assert_eq!(path("orders"), PathBuf::from("out/orders.ndjson"));
+        assert_eq!(path("../../etc/x"), PathBuf::from("out/.._.._etc_x.ndjson"));
+        let bare: Destination = "file:{route}/x".parse().unwrap();
+        assert_eq!(bare.file(&RouteName::new("..").unwrap()).unwrap(), PathBuf::from("__/x"));
+    }
+}

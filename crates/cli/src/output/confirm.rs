@@ -1,0 +1,28 @@
+//! Asking before something that cannot be taken back.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use crate::fault::Fault;
+
+/// Goes on only with `--yes`, or with a `y` typed on a terminal.
+pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Fault> {
+    if yes {
+        return Ok(());
+    }
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Fault::usage(format!(
+            "{question} There is no terminal to ask on: add --yes to do it, or --dry-run to only count"
+        )));
+    }
+    let _ = write!(io::stderr().lock(), "{question} [y/N] ");
+    let _ = io::stderr().lock().flush();
+    let mut answer = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Fault::failed(format!("cannot read the answer: {error}")))?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Fault::failed("nothing was changed")),
+    }
+}

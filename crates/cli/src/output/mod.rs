@@ -1,0 +1,94 @@
+//! stdout is data, stderr is talk. Colours and bars appear only on a terminal.
+
+mod confirm;
+mod entry;
+mod progress;
+mod table;
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::fault::Fault;
+
+pub(crate) use confirm::confirm;
+pub(crate) use entry::{EntryJson, StoryJson, is_json_type};
+pub(crate) use progress::Progress;
+pub(crate) use table::{Align, Table};
+
+/// How a warning begins.
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+/// How an error begins.
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+
+/// Where a command writes, and in which form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    /// Data as JSON instead of tables.
+    pub(crate) json: bool,
+    /// No talk on stderr but errors.
+    pub(crate) quiet: bool,
+}
+
+impl Output {
+    /// One line of data on stdout.
+    pub(crate) fn data(&self, line: impl Display) -> Result<(), Fault> {
+        written(writeln!(anstream::stdout().lock(), "{line}"))
+    }
+
+    /// One JSON object on one line of stdout.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Fault> {
+        let line = serde_json::to_string(value)
+            .map_err(|error| Fault::failed(format!("cannot write the answer as JSON: {error}")))?;
+        // Not through `anstream`: escapes inside somebody's payload are data, and stay.
+        written(writeln!(io::stdout().lock(), "{line}"))
+    }
+
+    /// Talk for people, on stderr.
+    pub(crate) fn say(&self, text: impl Display) {
+        if !self.quiet {
+            talk(format_args!("{text}"));
+        }
+    }
+
+    /// Talk for people that matters, on stderr.
+    pub(crate) fn warn(&self, text: impl Display) {
+        if !self.quiet {
+            talk(format_args!("{WARNING}warning:{WARNING:#} {text}"));
+        }
+    }
+}
+
+/// The last words of a command that failed, on stderr.
+pub(crate) fn report(fault: &Fault) {
+    if let Some(message) = fault.message() {
+        talk(format_args!("{ERROR}error:{ERROR:#} {message}"));
+    }
+}
+
+// A closed stderr must not end the work that it only talks about.
+fn talk(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+fn written(result: io::Result<()>) -> Result<(), Fault> {
+    result.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Fault::PipeClosed,
+        _ => Fault::failed(format!("cannot write to stdout: {error}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_a_quiet_end() {
+        let fault = written(Err(io::Error::from(ErrorKind::BrokenPipe))).unwrap_err();
+        assert_eq!((fault.exit_code(), fault.message()), (0, None));
+        let fault = written(Err(io::Error::other("disk full"))).unwrap_err();
+        assert_eq!(fault.exit_code(), 1);
+    }
+}

@@ -1,0 +1,43 @@
+//! A bar for long work, only on a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Output;
+
+/// How far a long work has come, drawn on stderr while that is a terminal.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Counts up to `total`; without a total it only counts.
+    pub(crate) fn new(output: Output, what: &'static str, total: Option<u64>) -> Self {
+        let target = if output.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(total, target);
+        let template = if total.is_some() {
+            "{msg:>10} [{bar:32.cyan}] {human_pos}/{human_len}  {per_sec}  {elapsed}"
+        } else {
+            "{msg:>10} {spinner} {human_pos}  {per_sec}  {elapsed}"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(what);
+        Self(bar)
+    }
+
+    /// So many more are done.
+    pub(crate) fn add(&self, count: u64) {
+        self.0.inc(count);
+    }
+
+    /// So many are done in all.
+    pub(crate) fn set(&self, count: u64) {
+        self.0.set_position(count);
+    }
+}
+
+// However the work ends, the line belongs to the message that follows.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
