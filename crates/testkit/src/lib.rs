@@ -1,13 +1,30 @@
-//! The test kit of Pillarbox, for its users and for itself: an in-memory store and sink that are good enough
-//! to be the model, and the conformance suites that every store and sink passes.
+//! The test kit of Pillarbox, for its users and for itself.
+//!
+//! * [`MemoryStore`], [`MemoryOutbox`], [`MemoryInbox`] and [`MemorySink`]: an outbox and a destination in memory,
+//!   deterministic, and good enough to be the model that real ones are compared with.
+//! * [`assert_staged!`], [`drain`], [`eventually`], [`assert_idempotent`]: for an application's own tests.
+//! * [`conformance`]: the suites that every store and sink passes; whoever writes one runs them on it.
 
 pub mod conformance;
+mod drain;
+mod eventually;
 mod memory;
+mod staged;
 
-pub use conformance::{StoreHarness, Tamper};
+pub use conformance::{Received, SinkHarness, StoreHarness, Tamper};
+pub use drain::{assert_idempotent, drain, drain_to};
+pub use eventually::eventually;
 #[doc(hidden)]
 pub use memory::Mutant;
 pub use memory::{
     Attempt, ManualClock, MemoryHarness, MemoryInbox, MemoryOutbox, MemorySink, MemoryStore, MemoryTx, Reply,
-    TokioClock, Which,
+    TokioClock, Which, sample_entry,
 };
+
+/// What the macros expand to; not part of the contract.
+#[doc(hidden)]
+pub mod __private {
+    pub use pillarbox_core::port::Admin;
+
+    pub use crate::staged::{Expected, check, everything};
+}

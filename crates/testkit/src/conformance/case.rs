@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 /// A case that takes longer than this hangs; no case measures time.
@@ -43,6 +44,11 @@ pub(crate) fn skip(why: &str) {
     // Written past the test runner's capture: what was skipped is printed also when the test passes.
     let line = line.unwrap_or_else(|_| format!("skipped: {why}"));
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Polls a future once, with the waker of this task.
+pub(crate) async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 /// How many cases of each suite ended in this process, and how many of them ran.

@@ -9,7 +9,9 @@
 
 pub(crate) mod case;
 mod harness;
+pub mod sink;
 pub mod store;
 
 pub use case::{Case, CaseFuture};
 pub use harness::{StoreHarness, Tamper};
+pub use sink::{Received, SinkHarness};

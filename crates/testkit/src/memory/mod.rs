@@ -21,7 +21,7 @@ pub use harness::MemoryHarness;
 pub use inbox::MemoryInbox;
 #[doc(hidden)]
 pub use mutant::Mutant;
-pub use outbox::MemoryOutbox;
+pub use outbox::{MemoryOutbox, sample_entry};
 pub use sink::{Attempt, MemorySink, Reply, Which};
 pub use store::MemoryStore;
 pub use tx::MemoryTx;

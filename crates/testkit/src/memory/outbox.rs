@@ -5,10 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::port::{Stage, Wake};
 use pillarbox_core::{
-    Entry, Error, ErrorKind, Event, EventLimits, Fence, NewEntry, Result, RouteName, Staged, Status,
-    Timestamp,
+    Entry, Error, ErrorKind, Event, EventId, EventLimits, Fence, HybridClock, NewEntry, Result, RouteName,
+    Staged, Status, Timestamp,
 };
 
+use super::clock::{ManualClock, origin};
 use super::state::{Key, Row};
 use super::store::{MemoryStore, Shared};
 use super::tx::{MemoryTx, Write};
@@ -137,4 +138,21 @@ pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
         created_at: now,
         settled_at: None,
     }
+}
+
+/// A claimed entry of this event, as a sink is handed it, without any store.
+///
+/// Its id is the event's own, or a fixed one.
+#[must_use]
+pub fn sample_entry(route: RouteName, event: Event) -> Entry {
+    let now = origin();
+    let event_id = event.id.unwrap_or(EventId(uuid::Uuid::from_u64_pair(0x019b_76da_a800_7000, 1 << 63)));
+    let stamps = HybridClock::new(Arc::new(ManualClock::new(now)), std::time::Duration::from_secs(1));
+    let mut entry = row_of(NewEntry { event_id, route, event, hlc: stamps.now() }, 1, now);
+    entry.status = Status::InFlight;
+    entry.attempts = 1;
+    entry.fence = Fence::NONE.next(now);
+    entry.owner = Some("sample".into());
+    entry.last_attempt_at = Some(now);
+    entry
 }

@@ -100,7 +100,7 @@ impl State {
     /// Refuses the whole step when it needs an audit record and none can be written.
     pub(crate) fn check_audit(&self, needed: bool) -> Result<()> {
         if needed && self.audit_fails {
-            return Err(Error::new(ErrorKind::Unavailable, "the audit record cannot be written"));
+            return Err(Error::new(ErrorKind::Internal, "the audit record cannot be written"));
         }
         Ok(())
     }

@@ -1,14 +1,13 @@
 //! The inbox: the mark is written in the handler's own transaction, once per consumer and event.
 
-use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
 
 use pillarbox_core::ErrorKind;
 use pillarbox_core::port::{AcceptRequest, Accepted, Inbox, Stage};
 
 use super::steps::*;
 use crate::conformance::StoreHarness;
+use crate::conformance::case::poll_once;
 
 fn request(consumer: &str, n: u64) -> AcceptRequest {
     AcceptRequest { consumer: consumer.into(), event_id: id(n), now: None }
@@ -91,7 +90,7 @@ async fn second_after<H: StoreHarness>(harness: &H, end: End, wanted: Accepted) 
     let mut second = pin!(accept(harness, "billing", 1));
     // It is polled while the first is open, and has no answer: nobody knows yet which it is.
     for _ in 0..20 {
-        let polled = poll_fn(|context| Poll::Ready(second.as_mut().poll(context))).await;
+        let polled = poll_once(second.as_mut()).await;
         assert!(polled.is_pending(), "a concurrent duplicate must wait for the first transaction");
         tokio::task::yield_now().await;
     }

@@ -1,0 +1,18 @@
+//! Looks at all rows at random moments, so that what is wrong only in between is found as well.
+
+use super::super::history::{Happened, Row};
+use super::super::world::World;
+
+pub(crate) async fn sample(world: &World) {
+    let mut rng = world.rng.fork("sampler");
+    loop {
+        let wait = rng.millis(500..=8_000);
+        tokio::time::sleep(wait).await;
+        sample_now(world);
+    }
+}
+
+pub(crate) fn sample_now(world: &World) {
+    let rows = world.store.entries().iter().map(Row::from).collect();
+    world.chaos.record("sampler", Happened::Sampled { rows });
+}

@@ -1,0 +1,90 @@
+//! The operator's side of a store, with every change written down.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::limits::LIST_MAX;
+use pillarbox_core::port::{
+    Admin, Changed, Filter, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+};
+use pillarbox_core::{AuditRecord, Entry, EventId, Result, Status, Timestamp};
+
+use super::super::history::Happened;
+use super::Chaos;
+
+/// Wraps an [`Admin`]: finds out which entries a change took, and writes that down.
+pub struct RecordingAdmin {
+    inner: Arc<dyn Admin>,
+    chaos: Chaos,
+}
+
+impl RecordingAdmin {
+    pub(crate) fn new(inner: Arc<dyn Admin>, chaos: Chaos) -> Self {
+        Self { inner, chaos }
+    }
+
+    async fn rows(&self, statuses: &[Status]) -> Result<BTreeSet<i64>> {
+        let mut rows = BTreeSet::new();
+        for status in statuses {
+            let filter = Filter::default().status(*status).limit(LIST_MAX);
+            rows.extend(self.inner.list(filter).await?.iter().map(|entry| entry.seq));
+        }
+        Ok(rows)
+    }
+
+    /// Writes down which of these rows are not of these statuses any more.
+    async fn record_gone(
+        &self,
+        before: BTreeSet<i64>,
+        statuses: &[Status],
+        what: fn(i64) -> Happened,
+    ) -> Result<()> {
+        let after = self.rows(statuses).await?;
+        for seq in before.difference(&after) {
+            self.chaos.record("operator", what(*seq));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Admin for RecordingAdmin {
+    async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
+        self.inner.counts(now).await
+    }
+
+    async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
+        self.inner.list(filter).await
+    }
+
+    async fn show(&self, id: EventId) -> Result<Vec<Story>> {
+        self.inner.show(id).await
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+        self.inner.audit(limit).await
+    }
+
+    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
+        let before = self.rows(&[Status::Dead]).await?;
+        let changed = self.inner.requeue(request).await?;
+        self.record_gone(before, &[Status::Dead], |seq| Happened::Requeued { seq }).await?;
+        Ok(changed)
+    }
+
+    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
+        let before = self.rows(&[Status::Dead]).await?;
+        let changed = self.inner.discard(request).await?;
+        self.record_gone(before, &[Status::Dead], |seq| Happened::Discarded { seq }).await?;
+        Ok(changed)
+    }
+
+    async fn purge(&self, request: PurgeRequest) -> Result<Purged> {
+        let ended = [Status::Delivered, Status::Dead, Status::Discarded];
+        let before = self.rows(&ended).await?;
+        let purged = self.inner.purge(request).await?;
+        self.record_gone(before, &ended, |seq| Happened::Purged { seq }).await?;
+        Ok(purged)
+    }
+}

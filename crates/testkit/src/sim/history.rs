@@ -1,0 +1,204 @@
+//! What happened in a world, in order: the only thing that the checks believe.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pillarbox_core::port::Verdict;
+use pillarbox_core::{Entry, EventId, FailureKind, Outcome, Status};
+use serde::Serialize;
+
+use super::fault::Fault;
+
+/// One thing that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Record {
+    /// Milliseconds since the world began, by the clock that never jumps.
+    pub at: u64,
+    /// Milliseconds since the world began, by the database's clock.
+    pub db: i64,
+    /// Who did it, or to whom it happened.
+    pub who: Arc<str>,
+    /// What it was.
+    #[serde(flatten)]
+    pub what: Happened,
+}
+
+/// The kinds of things that happen. Effects on the store are recorded when they take effect, whether or not
+/// anybody learns of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Happened {
+    /// A transaction committed these events; the duplicates staged nothing.
+    Committed { fresh: Vec<EventId>, duplicates: Vec<EventId> },
+    /// A transaction with these events was rolled back.
+    RolledBack { ids: Vec<EventId> },
+    /// An entry was claimed.
+    Granted {
+        seq: i64,
+        id: EventId,
+        fence: i64,
+        /// The end of the lease, in milliseconds by the database's clock.
+        until: i64,
+        attempts: u32,
+        max_attempts: u32,
+        /// Whether the relay was told.
+        told: bool,
+    },
+    /// A lease was prolonged, or not, because the fence was stale.
+    Extended { seq: i64, fence: i64, until: i64, accepted: bool },
+    /// A verdict was recorded, or not, because the fence was stale.
+    Settled { seq: i64, fence: i64, verdict: Settling, accepted: bool },
+    /// The relay was told that its verdict failed, or was told nothing; it may have taken effect.
+    SettleFailed { seq: i64, fence: i64 },
+    /// A reap took the entry out of flight.
+    Reaped { seq: i64, to: Option<Status> },
+    /// An operator put a dead entry back.
+    Requeued { seq: i64 },
+    /// An operator gave a dead entry up.
+    Discarded { seq: i64 },
+    /// Retention deleted it.
+    Purged { seq: i64 },
+    /// A sink was handed the entry.
+    Handed { seq: i64, id: EventId, fence: i64 },
+    /// The destination has it.
+    Delivered { seq: i64, id: EventId, fence: i64, intact: bool },
+    /// A sink reported an outcome to the relay.
+    Reported { seq: i64, fence: i64, outcome: Answer },
+    /// The death hook was told.
+    DeathTold { id: EventId },
+    /// A fault struck.
+    Struck { fault: Fault },
+    /// The database's clock was moved.
+    ClockJumped { millis: i64 },
+    /// A relay began to run.
+    Started,
+    /// A relay was killed: its future was dropped.
+    Crashed,
+    /// A relay stood still.
+    Frozen { millis: u64 },
+    /// A relay was asked to stop.
+    Stopping,
+    /// A relay returned.
+    Stopped { error: Option<String> },
+    /// Faults are over.
+    Healed,
+    /// Nothing is left to deliver, or the time for that is up.
+    Quiet { undrained: u64 },
+    /// All rows of the store, as they were at one moment.
+    Sampled { rows: Vec<Row> },
+    /// Something that must not happen was seen on the spot.
+    Broken { invariant: &'static str, detail: String },
+}
+
+/// A row of the store, as far as the checks compare it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Which row.
+    pub seq: i64,
+    /// Which event.
+    pub id: EventId,
+    /// Where it is in its life.
+    pub status: Status,
+    /// Claims that were not given back.
+    pub attempts: u32,
+    /// The last claim's number.
+    pub fence: i64,
+}
+
+impl From<&Entry> for Row {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            seq: entry.seq,
+            id: entry.event_id,
+            status: entry.status,
+            attempts: entry.attempts,
+            fence: entry.fence.0,
+        }
+    }
+}
+
+/// A verdict, as far as the checks look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settling {
+    /// Delivered.
+    Delivered,
+    /// Due again later.
+    Retry,
+    /// Given up, and why.
+    Dead(FailureKind),
+    /// Given back.
+    Release,
+}
+
+impl From<&Verdict> for Settling {
+    fn from(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Delivered => Self::Delivered,
+            Verdict::Retry { .. } => Self::Retry,
+            Verdict::Dead { failure } => Self::Dead(failure.kind),
+            Verdict::Release { .. } => Self::Release,
+        }
+    }
+}
+
+/// An outcome, as far as the checks look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Confirmed.
+    Confirmed,
+    /// Refused for good.
+    Rejected,
+    /// Failed, may work later.
+    Failed,
+    /// The destination is down.
+    Down,
+    /// The confirmation was lost.
+    Unknown,
+}
+
+impl From<&Outcome> for Answer {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Confirmed => Self::Confirmed,
+            Outcome::Rejected(_) => Self::Rejected,
+            Outcome::Failed { .. } => Self::Failed,
+            Outcome::Down(_) => Self::Down,
+            Outcome::Unknown(_) => Self::Unknown,
+        }
+    }
+}
+
+/// The record of a world. Clones write to the same one.
+#[derive(Clone, Debug, Default)]
+pub struct History(Arc<Mutex<Vec<Record>>>);
+
+impl History {
+    /// Adds what just happened.
+    pub(crate) fn push(&self, record: Record) {
+        self.lock().push(record);
+    }
+
+    /// Everything so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.lock().clone()
+    }
+
+    /// One JSON object a line. The same seed gives the same bytes.
+    #[must_use]
+    pub fn to_jsonl(&self) -> String {
+        let mut text = String::new();
+        for record in self.lock().iter() {
+            // A record is made of strings and numbers: it can always be written.
+            text.push_str(&serde_json::to_string(record).unwrap_or_default());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,162 @@
+//! The history sorted by entry, and what the rules say that it leads to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pillarbox_core::{EventId, Status};
+
+use super::history::{Happened, Record, Row, Settling};
+
+/// Everything that happened to one entry, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    pub(crate) seq: i64,
+    pub(crate) id: Option<EventId>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One thing that happened to an entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) at: u64,
+    pub(crate) db: i64,
+    pub(crate) who: Arc<str>,
+    pub(crate) what: What,
+}
+
+/// The kinds of steps that change an entry, or should not have.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Granted { fence: i64, until: i64, attempts: u32, max_attempts: u32, told: bool },
+    Extended { fence: i64, until: i64, accepted: bool },
+    Settled { fence: i64, verdict: Settling, accepted: bool },
+    SettleFailed { fence: i64 },
+    Reaped { to: Option<Status> },
+    Requeued,
+    Discarded,
+    Purged,
+    Handed { fence: i64 },
+    Delivered,
+    Reported { fence: i64, outcome: super::history::Answer },
+    /// The row as it was seen; `None`: it was not there.
+    Seen(Option<Row>),
+}
+
+/// Where an entry must be, by what happened to it so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    /// `None`: deleted.
+    pub(crate) status: Option<Status>,
+    pub(crate) attempts: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) fence: i64,
+    pub(crate) until: i64,
+}
+
+impl State {
+    const STAGED: Self =
+        Self { status: Some(Status::Pending), attempts: 0, max_attempts: u32::MAX, fence: 0, until: i64::MIN };
+
+    /// Whether this fence may still change the entry.
+    pub(crate) fn is_held_by(&self, fence: i64) -> bool {
+        self.status == Some(Status::InFlight) && self.fence == fence
+    }
+
+    fn after(mut self, what: &What, keeps_delivered: bool) -> Self {
+        match *what {
+            What::Granted { fence, until, max_attempts, .. } => {
+                self.status = Some(Status::InFlight);
+                self.attempts += 1;
+                (self.fence, self.until, self.max_attempts) = (fence, until, max_attempts);
+            }
+            What::Extended { until, accepted: true, .. } => self.until = until,
+            What::Settled { verdict, accepted: true, .. } => self.settle(verdict, keeps_delivered),
+            What::Reaped { to } => self.status = to,
+            What::Requeued => {
+                self.status = Some(Status::Pending);
+                self.attempts = 0;
+            }
+            What::Discarded => self.status = Some(Status::Discarded),
+            What::Purged => self.status = None,
+            _ => {}
+        }
+        self
+    }
+
+    fn settle(&mut self, verdict: Settling, keeps_delivered: bool) {
+        self.status = match verdict {
+            Settling::Delivered => keeps_delivered.then_some(Status::Delivered),
+            Settling::Retry => Some(Status::Retrying),
+            Settling::Dead(_) => Some(Status::Dead),
+            Settling::Release => {
+                self.attempts = self.attempts.saturating_sub(1);
+                Some(if self.attempts == 0 { Status::Pending } else { Status::Retrying })
+            }
+        };
+    }
+}
+
+impl Life {
+    /// Goes through the life step by step, showing where the entry was before each.
+    pub(crate) fn walk(&self, keeps_delivered: bool, mut look: impl FnMut(&State, &Step)) -> State {
+        let mut state = State::STAGED;
+        for step in &self.steps {
+            look(&state, step);
+            state = state.after(&step.what, keeps_delivered);
+        }
+        state
+    }
+}
+
+/// Sorts a history by entry.
+pub(crate) fn lives(records: &[Record]) -> Vec<Life> {
+    let mut lives: BTreeMap<i64, Life> = BTreeMap::new();
+    for record in records {
+        if let Happened::Sampled { rows } = &record.what {
+            saw(&mut lives, record, rows);
+        } else if let Some((seq, id, what)) = step_of(&record.what) {
+            let life = lives.entry(seq).or_insert_with(|| Life { seq, ..Life::default() });
+            life.id = life.id.or(id);
+            life.steps.push(step(record, what));
+        }
+    }
+    lives.into_values().collect()
+}
+
+fn step(record: &Record, what: What) -> Step {
+    Step { at: record.at, db: record.db, who: Arc::clone(&record.who), what }
+}
+
+/// A sample shows every entry: those that are there, and those that should be.
+fn saw(lives: &mut BTreeMap<i64, Life>, record: &Record, rows: &[Row]) {
+    let rows: BTreeMap<i64, Row> = rows.iter().map(|row| (row.seq, *row)).collect();
+    for (seq, row) in &rows {
+        lives.entry(*seq).or_insert_with(|| Life { seq: *seq, id: Some(row.id), ..Life::default() });
+    }
+    for (seq, life) in lives {
+        life.steps.push(step(record, What::Seen(rows.get(seq).copied())));
+    }
+}
+
+fn step_of(what: &Happened) -> Option<(i64, Option<EventId>, What)> {
+    Some(match *what {
+        Happened::Granted { seq, id, fence, until, attempts, max_attempts, told } => {
+            (seq, Some(id), What::Granted { fence, until, attempts, max_attempts, told })
+        }
+        Happened::Extended { seq, fence, until, accepted } => {
+            (seq, None, What::Extended { fence, until, accepted })
+        }
+        Happened::Settled { seq, fence, verdict, accepted } => {
+            (seq, None, What::Settled { fence, verdict, accepted })
+        }
+        Happened::SettleFailed { seq, fence } => (seq, None, What::SettleFailed { fence }),
+        Happened::Reaped { seq, to } => (seq, None, What::Reaped { to }),
+        Happened::Requeued { seq } => (seq, None, What::Requeued),
+        Happened::Discarded { seq } => (seq, None, What::Discarded),
+        Happened::Purged { seq } => (seq, None, What::Purged),
+        Happened::Handed { seq, fence, id } => (seq, Some(id), What::Handed { fence }),
+        Happened::Delivered { seq, id, .. } => (seq, Some(id), What::Delivered),
+        Happened::Reported { seq, fence, outcome } => (seq, None, What::Reported { fence, outcome }),
+        _ => return None,
+    })
+}

@@ -1,0 +1,129 @@
+//! Planted defects that the simulator must find: those of the in-memory store, and some made by layers on the ports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{
+    Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, Report, SettleRequest, Settled, Sink,
+    SinkCapabilities, Store, Verdict,
+};
+use pillarbox_core::{Entry, Outcome, Result};
+
+use crate::memory::Mutant;
+
+/// One planted defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SimMutant {
+    /// A defect of the in-memory store.
+    Store(Mutant),
+    /// The sink confirms first and delivers afterwards: a crash in between loses what was confirmed.
+    ConfirmBeforeDelivery,
+    /// What a relay gives back is recorded as delivered.
+    ReleaseIsDelivered,
+    /// Nobody returns expired leases or buries what has no attempts left.
+    NeverReaps,
+    /// Leases are said to be prolonged and are not.
+    ExtendDoesNothing,
+    /// A settle that failed is reported as done.
+    SettleErrorsAreSwallowed,
+}
+
+impl From<Mutant> for SimMutant {
+    fn from(mutant: Mutant) -> Self {
+        Self::Store(mutant)
+    }
+}
+
+impl SimMutant {
+    /// The store below the weather.
+    pub(crate) fn store(self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
+        match self {
+            Self::ReleaseIsDelivered | Self::NeverReaps | Self::ExtendDoesNothing => {
+                Arc::new(MutantStore { inner, mutant: self })
+            }
+            _ => inner,
+        }
+    }
+
+    /// The store above the weather.
+    pub(crate) fn store_above(self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
+        match self {
+            Self::SettleErrorsAreSwallowed => Arc::new(MutantStore { inner, mutant: self }),
+            _ => inner,
+        }
+    }
+
+    /// The sink above the weather.
+    pub(crate) fn sink_above(self, inner: Arc<dyn Sink>) -> Arc<dyn Sink> {
+        match self {
+            Self::ConfirmBeforeDelivery => Arc::new(EagerSink(inner)),
+            _ => inner,
+        }
+    }
+}
+
+struct MutantStore {
+    inner: Arc<dyn Store>,
+    mutant: SimMutant,
+}
+
+#[async_trait]
+impl Store for MutantStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+        self.inner.claim(request).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        if self.mutant == SimMutant::ExtendDoesNothing {
+            return Ok(Extended::default());
+        }
+        self.inner.extend(request).await
+    }
+
+    async fn settle(&self, mut request: SettleRequest) -> Result<Settled> {
+        if self.mutant == SimMutant::ReleaseIsDelivered {
+            for settlement in &mut request.settlements {
+                if matches!(settlement.verdict, Verdict::Release { .. }) {
+                    settlement.verdict = Verdict::Delivered;
+                }
+            }
+        }
+        let swallowed = Settled { accepted: request.settlements.len() as u64, fenced: Vec::new() };
+        match self.inner.settle(request).await {
+            Err(_) if self.mutant == SimMutant::SettleErrorsAreSwallowed => Ok(swallowed),
+            result => result,
+        }
+    }
+
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        if self.mutant == SimMutant::NeverReaps {
+            return Ok(Reaped::default());
+        }
+        self.inner.reap(request).await
+    }
+}
+
+struct EagerSink(Arc<dyn Sink>);
+
+#[async_trait]
+impl Sink for EagerSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        self.0.capabilities()
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        for index in 0..batch.len() {
+            report.outcome(index, Outcome::Confirmed);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.0.deliver(batch, &Unheard).await;
+    }
+}
+
+struct Unheard;
+
+impl Report for Unheard {
+    fn outcome(&self, _index: usize, _outcome: Outcome) {}
+}

@@ -1,0 +1,170 @@
+//! The plan of one world: everything about it that is drawn from the seed before it begins.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use pillarbox_core::port::{ClaimOrder, Keep};
+use pillarbox_core::{Backoff, Jitter};
+use pillarbox_engine::RelayOptions;
+
+use super::fault::Fault;
+use super::mutant::SimMutant;
+use super::rng::Rng;
+
+/// One world before it begins. Drawn from a seed; a test may change it, and shrinking does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// Producers at work at the same time, 1 to 4.
+    pub producers: u32,
+    /// Transactions of each producer.
+    pub transactions: u32,
+    /// Relays at work at the same time, 1 to 4.
+    pub relays: u32,
+    /// The policy of the relays: its constants are drawn too, so that no behaviour hides behind a default.
+    pub options: RelayOptions,
+    /// Which faults there are, and how many times in a thousand each strikes when it has the chance.
+    pub faults: BTreeMap<Fault, u32>,
+    /// How long faults go on, at least.
+    pub stormy_for: Duration,
+    /// Whether a commit wakes the relays of the same process.
+    pub wakes: bool,
+    /// A planted defect that the checks must find.
+    pub mutant: Option<SimMutant>,
+}
+
+impl Plan {
+    /// The world of this seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        Self {
+            seed,
+            producers: rng.between_u32(1..=4),
+            transactions: rng.between_u32(4..=24),
+            relays: rng.between_u32(1..=4),
+            options: draw_options(&mut rng),
+            faults: draw_faults(&mut rng),
+            stormy_for: rng.millis(15_000..=60_000),
+            wakes: rng.permille(500),
+            mutant: None,
+        }
+    }
+
+    /// The same world with a planted defect.
+    #[must_use]
+    pub fn with_mutant(mut self, mutant: impl Into<SimMutant>) -> Self {
+        self.mutant = Some(mutant.into());
+        self
+    }
+
+    /// The same world without this kind of fault.
+    #[must_use]
+    pub fn without(mut self, fault: Fault) -> Self {
+        self.faults.remove(&fault);
+        self
+    }
+
+    /// The same world with this kind of fault at this rate.
+    #[must_use]
+    pub fn with(mut self, fault: Fault, permille: u32) -> Self {
+        self.faults.insert(fault, permille);
+        self
+    }
+
+    /// Whether nothing goes wrong but what applications and operators do every day. Then nothing is doubled either.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        self.faults.keys().all(|fault| fault.is_daily())
+    }
+
+    /// The longest that a call to the store may take before the relay gives it up.
+    pub(crate) fn call_max(&self) -> Duration {
+        (self.options.lease / 2).min(Duration::from_secs(30))
+    }
+}
+
+fn draw_options(rng: &mut Rng) -> RelayOptions {
+    let mut options = RelayOptions::broker();
+    options.max_attempts = rng.between_u32(1..=5);
+    options.batch = rng.between_u32(1..=64);
+    options.in_flight_max = options.batch * rng.between_u32(1..=4);
+    // Sometimes so small that payloads, not entries, are what bounds the claims.
+    options.in_flight_bytes_max = rng.pick(&[64, 1_000, 100_000]).unwrap_or(1_000);
+    options.lease = rng.millis(1_000..=30_000);
+    let (base, jitter) = (rng.millis(50..=3_000), rng.pick(&[Jitter::None, Jitter::Full]));
+    let max = base * rng.between_u32(1..=16);
+    options.backoff = Backoff::new(base, max, jitter.unwrap_or_default()).unwrap_or(options.backoff);
+    let base = rng.millis(100..=1_000);
+    let max = base * rng.between_u32(1..=10);
+    options.circuit = Backoff::new(base, max, Jitter::None).unwrap_or(options.circuit);
+    options.publish_timeout = rng.permille(700).then(|| rng.millis(500..=20_000));
+    options.grace = rng.millis(0..=10_000);
+    options.poll_min = rng.millis(2..=50);
+    options.poll_max = rng.millis(100..=2_000);
+    options.reap_interval = rng.millis(500..=10_000);
+    options.order = rng.pick(&[ClaimOrder::Staged, ClaimOrder::Causal]).unwrap_or_default();
+    options.keep = if rng.permille(800) { Keep::UntilPurged } else { Keep::No };
+    options
+}
+
+/// Not every world knows every fault: what two kinds do together shows best when the others are quiet.
+fn draw_faults(rng: &mut Rng) -> BTreeMap<Fault, u32> {
+    let calm = rng.permille(80);
+    let share = rng.between_u32(200..=1_000);
+    let weather = rng.between_u32(25..=300);
+    let mut faults = BTreeMap::new();
+    for fault in Fault::ALL {
+        let known = rng.permille(share) && (!calm || fault.is_daily());
+        if known {
+            faults.insert(fault, (fault.permille() * weather / 100).clamp(1, 500));
+        }
+    }
+    faults
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.options;
+        writeln!(
+            f,
+            "seed {}: {} producers x {} transactions, {} relays, stormy for {:?}, wakes {}{}",
+            self.seed,
+            self.producers,
+            self.transactions,
+            self.relays,
+            self.stormy_for,
+            self.wakes,
+            self.mutant.map(|mutant| format!(", mutant {mutant:?}")).unwrap_or_default(),
+        )?;
+        writeln!(
+            f,
+            "batch {}, in flight {} and {} bytes, lease {:?}, attempts {}, backoff {:?}..{:?}, publish timeout {:?}, \
+             grace {:?}, poll {:?}..{:?}, reap {:?}, circuit {:?}..{:?}, {:?}, {:?}",
+            options.batch,
+            options.in_flight_max,
+            options.in_flight_bytes_max,
+            options.lease,
+            options.max_attempts,
+            options.backoff.base(),
+            options.backoff.max(),
+            options.publish_timeout,
+            options.grace,
+            options.poll_min,
+            options.poll_max,
+            options.reap_interval,
+            options.circuit.base(),
+            options.circuit.max(),
+            options.order,
+            options.keep,
+        )?;
+        write!(f, "faults per thousand:")?;
+        for (fault, permille) in &self.faults {
+            write!(f, " {fault} {permille}")?;
+        }
+        Ok(())
+    }
+}
