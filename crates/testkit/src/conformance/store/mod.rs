@@ -1,10 +1,13 @@
 //! The suite for stores, one module per section of the checklist.
 
+mod between;
 pub mod claiming;
 pub mod failing;
 pub mod inbox;
+pub mod outcomes;
 pub mod reading;
 pub mod reaping;
+pub mod running;
 pub mod schema;
 pub mod settling;
 pub mod staging;
@@ -134,6 +137,33 @@ macro_rules! __store_cases {
                 a_reap_buries_waiting_entries_whose_attempts_are_spent,
                 a_reap_that_cannot_be_audited_buries_nothing,
             }
+            outcomes {
+                an_unknown_handler_is_dead_and_audited,
+                a_handler_that_rejects_ends_the_entry,
+                a_failing_handler_is_tried_until_its_attempts_are_spent,
+                a_failure_that_passes_is_delivered_in_the_end,
+                a_handler_that_panics_is_one_failed_attempt,
+                a_delivery_without_an_answer_is_tried_again,
+                a_destination_that_is_down_spends_no_attempts,
+                an_undecodable_row_does_not_stop_the_relay,
+                a_handler_that_drops_its_transaction_does_not_wedge_the_queue,
+                the_death_hook_is_told_once_it_is_durable,
+                a_death_hook_that_panics_changes_nothing,
+                a_failing_audit_does_not_run_the_rest_again,
+            }
+            running {
+                run_once_processes_one_batch,
+                drain_works_until_nothing_is_due,
+                run_goes_on_until_it_is_stopped,
+                a_stopped_relay_releases_what_is_in_flight,
+                overlapping_drains_are_safe,
+                the_tally_says_what_happened,
+                an_overtaken_relay_is_fenced_and_counts_it,
+                a_lost_database_does_not_end_the_run,
+                a_wrong_configuration_ends_the_run_at_once,
+                one_slow_delivery_does_not_delay_settling_the_others,
+                many_entries_are_delivered_at_once,
+            }
             stamps {
                 stamps_grow_with_every_staged_event,
                 a_stamp_survives_claims_and_retries,
@@ -228,8 +258,10 @@ mod tests {
             ("claiming", include_str!("claiming.rs")),
             ("failing", include_str!("failing.rs")),
             ("inbox", include_str!("inbox.rs")),
+            ("outcomes", include_str!("outcomes.rs")),
             ("reading", include_str!("reading.rs")),
             ("reaping", include_str!("reaping.rs")),
+            ("running", include_str!("running.rs")),
             ("schema", include_str!("schema.rs")),
             ("settling", include_str!("settling.rs")),
             ("staging", include_str!("staging.rs")),
