@@ -100,3 +100,88 @@ impl Backoff {
 fn from_nanos(nanos: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::duration::{format_duration, parse_duration};
+
+    fn policies() -> impl Strategy<Value = Backoff> {
+        let max_nanos = u64::try_from(DELAY_MAX.as_nanos()).unwrap();
+        (1..=max_nanos, 1..=max_nanos, any::<bool>()).prop_map(|(a, b, full)| {
+            let jitter = if full { Jitter::Full } else { Jitter::None };
+            Backoff::new(Duration::from_nanos(a.min(b)), Duration::from_nanos(a.max(b)), jitter).unwrap()
+        })
+    }
+
+    #[test]
+    fn delays_are_as_in_the_table() {
+        let rows = include_str!("../testdata/backoff.txt").lines().filter(|line| !line.starts_with('#'));
+        for row in rows {
+            let [base, max, jitter, attempts, random, delay] =
+                row.split_whitespace().collect::<Vec<_>>().try_into().unwrap();
+            let jitter = if jitter == "full" { Jitter::Full } else { Jitter::None };
+            let random = match random {
+                "none" => 0,
+                "half" => u64::MAX / 2,
+                _ => u64::MAX,
+            };
+            let backoff =
+                Backoff::new(parse_duration(base).unwrap(), parse_duration(max).unwrap(), jitter).unwrap();
+            let given = backoff.delay(attempts.parse().unwrap(), random).unwrap();
+            assert_eq!(format_duration(given), delay, "{row}");
+        }
+    }
+
+    #[test]
+    fn the_delay_of_attempt_0_is_an_error() {
+        for backoff in [Backoff::BROKER, Backoff::HANDLER] {
+            assert!(backoff.delay(0, 0).unwrap_err().to_string().contains("counted from 1"));
+        }
+    }
+
+    #[test]
+    fn a_policy_that_means_nothing_is_refused_when_built() {
+        let second = Duration::from_secs(1);
+        for (base, max, refused_with) in [
+            (Duration::ZERO, second, "base must be longer than zero"),
+            (second * 2, second, "max must not be below base"),
+            (second, DELAY_MAX + Duration::from_nanos(1), "max must be at most 3660 days"),
+        ] {
+            let error = Backoff::new(base, max, Jitter::None).unwrap_err();
+            assert!(error.to_string().contains(refused_with), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_would_be_accepted() {
+        for backoff in [Backoff::BROKER, Backoff::HANDLER] {
+            assert_eq!(Backoff::new(backoff.base(), backoff.max(), backoff.jitter()).unwrap(), backoff);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_later_attempt_never_waits_less(backoff in policies(), attempts in 1..u32::MAX, random: u64) {
+            let (now, next) = (backoff.delay(attempts, random).unwrap(), backoff.delay(attempts + 1, random).unwrap());
+            prop_assert!(now <= next, "{now:?} {next:?}");
+        }
+
+        #[test]
+        fn a_delay_stays_within_its_bounds(backoff in policies(), attempts in 1..=u32::MAX, random: u64) {
+            let delay = backoff.delay(attempts, random).unwrap();
+            let plain = Backoff { jitter: Jitter::None, ..backoff }.delay(attempts, random).unwrap();
+            prop_assert!(plain >= backoff.base() && plain <= backoff.max());
+            prop_assert!(delay <= plain);
+            prop_assert!(backoff.jitter() == Jitter::Full || delay == plain);
+        }
+
+        #[test]
+        fn jitter_follows_the_random_number(backoff in policies(), attempts in 1..=u32::MAX, a: u64, b: u64) {
+            let delay = |random| backoff.delay(attempts, random).unwrap();
+            prop_assert!(delay(a.min(b)) <= delay(a.max(b)));
+        }
+    }
+}

@@ -88,3 +88,79 @@ impl FromStr for Ident {
         Self::new(name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_has_1_to_31_plain_characters() {
+        for (name, allowed) in [
+            ("pillarbox", true),
+            ("_", true),
+            ("a1_", true),
+            ("order", true),
+            (&"a".repeat(31), true),
+            (&"a".repeat(32), false),
+            ("", false),
+            ("1a", false),
+            ("Pillarbox", false),
+            ("a-b", false),
+            ("a b", false),
+            ("a.b", false),
+            ("a\"b", false),
+            ("a'; drop table x; --", false),
+            ("a\0", false),
+            ("a\n", false),
+            ("é", false),
+            ("ａ", false),
+        ] {
+            let ident = Ident::new(name);
+            assert_eq!(ident.is_ok(), allowed, "{name:?}");
+            if let Err(error) = ident {
+                assert!(error.to_string().contains("1 to 31 of a-z, 0-9 and _"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refused_name_is_shown_cut_and_escaped() {
+        let error = Ident::new(&"x\0".repeat(10_000)).unwrap_err().to_string();
+        assert!(error.len() < 400 && !error.contains('\0'), "{error:?}");
+    }
+
+    #[test]
+    fn a_joined_name_stays_an_identifier() {
+        let prefix = Ident::new(&"p".repeat(31)).unwrap();
+        assert_eq!(Ident::new("shop").unwrap().join("outbox").unwrap().as_str(), "shop_outbox");
+        assert_eq!(prefix.join(&"s".repeat(31)).unwrap().as_str().len(), 63);
+        for suffix in [&"s".repeat(32), "a b", "A", "\"", "é"] {
+            assert!(prefix.join(suffix).is_err(), "{suffix:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_needs_no_escaping(
+            name in prop_oneof![
+                "[a-z_][a-z0-9_]{0,34}",
+                "[a-z0-9_\"'`;\\\\\\x00\\n .\\[\\]-]{0,40}",
+                "\\PC{0,40}",
+                any::<String>(),
+            ],
+        ) {
+            let plain = name.len() <= 31
+                && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+                && !name.starts_with(|c: char| c.is_ascii_digit())
+                && !name.is_empty();
+            prop_assert_eq!(Ident::new(&name).is_ok(), plain);
+            if let Ok(ident) = name.parse::<Ident>() {
+                prop_assert_eq!(ident.as_str(), &name);
+                prop_assert_eq!(ident.to_string(), name.clone());
+                prop_assert_eq!(ident.quoted(), format!("\"{name}\""));
+            }
+        }
+    }
+}

@@ -138,6 +138,50 @@ mod tests {
     }
 
     #[test]
+    fn every_status_and_action_is_as_in_the_table() {
+        let rows: Vec<_> =
+            include_str!("../testdata/status.txt").lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(rows.len(), Status::ALL.len());
+        let mut moves = 0;
+        for row in rows {
+            let cells: Vec<_> = row.split_whitespace().collect();
+            let (from, cells) = cells.split_first().unwrap();
+            assert_eq!(cells.len(), ACTIONS.len(), "{row}");
+            for (action, cell) in ACTIONS.into_iter().zip(cells) {
+                let expect = (*cell != "-").then(|| cell.parse::<Status>().unwrap());
+                let from = from.parse::<Status>().unwrap();
+                assert_eq!(from.after(action), expect, "{from} {action:?}");
+                moves += usize::from(expect.is_some());
+            }
+        }
+        assert_eq!(moves, TRANSITIONS.len(), "a row of the code is not in the table");
+    }
+
+    #[test]
+    fn no_path_leaves_an_end_without_an_operator() {
+        // Every path of up to five actions from a fresh entry: small enough to try all, long enough to reach all.
+        fn walk(status: Status, left: u32, seen: &mut Vec<Status>) {
+            if !seen.contains(&status) {
+                seen.push(status);
+            }
+            if left == 0 {
+                return;
+            }
+            for action in ACTIONS {
+                let Some(next) = status.after(action) else { continue };
+                let by_operator = matches!(action, Requeue | Discard);
+                assert!(!status.is_terminal() || by_operator, "{status} {action:?}");
+                assert!(next != Delivered || status == InFlight, "only a claimed entry is delivered");
+                assert!(next != Discarded || status == Dead, "only a dead entry is discarded");
+                walk(next, left - 1, seen);
+            }
+        }
+        let mut seen = Vec::new();
+        walk(Pending, 5, &mut seen);
+        assert_eq!(seen.len(), Status::ALL.len());
+    }
+
+    #[test]
     fn the_table_is_a_function() {
         for (index, row) in TRANSITIONS.iter().enumerate() {
             assert!(

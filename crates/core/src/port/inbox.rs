@@ -17,6 +17,23 @@ pub trait Inbox<Tx: Send + ?Sized>: Send + Sync {
     async fn accept(&self, tx: &mut Tx, request: AcceptRequest) -> Result<Accepted>;
 }
 
+/// Where a consumer's transactions come from: each holds the mark of one event and the handler's own write.
+#[async_trait]
+pub trait Transactions: Inbox<Self::Tx> {
+    /// The driver's own transaction.
+    type Tx: Send;
+
+    /// Begins a transaction.
+    async fn begin(&self) -> Result<Self::Tx>;
+
+    /// Commits it. A lost answer is [`Retry::Unknown`](crate::Retry::Unknown): the event comes again and is then
+    /// fresh or a duplicate.
+    async fn commit(&self, tx: Self::Tx) -> Result<()>;
+
+    /// Rolls it back.
+    async fn rollback(&self, tx: Self::Tx) -> Result<()>;
+}
+
 /// An event that arrived.
 #[derive(Clone, Debug)]
 pub struct AcceptRequest {

@@ -9,6 +9,7 @@ mod clock;
 mod inbox;
 mod schema;
 mod sink;
+mod source;
 mod stage;
 mod store;
 
@@ -16,9 +17,10 @@ pub use admin::{
     Admin, Changed, Effect, Filter, PurgeRequest, Purged, RouteCounts, Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
-pub use inbox::{AcceptRequest, Accepted, Inbox};
+pub use inbox::{AcceptRequest, Accepted, Inbox, Transactions};
 pub use schema::{Migrated, Schema, SchemaState};
 pub use sink::{Report, Sink, SinkCapabilities};
+pub use source::{Message, Receipt, Source, SourceCapabilities, Subscription};
 pub use stage::{Buffer, Stage};
 pub use store::{
     Claim, ClaimOrder, ClaimRequest, Death, ExtendRequest, Extended, Keep, ReapRequest, Reaped,

@@ -8,6 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::entry::{Entry, Fence};
 
+#[cfg(test)]
+mod tests;
+
 /// Attribute names that only Pillarbox sets. A caller's header of such a name does not travel, set or not.
 const RESERVED: [&str; 16] = [
     "specversion",
@@ -69,7 +72,7 @@ impl<'a> Envelope<'a> {
             ("subject", text(&entry.key)),
             ("partitionkey", text(&entry.key).or(Some(id.into()))),
             ("datacontenttype", Some(entry.content_type.as_str().into())),
-            (TRACEPARENT, entry.headers.get(TRACEPARENT).map(|value| value.as_str().into())),
+            (TRACEPARENT, self.traceparent().map(Cow::Borrowed)),
             ("correlationid", text(&entry.correlation_id)),
             ("causationid", text(&entry.causation_id)),
             ("tenantid", text(&entry.tenant)),
@@ -80,6 +83,12 @@ impl<'a> Envelope<'a> {
             ("pillarboxfence", self.lane_fence.map(|fence| fence.0.to_string().into())),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// The trace context, which staging puts among the headers.
+    fn traceparent(&self) -> Option<&'a str> {
+        let found = self.entry.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACEPARENT));
+        found.map(|(_, value)| value.as_str())
     }
 
     /// The caller's headers that travel beside the attributes: all but the reserved names.

@@ -1,0 +1,197 @@
+//! An event as it arrives from a broker: the other end of the envelope.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::entry::Fence;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{CONTENT_TYPE_DEFAULT, EventId, Headers};
+use crate::hlc::Hlc;
+use crate::limits::{HEADER_VALUE_BYTES_MAX, HEADERS_MAX, PAYLOAD_BYTES_MAX};
+use crate::name::check_name;
+use crate::time::Timestamp;
+
+/// The attributes of a CloudEvent by their bare names, as a transport's binding read them.
+pub type Attributes = BTreeMap<String, String>;
+
+/// An event that arrived, with its context. The payload is bytes until [`json`](Received::json) reads it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Received<T = Vec<u8>> {
+    /// The idempotency key.
+    pub event_id: EventId,
+    /// The event type.
+    pub event_type: String,
+    /// Where it comes from.
+    pub source: String,
+    /// The ordering key.
+    pub key: Option<String>,
+    /// What was staged, byte for byte.
+    pub payload: T,
+    /// What the payload is.
+    pub content_type: String,
+    /// The producer's own headers, and `traceparent`.
+    pub headers: Headers,
+    /// When it happened.
+    pub occurred_at: Option<Timestamp>,
+    /// Whose event it is.
+    pub tenant: Option<String>,
+    /// What it belongs to across services.
+    pub correlation_id: Option<String>,
+    /// What caused it.
+    pub causation_id: Option<String>,
+    /// The run that staged it.
+    pub execution_id: Option<String>,
+    /// The producer's clock stamp.
+    pub hlc: Option<Hlc>,
+    /// The lane that it was published from, and that lane's fence, on ordered routes.
+    pub lane: Option<(String, Fence)>,
+}
+
+impl Received {
+    /// Reads an arrived message. Attributes beyond the known ones become headers.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) when an attribute that must be there is missing or malformed, and
+    /// [`TooLarge`](ErrorKind::TooLarge) when a limit is passed. The text names the attribute, never its value.
+    pub fn decode(mut attributes: Attributes, mut headers: Headers, payload: Vec<u8>) -> Result<Self> {
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(Error::too_large(format!("a payload of {} bytes", payload.len())));
+        }
+        if attributes.remove("specversion").is_none_or(|version| !version.starts_with("1.")) {
+            return Err(corrupt("specversion is missing or not 1.x"));
+        }
+        let id = attributes.remove("id").ok_or_else(|| corrupt("id is missing"))?;
+        let event_id = EventId(Uuid::try_parse(&id).map_err(|_| corrupt("id is not a UUID"))?);
+        let event_type = attributes.remove("type").ok_or_else(|| corrupt("type is missing"))?;
+        check_name("type", &event_type)?;
+        let source = attributes.remove("source").ok_or_else(|| corrupt("source is missing"))?;
+        let partition_key = attributes.remove("partitionkey").filter(|key| *key != id);
+        let key = attributes.remove("subject").or(partition_key);
+        let lane = match (attributes.remove("pillarboxlane"), attributes.remove("pillarboxfence")) {
+            (Some(lane), Some(fence)) => {
+                let fence = fence.parse().map_err(|_| corrupt("pillarboxfence is not a number"))?;
+                Some((lane, Fence(fence)))
+            }
+            _ => None,
+        };
+        let hlc = attributes.remove("pillarboxhlc").map(|text| text.parse()).transpose();
+        let occurred_at = attributes.remove("time").map(|text| text.parse()).transpose();
+        let known = Self {
+            event_id,
+            event_type,
+            source,
+            key,
+            payload,
+            content_type: attributes.remove("datacontenttype").unwrap_or_else(|| CONTENT_TYPE_DEFAULT.into()),
+            headers: Headers::new(),
+            occurred_at: occurred_at.map_err(|_| corrupt("time is not RFC 3339"))?,
+            tenant: attributes.remove("tenantid"),
+            correlation_id: attributes.remove("correlationid"),
+            causation_id: attributes.remove("causationid"),
+            execution_id: attributes.remove("executionid"),
+            hlc: hlc.map_err(|_| corrupt("pillarboxhlc is malformed"))?,
+            lane,
+        };
+        attributes.remove("pillarboxseq");
+        headers.extend(attributes);
+        if headers.len() > HEADERS_MAX {
+            return Err(Error::too_large(format!(
+                "{} headers; at most {HEADERS_MAX} are read",
+                headers.len()
+            )));
+        }
+        if headers.values().any(|value| value.len() > HEADER_VALUE_BYTES_MAX) {
+            return Err(Error::too_large(format!("a header of over {HEADER_VALUE_BYTES_MAX} bytes")));
+        }
+        Ok(Self { headers, ..known })
+    }
+
+    /// The same event with its payload read as JSON of this type.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape; the payload is not quoted.
+    pub fn json<T: DeserializeOwned>(self) -> Result<Received<T>> {
+        let payload = serde_json::from_slice(&self.payload).map_err(|error| {
+            corrupt(&format!("the payload is not the expected JSON at line {}", error.line()))
+        })?;
+        Ok(Received {
+            payload,
+            event_id: self.event_id,
+            event_type: self.event_type,
+            source: self.source,
+            key: self.key,
+            content_type: self.content_type,
+            headers: self.headers,
+            occurred_at: self.occurred_at,
+            tenant: self.tenant,
+            correlation_id: self.correlation_id,
+            causation_id: self.causation_id,
+            execution_id: self.execution_id,
+            hlc: self.hlc,
+            lane: self.lane,
+        })
+    }
+}
+
+fn corrupt(why: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("not an event: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes() -> Attributes {
+        [
+            ("specversion", "1.0"),
+            ("id", "018f3c2e-0000-7000-8000-000000000001"),
+            ("type", "order.placed"),
+            ("source", "shop"),
+            ("partitionkey", "018f3c2e-0000-7000-8000-000000000001"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    fn refused(change: impl FnOnce(&mut Attributes), why: &str) {
+        let mut changed = attributes();
+        change(&mut changed);
+        let error = Received::decode(changed, Headers::new(), Vec::new()).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+
+    #[test]
+    fn what_must_be_there_is_asked_for_by_name() {
+        refused(|attributes| drop(attributes.remove("id")), "id is missing");
+        refused(|attributes| drop(attributes.insert("id".into(), "canary".into())), "id is not a UUID");
+        refused(|attributes| drop(attributes.remove("type")), "type is missing");
+        refused(|attributes| drop(attributes.remove("source")), "source is missing");
+        refused(|attributes| drop(attributes.insert("specversion".into(), "2.0".into())), "specversion");
+        refused(|attributes| drop(attributes.insert("time".into(), "noon".into())), "time");
+        refused(|attributes| drop(attributes.insert("pillarboxhlc".into(), "x".into())), "pillarboxhlc");
+        refused(
+            |attributes| attributes.extend((0..65).map(|n| (format!("h{n}"), String::new()))),
+            "65 headers",
+        );
+    }
+
+    #[test]
+    fn an_event_without_a_key_has_none_although_it_has_a_partition_key() {
+        let received = Received::decode(attributes(), Headers::new(), b"7".to_vec()).unwrap();
+        assert_eq!(received.key, None);
+        assert_eq!(received.json::<u32>().unwrap().payload, 7);
+    }
+
+    #[test]
+    fn attributes_beyond_the_known_ones_become_headers() {
+        let mut more = attributes();
+        more.insert("shop".into(), "north".into());
+        more.insert("subject".into(), "o-1".into());
+        let received = Received::decode(more, Headers::new(), Vec::new()).unwrap();
+        assert_eq!(received.headers["shop"], "north");
+        assert_eq!(received.key.as_deref(), Some("o-1"));
+    }
+}
