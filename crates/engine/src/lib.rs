@@ -1,10 +1,11 @@
-//! The async shell of Pillarbox: a relay that claims, delivers and settles; retention; and the sinks that need
-//! no broker.
+//! The async shell of Pillarbox: a relay that claims, delivers and settles; a consumer that applies once; retention;
+//! and the sinks that need no broker.
 //!
 //! Nothing here spawns a task: `run(shutdown)` is one future, and whoever awaits it owns all of its work. The
 //! engine knows neither databases nor brokers, only the ports of [`pillarbox_core::port`].
 
 mod circuit;
+mod consumer;
 mod handle;
 mod options;
 mod poll;
@@ -15,6 +16,7 @@ mod tally;
 mod verdict;
 
 pub use circuit::CircuitState;
+pub use consumer::{Consumer, ConsumerBuilder, ConsumerOptions, ConsumerTally};
 pub use handle::{Handle, RelayState};
 pub use options::RelayOptions;
 pub use relay::{Relay, RelayBuilder};

@@ -1,0 +1,74 @@
+//! How a consumer works, and what it did.
+
+use std::time::Duration;
+
+use pillarbox_core::{Backoff, Error, Result};
+
+/// Most messages handled at once that may be configured.
+const CONCURRENCY_MAX: usize = 10_000;
+
+/// How a consumer treats its messages. Every field has a default.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ConsumerOptions {
+    /// Messages handled at once; those of one key stay one after the other. Default: 16.
+    pub concurrency: usize,
+    /// Tries of one delivery beyond the first, each in a fresh transaction, before it is given back to the
+    /// broker. Default: 0.
+    pub retries: u32,
+    /// The wait between these tries. Default: [`Backoff::BROKER`].
+    pub backoff: Backoff,
+    /// A message that was delivered more often than this is parked without running the handler. Only where the
+    /// source tells a delivery count. Default: none.
+    pub max_deliveries: Option<u32>,
+    /// The wait before a lost connection is restarted. Default: 5 s.
+    pub restart_backoff: Duration,
+    /// Ends the run when nothing arrived for this long. Default: none, it runs for ever.
+    pub idle: Option<Duration>,
+    /// Whether events are marked in the inbox. Without it duplicates run the handler again: for effects that are
+    /// idempotent by themselves, and as a control in tests. Default: true.
+    pub dedup: bool,
+}
+
+impl Default for ConsumerOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 16,
+            retries: 0,
+            backoff: Backoff::BROKER,
+            max_deliveries: None,
+            restart_backoff: Duration::from_secs(5),
+            idle: None,
+            dedup: true,
+        }
+    }
+}
+
+impl ConsumerOptions {
+    /// Refuses what cannot work, before anything runs.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the field.
+    pub fn check(&self) -> Result<()> {
+        if self.concurrency == 0 || self.concurrency > CONCURRENCY_MAX {
+            return Err(Error::invalid(format!("concurrency must be 1 to {CONCURRENCY_MAX}")));
+        }
+        if self.max_deliveries == Some(0) {
+            return Err(Error::invalid("max_deliveries must be at least 1"));
+        }
+        Ok(())
+    }
+}
+
+/// What a consumer did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConsumerTally {
+    /// Events whose effect was committed.
+    pub processed: u64,
+    /// Events that had been applied before.
+    pub duplicates: u64,
+    /// Messages that were set aside: undecodable, refused for good, or delivered too often.
+    pub parked: u64,
+    /// Deliveries that failed and were given back to the broker.
+    pub failed: u64,
+}
