@@ -24,7 +24,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// # use pillarbox_core::parse_duration;
 /// assert_eq!(parse_duration("1m30s")?, Duration::from_secs(90));
 /// assert!(parse_duration("90").is_err());
-/// # pillarbox_core::Result::Ok(())
+/// # Ok::<_, pillarbox_core::Error>(())
 /// ```
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// # use pillarbox_core::deterministic_json;
 /// let value = serde_json::json!({"b": [], "a": {"z": 0, "y": ""}});
 /// assert_eq!(deterministic_json(&value)?, br#"{"a":{"y":"","z":0},"b":[]}"#);
-/// # pillarbox_core::Result::Ok(())
+/// # Ok::<_, pillarbox_core::Error>(())
 /// ```
 ///
 /// # Errors
