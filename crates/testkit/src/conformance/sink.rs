@@ -34,6 +34,12 @@ pub trait SinkHarness: Send + Sync + Sized + 'static {
     fn keeps(&self) -> bool {
         true
     }
+
+    /// Whether the blanks between the tokens of a JSON payload arrive too. `false` for a format that embeds it in
+    /// a JSON object of its own.
+    fn keeps_blanks(&self) -> bool {
+        true
+    }
 }
 
 /// One event as it arrived.
@@ -107,7 +113,9 @@ macro_rules! look {
 /// Confirmed, each once, and there.
 pub async fn every_entry_of_a_batch_is_reported_exactly_once<H: SinkHarness>(harness: &H) {
     all_confirmed(&deliver(harness, &batch(1..=10)).await);
-    look!(harness);
+    if !harness.keeps() {
+        return;
+    }
     let mut received: Vec<_> =
         harness.received().await.into_iter().map(|received| received.event_id).collect();
     received.sort_unstable();
@@ -117,8 +125,10 @@ pub async fn every_entry_of_a_batch_is_reported_exactly_once<H: SinkHarness>(har
 /// Type, key, id and every byte of the payload.
 pub async fn what_was_delivered_arrives_unchanged<H: SinkHarness>(harness: &H) {
     look!(harness);
-    let payloads: [Vec<u8>; 7] = [
-        b"{\"b\": 1,\n \"a\" : 1.0e0}".to_vec(),
+    let spaced = b" {\"b\": 1,\n \"a\" : 1.0e0}".to_vec();
+    let payloads: [Vec<u8>; 8] = [
+        if harness.keeps_blanks() { spaced } else { b"{\"a\":1.5,\"b\":1}".to_vec() },
+        b"{\"a\":{\"b\":[1,null,\"x\"]}}".to_vec(),
         b"0".to_vec(),
         b"\"\"".to_vec(),
         vec![],
@@ -145,14 +155,18 @@ pub async fn what_was_delivered_arrives_unchanged<H: SinkHarness>(harness: &H) {
 /// Nothing in, nothing done.
 pub async fn an_empty_batch_is_delivered<H: SinkHarness>(harness: &H) {
     assert!(deliver(harness, &[]).await.is_empty());
-    look!(harness);
+    if !harness.keeps() {
+        return;
+    }
     assert!(harness.received().await.is_empty());
 }
 
 /// A thousand at once, all confirmed.
 pub async fn a_large_batch_is_delivered<H: SinkHarness>(harness: &H) {
     all_confirmed(&deliver(harness, &batch(1..=1000)).await);
-    look!(harness);
+    if !harness.keeps() {
+        return;
+    }
     assert_eq!(harness.received().await.len(), 1000);
 }
 
@@ -194,7 +208,9 @@ pub async fn a_dropped_delivery_leaves_the_sink_usable<H: SinkHarness>(harness: 
         }
     }
     all_confirmed(&deliver(harness, &batch(11..=15)).await);
-    look!(harness);
+    if !harness.keeps() {
+        return;
+    }
     let received = harness.received().await;
     assert!((11..=15).all(|n| received.iter().any(|received| received.event_id == id(n))));
 }
@@ -204,7 +220,9 @@ pub async fn the_same_event_again_is_confirmed_again<H: SinkHarness>(harness: &H
     let entries = batch(1..=3);
     all_confirmed(&deliver(harness, &entries).await);
     all_confirmed(&deliver(harness, &entries).await);
-    look!(harness);
+    if !harness.keeps() {
+        return;
+    }
     let times = if harness.sink().capabilities().deduplicates { 1 } else { 2 };
     assert_eq!(harness.received().await.len(), 3 * times);
 }
@@ -216,7 +234,9 @@ pub async fn two_deliveries_at_once_report_their_own_entries<H: SinkHarness>(har
     all_confirmed(&left);
     all_confirmed(&right);
     assert_eq!((left.len(), right.len()), (50, 30));
-    look!(harness);
+    if !harness.keeps() {
+        return;
+    }
     assert_eq!(harness.received().await.len(), 80);
 }
 

@@ -1,6 +1,12 @@
-//! The test kit under its own suites.
+//! The test kit under its own suites: the in-memory store and sink, a store that a user wrote, the sinks of the
+//! engine, and planted defects that the suite must find.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
 
-mod memory {
+mod custom_sinks;
+mod custom_store;
+mod mutants;
+
+mod memory_store {
     use pillarbox_testkit::MemoryHarness;
 
     pillarbox_testkit::store_conformance!(MemoryHarness);

@@ -1,0 +1,77 @@
+//! A suite that cannot fail proves nothing: each planted defect must be found by the cases named here.
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use pillarbox_testkit::conformance::store::cases;
+use pillarbox_testkit::{MemoryHarness, Mutant};
+
+/// Which cases must fail on which defect.
+const FOUND_BY: &[(Mutant, &[&str])] = &[
+    (
+        Mutant::SettleIgnoresFence,
+        &[
+            "a_stale_fence_settles_nothing",
+            "a_reused_owner_name_does_not_defeat_the_fence",
+            "a_stale_fence_extends_nothing",
+        ],
+    ),
+    (
+        Mutant::ClaimIgnoresLease,
+        &["an_entry_under_a_live_lease_is_not_claimable", "two_concurrent_claimers_never_share_an_entry"],
+    ),
+    (
+        Mutant::ClaimIsNotCounted,
+        &[
+            "a_crash_loop_runs_out_of_attempts",
+            "attempts_are_exact",
+            "a_reap_buries_what_has_no_attempts_left",
+        ],
+    ),
+    (Mutant::ReadsByLastSeq, &["a_lower_seq_that_commits_later_is_still_claimed"]),
+    (
+        Mutant::RollbackLeaks,
+        &["a_rolled_back_event_is_never_delivered", "a_savepoint_rollback_takes_its_events_with_it"],
+    ),
+    (
+        Mutant::ReapForgetsEntry,
+        &["an_expired_lease_is_returned_to_the_queue", "a_late_settle_after_a_reap_is_fenced"],
+    ),
+    (
+        Mutant::FenceRestarts,
+        &[
+            "the_fence_grows_with_every_claim",
+            "the_fence_grows_when_the_clock_steps_back",
+            "a_stale_fence_settles_nothing",
+        ],
+    ),
+    (
+        Mutant::DeadIsDropped,
+        &["a_rejected_entry_is_dead_on_its_first_attempt", "requeue_resets_attempts_and_keeps_the_event_id"],
+    ),
+    (
+        Mutant::ReleaseLosesEntry,
+        &["a_release_gives_the_attempt_back", "a_stopped_relay_releases_what_is_in_flight"],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_planted_defect_is_found() {
+    let cases = cases::<MemoryHarness>();
+    for (mutant, names) in FOUND_BY {
+        for name in *names {
+            let case =
+                cases.iter().find(|case| case.name == *name).unwrap_or_else(|| panic!("no case {name}"));
+            let harness = MemoryHarness::with_mutant(*mutant);
+            let outcome = AssertUnwindSafe((case.run)(&harness)).catch_unwind().await;
+            assert!(outcome.is_err(), "{name} passes although {mutant:?} is planted");
+        }
+    }
+}
+
+#[test]
+fn every_defect_has_a_case_that_finds_it() {
+    let covered: BTreeSet<_> = FOUND_BY.iter().map(|(mutant, _)| *mutant).collect();
+    assert_eq!(covered, BTreeSet::from(Mutant::ALL));
+}
