@@ -1,1 +1,39 @@
-//! Placeholder.
+//! Transactional messaging for services: *what your transaction commits is delivered, what it rolls back never
+//! happened.*
+//!
+//! - An **outbox** stages an event in the transaction that the application already has.
+//! - A [`Relay`] delivers what was committed to a [`Sink`]: a file, a broker, or [`Handlers`](sink::Handlers) in the
+//!   same process. At least once, with leases, retries and a visible end for what cannot be delivered.
+//! - An **inbox** marks an event as seen in the transaction of the handler's own write, so that its effect happens
+//!   once.
+//!
+//! This crate has no logic of its own. It names the parts that applications use, from the crates that make them;
+//! whoever writes a store or a sink implements the traits of [`port`].
+//!
+//! # Features
+//!
+//! - `sqlite` (default): `pillarbox::sqlite`, an outbox in a file, with nothing to install.
+//! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
+//!
+//! Both take the transactions of `sqlx` 0.9.
+#![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
+
+pub use pillarbox_core::port::{
+    AcceptRequest, Accepted, Admin, Buffer, Clock, Death, Entropy, Inbox, Report, Schema, Sink,
+    SinkCapabilities, Source, Stage, Store, Transactions, Wake,
+};
+pub use pillarbox_core::*;
+pub use pillarbox_engine::*;
+pub use pillarbox_host::{OsEntropy, SystemClock, process_clock};
+
+/// An outbox and inbox in a PostgreSQL database.
+#[cfg(feature = "postgres")]
+pub mod postgres {
+    pub use pillarbox_store_postgres::*;
+}
+
+/// An outbox and inbox in a SQLite file.
+#[cfg(feature = "sqlite")]
+pub mod sqlite {
+    pub use pillarbox_store_sqlite::*;
+}
