@@ -21,6 +21,7 @@ pub mod port;
 mod received;
 mod redact;
 mod status;
+mod template;
 mod time;
 
 pub use audit::{AuditKind, AuditRecord};
@@ -38,4 +39,5 @@ pub use outcome::{Failure, FailureKind, Outcome};
 pub use received::{Attributes, Received};
 pub use redact::{redact, redact_url};
 pub use status::{Action, Status, TRANSITIONS};
+pub use template::Template;
 pub use time::Timestamp;

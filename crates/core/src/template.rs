@@ -1,0 +1,170 @@
+//! Names of destinations with places for what an entry brings: `orders.{type}`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+
+/// A text with `{type}`, `{key}` and `{route}` in it, checked when it is read. `{{` and `}}` are plain braces.
+///
+/// ```
+/// let template: pillarbox_core::Template = "orders.{type}".parse()?;
+/// assert!("orders.{tpye}".parse::<pillarbox_core::Template>().is_err());
+/// # Ok::<(), pillarbox_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Type,
+    Key,
+    Route,
+}
+
+impl Template {
+    /// The text for an entry. An entry without a key gives an empty text for `{key}`.
+    #[must_use]
+    pub fn render<'a>(&'a self, entry: &'a Entry) -> Cow<'a, str> {
+        if let [Part::Text(text)] = self.parts.as_slice() {
+            return Cow::Borrowed(text);
+        }
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.as_str(),
+            Part::Type => entry.event_type.as_str(),
+            Part::Key => entry.key.as_deref().unwrap_or(""),
+            Part::Route => entry.route.as_str(),
+        });
+        Cow::Owned(parts.collect())
+    }
+
+    /// The same text for every entry, if it has no places in it.
+    #[must_use]
+    pub fn constant(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for Template {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refuse = |what: &str| {
+            Error::invalid(format!("{what} in {text:?}; known are {{type}}, {{key}} and {{route}}"))
+        };
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..at]);
+            let brace = &rest[at..=at];
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix(brace) {
+                plain.push_str(brace);
+                rest = after;
+                continue;
+            }
+            if brace == "}" {
+                return Err(refuse("a } without its {"));
+            }
+            let (name, after) = rest.split_once('}').ok_or_else(|| refuse("a { without its }"))?;
+            let part = match name {
+                "type" => Part::Type,
+                "key" => Part::Key,
+                "route" => Part::Route,
+                other => return Err(refuse(&format!("unknown place {{{other}}}"))),
+            };
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain)));
+            }
+            parts.push(part);
+            rest = after;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        Ok(Self { text: text.to_owned(), parts })
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EventId, Fence, Headers, RouteName, Status, Timestamp};
+
+    fn entry(key: Option<&str>) -> Entry {
+        Entry {
+            seq: 1,
+            event_id: EventId(uuid::Uuid::nil()),
+            route: RouteName::new("orders").unwrap(),
+            event_type: "order.placed".into(),
+            key: key.map(Into::into),
+            payload: Vec::new(),
+            content_type: "application/json".into(),
+            headers: Headers::new(),
+            tenant: None,
+            correlation_id: None,
+            causation_id: None,
+            execution_id: None,
+            occurred_at: None,
+            priority: 100,
+            group_id: None,
+            hlc: None,
+            status: Status::InFlight,
+            attempts: 1,
+            max_attempts: None,
+            due_at: None,
+            fence: Fence::NONE,
+            owner: None,
+            last_error: None,
+            last_attempt_at: None,
+            created_at: Timestamp::MIN,
+            settled_at: None,
+        }
+    }
+
+    fn check(template: &str, rendered: &str) {
+        let template: Template = template.parse().unwrap();
+        assert_eq!(template.render(&entry(Some("o-1"))), rendered);
+    }
+
+    #[test]
+    fn places_are_filled_and_braces_can_be_plain() {
+        check("", "");
+        check("plain", "plain");
+        check("{route}.{type}.{key}", "orders.order.placed.o-1");
+        check("a{{b}}{key}", "a{b}o-1");
+        assert_eq!("x{key}".parse::<Template>().unwrap().render(&entry(None)), "x");
+    }
+
+    #[test]
+    fn what_is_unknown_or_open_is_refused_with_what_is_known() {
+        for text in ["{tpye}", "{", "}", "a{type", "{}", "{key}}"] {
+            let error = text.parse::<Template>().unwrap_err();
+            assert!(error.to_string().contains("{route}"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_constant_is_known_as_one() {
+        assert_eq!("plain".parse::<Template>().unwrap().constant(), Some("plain"));
+        assert_eq!("{key}".parse::<Template>().unwrap().constant(), None);
+    }
+}
