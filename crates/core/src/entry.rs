@@ -171,3 +171,52 @@ impl Staged {
         matches!(self, Self::Duplicate(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::limits::DELAY_MAX;
+
+    fn entry_of(event: Event) -> Result<NewEntry> {
+        let route = RouteName::new("orders")?;
+        NewEntry::new(&route, event, EventId(Uuid::from_u128(1)), Hlc::from_raw(1)?, &EventLimits::default())
+    }
+
+    #[test]
+    fn an_id_of_the_caller_is_kept_and_a_missing_one_is_fresh() {
+        let own = EventId(Uuid::from_u128(7));
+        assert_eq!(entry_of(Event::new("t", "").id(own)).unwrap().event_id, own);
+        assert_eq!(entry_of(Event::new("t", "")).unwrap().event_id, EventId(Uuid::from_u128(1)));
+    }
+
+    #[test]
+    fn an_event_out_of_bounds_becomes_no_entry() {
+        assert!(entry_of(Event::new("", "")).is_err());
+    }
+
+    #[test]
+    fn a_delay_of_nothing_is_due_at_once() {
+        let delay = |delay| entry_of(Event::new("t", "").delay(delay)).unwrap().delay_micros();
+        assert_eq!(delay(Duration::ZERO), None);
+        assert_eq!(delay(Duration::from_micros(1)), Some(1));
+        assert_eq!(delay(DELAY_MAX), Some(316_224_000_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn a_fence_grows_whatever_the_clock_does(
+            steps in prop::collection::vec(0..=Timestamp::MAX.as_micros(), 1..20),
+        ) {
+            let mut fence = Fence::NONE;
+            for now in steps {
+                let now = Timestamp::from_micros(now).unwrap();
+                let next = fence.next(now);
+                prop_assert!(next > fence && next.0 >= now.as_micros());
+                fence = next;
+            }
+        }
+    }
+}

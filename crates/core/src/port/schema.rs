@@ -81,3 +81,32 @@ pub struct Migrated {
     /// The version now.
     pub to: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_that_do_not_fit_are_refused_with_what_mends_them() {
+        for (state, says) in [
+            (SchemaState::Missing, "`pillarbox migrate` creates them"),
+            (
+                SchemaState::Older { found: 1, wanted: 2 },
+                "version 1, this program needs 2; `pillarbox migrate`",
+            ),
+            (
+                SchemaState::Newer { found: 3, wanted: 2 },
+                "version 3, this program knows 2; upgrade this program",
+            ),
+            (
+                SchemaState::Damaged { differences: vec!["no column fence".into()] },
+                "damaged: no column fence",
+            ),
+        ] {
+            let error = state.check().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Schema);
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        SchemaState::Ready { warnings: vec!["an index is missing".into()] }.check().unwrap();
+    }
+}

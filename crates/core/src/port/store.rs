@@ -275,3 +275,46 @@ pub struct Reaped {
     /// Entries buried because their attempts were spent; audited in the same step.
     pub dead: Vec<Death>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(change: impl FnOnce(&mut ClaimRequest)) -> Result<()> {
+        let mut request = ClaimRequest {
+            route: RouteName::new("orders")?,
+            limit: 1,
+            lease: Duration::from_secs(1),
+            owner: "w".into(),
+            max_attempts: 1,
+            order: ClaimOrder::Staged,
+            now: None,
+        };
+        change(&mut request);
+        request.check()
+    }
+
+    #[test]
+    fn what_no_store_can_mean_is_refused() {
+        for (refused, refused_with) in [
+            (claim(|request| request.limit = BATCH_MAX + 1), "a batch of 10001; at most 10000"),
+            (claim(|request| request.lease = Duration::ZERO), "a lease must be longer than zero"),
+            (claim(|request| request.lease = LEASE_MAX + Duration::from_nanos(1)), "at most 24 hours"),
+            (claim(|request| request.max_attempts = 0), "max_attempts must be 1 to"),
+            (claim(|request| request.max_attempts = ATTEMPTS_MAX + 1), "max_attempts must be 1 to"),
+            (claim(|request| request.owner = String::new()), "owner must not be empty"),
+        ] {
+            let error = refused.unwrap_err();
+            assert!(error.to_string().contains(refused_with), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_at_the_bound_is_accepted() {
+        claim(|request| request.limit = 0).unwrap();
+        claim(|request| request.limit = BATCH_MAX).unwrap();
+        claim(|request| request.lease = LEASE_MAX).unwrap();
+        claim(|request| request.lease = Duration::from_nanos(1)).unwrap();
+        claim(|request| request.max_attempts = ATTEMPTS_MAX).unwrap();
+    }
+}
