@@ -3,6 +3,8 @@
 //!
 //! A case is a sentence. It takes a harness, uses only the ports, pins the time it acts at, and panics where
 //! the adapter does not behave as the sentence says.
+//!
+#![doc = include_str!("checklist.md")]
 
 // A case is a test: a panic is its report.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]

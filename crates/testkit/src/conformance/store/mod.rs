@@ -284,4 +284,16 @@ mod tests {
             .collect();
         assert_eq!(sections, modules);
     }
+
+    #[test]
+    fn the_checklist_names_every_case_and_no_other() {
+        let (table, _) = include_str!("../checklist.md").split_once("| promise | where").unwrap();
+        let named: BTreeSet<_> = table
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+            .flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2))
+            .collect();
+        let listed: BTreeSet<_> = cases::<MemoryHarness>().iter().map(|case| case.name).collect();
+        assert_eq!(named, listed);
+    }
 }
