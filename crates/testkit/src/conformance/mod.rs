@@ -5,7 +5,6 @@
 //! the adapter does not behave as the sentence says.
 //!
 #![doc = include_str!("checklist.md")]
-
 // A case is a test: a panic is its report.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 

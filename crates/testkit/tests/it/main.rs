@@ -4,6 +4,7 @@
 
 mod custom_sinks;
 mod custom_store;
+mod memory;
 mod mutants;
 
 mod memory_store {
