@@ -3,9 +3,15 @@
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use futures_util::FutureExt;
+use pillarbox_core::Outcome;
+use pillarbox_core::port::Sink;
+use pillarbox_testkit::conformance::sink;
 use pillarbox_testkit::conformance::store::cases;
-use pillarbox_testkit::{MemoryHarness, Mutant};
+use pillarbox_testkit::{MemoryHarness, MemorySink, Mutant, Received, Reply, SinkHarness, Which};
 
 /// Which cases must fail on which defect.
 const FOUND_BY: &[(Mutant, &[&str])] = &[
@@ -74,4 +80,39 @@ async fn every_planted_defect_is_found() {
 fn every_defect_has_a_case_that_finds_it() {
     let covered: BTreeSet<_> = FOUND_BY.iter().map(|(mutant, _)| *mutant).collect();
     assert_eq!(covered, BTreeSet::from(Mutant::ALL));
+}
+
+/// A sink that forgets to report, refuses, or keeps nothing of what it confirms.
+struct FaultySink(MemorySink);
+
+#[async_trait]
+impl SinkHarness for FaultySink {
+    const NAME: &'static str = "a faulty sink";
+
+    async fn start() -> Self {
+        Self(MemorySink::new())
+    }
+
+    fn sink(&self) -> Arc<dyn Sink> {
+        Arc::new(self.0.clone())
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        vec![]
+    }
+}
+
+#[tokio::test]
+async fn a_faulty_sink_is_found() {
+    let replies = [Reply::Lose, Reply::Answer(Outcome::failed("busy", "")), Reply::Confirm];
+    for reply in replies {
+        for name in ["every_entry_of_a_batch_is_reported_exactly_once", "a_large_batch_is_delivered"] {
+            let harness = FaultySink::start().await;
+            harness.0.on(Which::Any, reply.clone());
+            let cases = sink::cases::<FaultySink>();
+            let case = cases.iter().find(|case| case.name == name).unwrap();
+            let outcome = AssertUnwindSafe((case.run)(&harness)).catch_unwind().await;
+            assert!(outcome.is_err(), "{name} passes although the sink does {reply:?}");
+        }
+    }
 }
