@@ -4,11 +4,13 @@
 //!   deterministic, and good enough to be the model that real ones are compared with.
 //! * [`assert_staged!`], [`drain`], [`eventually`], [`assert_idempotent`]: for an application's own tests.
 //! * [`conformance`]: the suites that every store and sink passes; whoever writes one runs them on it.
+//! * [`sim`]: the deterministic simulator: one seed is one world of producers, relays and faults.
 
 pub mod conformance;
 mod drain;
 mod eventually;
 mod memory;
+pub mod sim;
 mod staged;
 
 pub use conformance::{Received, SinkHarness, StoreHarness, Tamper};

@@ -65,7 +65,11 @@ pub(crate) struct Calls {
 }
 
 impl Chaos {
-    pub(crate) fn new(faults: BTreeMap<Fault, u32>, clock: Arc<SimClock>, late: UnboundedSender<Late>) -> Self {
+    pub(crate) fn new(
+        faults: BTreeMap<Fault, u32>,
+        clock: Arc<SimClock>,
+        late: UnboundedSender<Late>,
+    ) -> Self {
         let origin = clock.now();
         Self(Arc::new(Inner {
             faults,
@@ -81,16 +85,21 @@ impl Chaos {
 
     /// Draws whether this fault strikes now, and counts it if so.
     pub(crate) fn strikes(&self, rng: &mut Rng, fault: Fault) -> bool {
-        let permille = self.0.faults.get(&fault).copied().unwrap_or(0);
-        // The number is drawn in any case, so that switching one fault off moves the others as little as possible.
-        let struck = rng.permille(permille) && !self.is_healed();
+        let struck = self.draws(rng, fault);
         if struck {
             self.strike(fault);
         }
         struck
     }
 
-    /// Counts a fault that strikes without being drawn here.
+    /// Draws whether this fault would strike now. Whoever then finds that it does calls [`strike`](Self::strike).
+    pub(crate) fn draws(&self, rng: &mut Rng, fault: Fault) -> bool {
+        let permille = self.0.faults.get(&fault).copied().unwrap_or(0);
+        // The number is drawn in any case, so that switching one fault off moves the others as little as possible.
+        rng.permille(permille) && !self.is_healed()
+    }
+
+    /// Counts a fault that struck.
     pub(crate) fn strike(&self, fault: Fault) {
         *self.lock().reached.entry(fault).or_default() += 1;
         self.record("chaos", Happened::Struck { fault });

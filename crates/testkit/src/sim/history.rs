@@ -10,24 +10,28 @@ use super::fault::Fault;
 
 /// One thing that happened.
 #[derive(Clone, Debug, Serialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// Milliseconds since the world began, by the clock that never jumps.
-    pub at: u64,
+    pub(crate) at: u64,
     /// Milliseconds since the world began, by the database's clock.
-    pub db: i64,
+    pub(crate) db: i64,
     /// Who did it, or to whom it happened.
-    pub who: Arc<str>,
+    #[serde(serialize_with = "as_text")]
+    pub(crate) who: Arc<str>,
     /// What it was.
     #[serde(flatten)]
-    pub what: Happened,
+    pub(crate) what: Happened,
+}
+
+fn as_text<S: serde::Serializer>(who: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(who)
 }
 
 /// The kinds of things that happen. Effects on the store are recorded when they take effect, whether or not
 /// anybody learns of it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Happened {
+pub(crate) enum Happened {
     /// A transaction committed these events; the duplicates staged nothing.
     Committed { fresh: Vec<EventId>, duplicates: Vec<EventId> },
     /// A transaction with these events was rolled back.
@@ -41,15 +45,15 @@ pub enum Happened {
         until: i64,
         attempts: u32,
         max_attempts: u32,
-        /// Whether the relay was told.
-        told: bool,
     },
+    /// The relay got the answer to its claim.
+    Told { seq: i64, fence: i64 },
     /// A lease was prolonged, or not, because the fence was stale.
     Extended { seq: i64, fence: i64, until: i64, accepted: bool },
+    /// The relay sent a verdict; whether it takes effect is open.
+    SettleSent { seq: i64, fence: i64 },
     /// A verdict was recorded, or not, because the fence was stale.
     Settled { seq: i64, fence: i64, verdict: Settling, accepted: bool },
-    /// The relay was told that its verdict failed, or was told nothing; it may have taken effect.
-    SettleFailed { seq: i64, fence: i64 },
     /// A reap took the entry out of flight.
     Reaped { seq: i64, to: Option<Status> },
     /// An operator put a dead entry back.
@@ -92,17 +96,17 @@ pub enum Happened {
 
 /// A row of the store, as far as the checks compare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Which row.
-    pub seq: i64,
+    pub(crate) seq: i64,
     /// Which event.
-    pub id: EventId,
+    pub(crate) id: EventId,
     /// Where it is in its life.
-    pub status: Status,
+    pub(crate) status: Status,
     /// Claims that were not given back.
-    pub attempts: u32,
+    pub(crate) attempts: u32,
     /// The last claim's number.
-    pub fence: i64,
+    pub(crate) fence: i64,
 }
 
 impl From<&Entry> for Row {
@@ -120,7 +124,7 @@ impl From<&Entry> for Row {
 /// A verdict, as far as the checks look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Settling {
+pub(crate) enum Settling {
     /// Delivered.
     Delivered,
     /// Due again later.
@@ -145,7 +149,7 @@ impl From<&Verdict> for Settling {
 /// An outcome, as far as the checks look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Confirmed.
     Confirmed,
     /// Refused for good.
@@ -181,8 +185,7 @@ impl History {
     }
 
     /// Everything so far.
-    #[must_use]
-    pub fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<Record> {
         self.lock().clone()
     }
 

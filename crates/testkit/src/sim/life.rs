@@ -27,17 +27,36 @@ pub(crate) struct Step {
 /// The kinds of steps that change an entry, or should not have.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    Granted { fence: i64, until: i64, attempts: u32, max_attempts: u32, told: bool },
-    Extended { fence: i64, until: i64, accepted: bool },
-    Settled { fence: i64, verdict: Settling, accepted: bool },
-    SettleFailed { fence: i64 },
-    Reaped { to: Option<Status> },
+    Granted {
+        fence: i64,
+        until: i64,
+        attempts: u32,
+        max_attempts: u32,
+    },
+    Extended {
+        fence: i64,
+        until: i64,
+        accepted: bool,
+    },
+    Settled {
+        fence: i64,
+        verdict: Settling,
+        accepted: bool,
+    },
+    Reaped {
+        to: Option<Status>,
+    },
     Requeued,
     Discarded,
     Purged,
-    Handed { fence: i64 },
+    Handed {
+        fence: i64,
+    },
     Delivered,
-    Reported { fence: i64, outcome: super::history::Answer },
+    Reported {
+        fence: i64,
+        outcome: super::history::Answer,
+    },
     /// The row as it was seen; `None`: it was not there.
     Seen(Option<Row>),
 }
@@ -54,8 +73,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    const STAGED: Self =
-        Self { status: Some(Status::Pending), attempts: 0, max_attempts: u32::MAX, fence: 0, until: i64::MIN };
+    const STAGED: Self = Self {
+        status: Some(Status::Pending),
+        attempts: 0,
+        max_attempts: u32::MAX,
+        fence: 0,
+        until: i64::MIN,
+    };
 
     /// Whether this fence may still change the entry.
     pub(crate) fn is_held_by(&self, fence: i64) -> bool {
@@ -140,8 +164,8 @@ fn saw(lives: &mut BTreeMap<i64, Life>, record: &Record, rows: &[Row]) {
 
 fn step_of(what: &Happened) -> Option<(i64, Option<EventId>, What)> {
     Some(match *what {
-        Happened::Granted { seq, id, fence, until, attempts, max_attempts, told } => {
-            (seq, Some(id), What::Granted { fence, until, attempts, max_attempts, told })
+        Happened::Granted { seq, id, fence, until, attempts, max_attempts } => {
+            (seq, Some(id), What::Granted { fence, until, attempts, max_attempts })
         }
         Happened::Extended { seq, fence, until, accepted } => {
             (seq, None, What::Extended { fence, until, accepted })
@@ -149,7 +173,6 @@ fn step_of(what: &Happened) -> Option<(i64, Option<EventId>, What)> {
         Happened::Settled { seq, fence, verdict, accepted } => {
             (seq, None, What::Settled { fence, verdict, accepted })
         }
-        Happened::SettleFailed { seq, fence } => (seq, None, What::SettleFailed { fence }),
         Happened::Reaped { seq, to } => (seq, None, What::Reaped { to }),
         Happened::Requeued { seq } => (seq, None, What::Requeued),
         Happened::Discarded { seq } => (seq, None, What::Discarded),

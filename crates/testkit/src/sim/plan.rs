@@ -85,6 +85,12 @@ impl Plan {
     pub(crate) fn call_max(&self) -> Duration {
         (self.options.lease / 2).min(Duration::from_secs(30))
     }
+
+    /// How long after the last work a relay may still be busy with itself: with calls that hung, with the wait after
+    /// a failed one, with an open circuit, with waits between polls that grow to the longest.
+    pub(crate) fn calming_down(&self) -> Duration {
+        self.call_max() * 2 + Duration::from_secs(5) + self.options.circuit.max() + self.options.poll_max * 3
+    }
 }
 
 fn draw_options(rng: &mut Rng) -> RelayOptions {

@@ -20,9 +20,9 @@ impl Rng {
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         // FNV-1a: the label only has to tell the actors apart.
-        let hash = label
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let hash = label.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
         Self::new(self.0[0] ^ hash.rotate_left(17))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox_core::port::{Admin, Clock};
+use pillarbox_core::port::Admin;
 use tokio::time::Instant;
 
 use super::super::history::Happened;
@@ -29,12 +29,15 @@ pub(crate) async fn conduct(world: &World) {
         tokio::time::sleep(LOOK_EVERY).await;
     };
     if undrained > 0 {
-        world.broken("I-13", format!("{undrained} entries are still not at their end {bound:?} after the faults"));
+        world.broken(
+            "I-13",
+            format!("{undrained} entries are still not at their end {bound:?} after the faults"),
+        );
     }
     world.chaos.record("world", Happened::Quiet { undrained });
     if undrained == 0 {
         // A relay that finds nothing to do is quiet, holds nothing and calls itself healthy.
-        tokio::time::sleep(world.plan.options.poll_max + world.plan.options.circuit.max() + IDLE_FOR).await;
+        tokio::time::sleep(world.plan.calming_down() + IDLE_FOR).await;
         world.look_at_idle_relays();
     }
     world.close();

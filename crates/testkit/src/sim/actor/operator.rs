@@ -60,8 +60,7 @@ async fn act(world: &World, admin: &Arc<dyn Admin>, rng: &mut Rng) -> Result<()>
 /// About half of the dead entries; `None` when there are none.
 async fn some_dead(admin: &dyn Admin, rng: &mut Rng) -> Result<Option<SelectionRequest>> {
     let dead = admin.list(Filter::dead().limit(LIST_MAX)).await?;
-    let ids: Vec<EventId> =
-        dead.iter().filter(|_| rng.permille(500)).map(|entry| entry.event_id).collect();
+    let ids: Vec<EventId> = dead.iter().filter(|_| rng.permille(500)).map(|entry| entry.event_id).collect();
     let request = SelectionRequest {
         selection: Selection::Ids(ids.clone()),
         actor: "operator".into(),

@@ -117,7 +117,8 @@ impl ChaosSink {
             }
             Fate::Silence => None,
             Fate::TakeLate(wait) => {
-                let (inner, chaos, who) = (Arc::clone(&self.inner), self.chaos.clone(), Arc::clone(&self.who));
+                let (inner, chaos, who) =
+                    (Arc::clone(&self.inner), self.chaos.clone(), Arc::clone(&self.who));
                 let entry = entry.clone();
                 self.chaos.later(wait, async move {
                     take(&inner, &chaos, &who, &entry).await;

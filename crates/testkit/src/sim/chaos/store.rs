@@ -58,7 +58,7 @@ impl ChaosStore {
     fn draw(&self) -> (Fate, Duration, Duration) {
         let chaos = &self.log.chaos;
         let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut wait = |rng: &mut Rng| {
+        let wait = |rng: &mut Rng| {
             // Together below half of the shortest lease: slow is not the same as hanging.
             if chaos.strikes(rng, Fault::StoreIsSlow) { rng.millis(1..=200) } else { Duration::ZERO }
         };
@@ -118,9 +118,13 @@ impl ChaosStore {
             self.log.chaos.count_call(&self.log.who, false);
         }
         match fate {
-            Fate::Pass => {}
-            Fate::FailBefore(error) => return Err(error),
-            Fate::FailAfter(error) => return effect.await.and(Err(error)),
+            Fate::Pass => {
+                let answer = effect.await;
+                self.log.chaos.wait(after).await;
+                answer
+            }
+            Fate::FailBefore(error) => Err(error),
+            Fate::FailAfter(error) => effect.await.and(Err(error)),
             Fate::HangBefore => pending().await,
             Fate::HangAfter => {
                 let _ = effect.await;
@@ -142,9 +146,6 @@ impl ChaosStore {
                 pending().await
             }
         }
-        let answer = effect.await;
-        self.log.chaos.wait(after).await;
-        answer
     }
 
     fn count(&self, useful: bool) {
@@ -160,15 +161,17 @@ fn unavailable(message: &str) -> Error {
 impl Store for ChaosStore {
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         let fate = self.draw();
-        let told = matches!(fate.0, Fate::Pass);
         let (inner, log) = (Arc::clone(&self.inner), self.log.clone());
         let effect = async move {
             let max_attempts = request.max_attempts;
             let claim = inner.claim(request).await?;
-            log.claimed(&claim, max_attempts, told);
+            log.claimed(&claim, max_attempts);
             Ok(claim)
         };
         let mut claim = self.meet(fate, effect).await?;
+        for Held { seq, fence } in claim.entries.iter().map(pillarbox_core::Entry::held) {
+            self.log.record(Happened::Told { seq, fence: fence.0 });
+        }
         self.count(!claim.entries.is_empty());
         let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
         if self.log.chaos.strikes(&mut rng, Fault::UndecodableRow)
@@ -197,10 +200,8 @@ impl Store for ChaosStore {
 
     async fn settle(&self, request: SettleRequest) -> Result<Settled> {
         let fate = self.draw();
-        if !matches!(fate.0, Fate::Pass) {
-            for Held { seq, fence } in request.settlements.iter().map(|settlement| settlement.held) {
-                self.log.record(Happened::SettleFailed { seq, fence: fence.0 });
-            }
+        for Held { seq, fence } in request.settlements.iter().map(|settlement| settlement.held) {
+            self.log.record(Happened::SettleSent { seq, fence: fence.0 });
         }
         let (inner, log) = (Arc::clone(&self.inner), self.log.clone());
         let effect = async move {
@@ -241,7 +242,7 @@ impl Log {
         self.chaos.record_as(&self.who, what);
     }
 
-    fn claimed(&self, claim: &Claim, route_max_attempts: u32, told: bool) {
+    fn claimed(&self, claim: &Claim, route_max_attempts: u32) {
         for entry in &claim.entries {
             self.chaos.lock().in_flight.insert(entry.seq);
             self.record(Happened::Granted {
@@ -251,7 +252,6 @@ impl Log {
                 until: entry.due_at.map_or(i64::MIN, |until| self.chaos.db_millis(until)),
                 attempts: entry.attempts,
                 max_attempts: entry.max_attempts.unwrap_or(route_max_attempts),
-                told,
             });
         }
     }

@@ -1,0 +1,109 @@
+//! The checks: each looks at the evidence of one world and says what it finds wrong.
+//!
+//! The ids are those of the reliability list. I-04, order per key, has its place here when lanes exist.
+
+mod attempts;
+mod bounded;
+mod broken;
+mod conservation;
+mod duplicates;
+mod fence_grows;
+mod fencing;
+mod no_loss;
+mod no_phantom;
+mod one_lease;
+mod outcomes;
+mod publish_under_lease;
+mod stopping;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use pillarbox_core::port::Keep;
+use pillarbox_core::{AuditRecord, EventId};
+
+use super::chaos::Calls;
+use super::history::{Record, Row};
+use super::life::{Life, State, Step};
+use super::plan::Plan;
+
+/// What is left of a world when it is over.
+pub(crate) struct Evidence {
+    pub(crate) plan: Plan,
+    pub(crate) records: Vec<Record>,
+    pub(crate) lives: Vec<Life>,
+    /// The rows at the end.
+    pub(crate) rows: Vec<Row>,
+    /// The truth about what committed: written in the same transactions as the events.
+    pub(crate) ledger: BTreeSet<EventId>,
+    pub(crate) audit: Vec<AuditRecord>,
+    pub(crate) calls: BTreeMap<(Arc<str>, u64), Calls>,
+}
+
+impl Evidence {
+    fn keeps_delivered(&self) -> bool {
+        self.plan.options.keep == Keep::UntilPurged
+    }
+
+    fn walk(&self, life: &Life, look: impl FnMut(&State, &Step)) -> State {
+        life.walk(self.keeps_delivered(), look)
+    }
+}
+
+/// A rule that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which rule, by its id.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.detail)
+    }
+}
+
+/// Takes what a check finds. A rule that is broken everywhere is told a few times only.
+#[derive(Default)]
+pub(crate) struct Findings(Vec<Violation>);
+
+const FINDINGS_PER_INVARIANT_MAX: usize = 5;
+
+impl Findings {
+    pub(crate) fn add(&mut self, invariant: &'static str, detail: impl fmt::Display) {
+        let known = self.0.iter().filter(|violation| violation.invariant == invariant).count();
+        if known < FINDINGS_PER_INVARIANT_MAX {
+            self.0.push(Violation { invariant, detail: detail.to_string() });
+        }
+    }
+}
+
+type Check = fn(&Evidence, &mut Findings);
+
+const CHECKS: &[Check] = &[
+    broken::check,
+    no_loss::check,
+    no_phantom::check,
+    one_lease::check,
+    fencing::check,
+    fence_grows::check,
+    attempts::check,
+    conservation::check,
+    bounded::check,
+    outcomes::check,
+    publish_under_lease::check,
+    stopping::check,
+    duplicates::check,
+];
+
+/// Everything that is wrong with a world.
+pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
+    let mut findings = Findings::default();
+    for check in CHECKS {
+        check(evidence, &mut findings);
+    }
+    findings.0
+}

@@ -1,0 +1,69 @@
+//! I-08: attempts are the claims that were not given back; nothing is claimed beyond what is allowed; an entry is
+//! dead exactly when its attempts are spent or it was refused for good; and each claim is handed over once.
+
+use std::collections::BTreeSet;
+
+use pillarbox_core::{FailureKind, Status};
+
+use super::super::history::Settling;
+use super::super::life::{Life, State, Step, What};
+use super::{Evidence, Findings};
+
+pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
+    for life in &evidence.lives {
+        let mut handed = BTreeSet::new();
+        evidence.walk(life, |state, step| {
+            if let Some(wrong) = wrong(state, step) {
+                findings.add("I-08", told(life, step, &wrong));
+            }
+            if let What::Handed { fence } = step.what
+                && !handed.insert(fence)
+            {
+                findings.add("I-08", told(life, step, &format!("handed over twice under fence {fence}")));
+            }
+        });
+    }
+}
+
+fn told(life: &Life, step: &Step, wrong: &str) -> String {
+    format!("at {} ms seq {} by {}: {wrong}", step.at, life.seq, step.who)
+}
+
+fn wrong(state: &State, step: &Step) -> Option<String> {
+    match step.what {
+        What::Granted { attempts, max_attempts, .. } if attempts != state.attempts + 1 => {
+            Some(format!("claimed as attempt {attempts} of {max_attempts}, after {}", state.attempts))
+        }
+        What::Granted { attempts, max_attempts, .. } if attempts > max_attempts => {
+            Some(format!("claimed as attempt {attempts} of {max_attempts}"))
+        }
+        What::Settled { verdict, accepted: true, .. } => wrong_verdict(state, verdict),
+        What::Reaped { to } => {
+            let spent = state.attempts >= state.max_attempts;
+            let right = if spent { Status::Dead } else { Status::Retrying };
+            (to != Some(right)).then(|| format!("reaped to {to:?} instead of {right}"))
+        }
+        What::Seen(Some(row)) if row.attempts != state.attempts => {
+            Some(format!("has {} attempts instead of {}", row.attempts, state.attempts))
+        }
+        _ => None,
+    }
+}
+
+fn wrong_verdict(state: &State, verdict: Settling) -> Option<String> {
+    let spent = state.attempts >= state.max_attempts;
+    match verdict {
+        Settling::Dead(kind) => {
+            let for_good = matches!(
+                kind,
+                FailureKind::Rejected | FailureKind::Undecodable | FailureKind::UnknownHandler
+            );
+            (!for_good && !spent)
+                .then(|| format!("dead of {kind:?} at attempt {} of {}", state.attempts, state.max_attempts))
+        }
+        Settling::Retry if spent => {
+            Some(format!("to be retried after attempt {} of that many", state.attempts))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,236 @@
+//! One world from its first event to its last: who is in it, and what they share.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pillarbox_core::port::{Clock, Store, Wake};
+use pillarbox_core::{EventId, Hlc};
+use pillarbox_engine::{CircuitState, Handle};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::actor;
+use super::chaos::{Chaos, Gate, Late};
+use super::clock::SimClock;
+use super::history::Happened;
+use super::mutant::SimMutant;
+use super::plan::Plan;
+use super::rng::Rng;
+use crate::memory::{MemorySink, MemoryStore};
+
+/// The route that all relays deliver.
+pub(crate) const ROUTE: &str = "orders";
+/// The consumer under whose name the ledger rows are written.
+pub(crate) const LEDGER: &str = "ledger";
+
+/// What everybody in a world shares.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) chaos: Chaos,
+    pub(crate) store: MemoryStore,
+    pub(crate) sink: MemorySink,
+    pub(crate) rng: Rng,
+    pub(crate) wakers: Arc<Wakers>,
+    state: Mutex<State>,
+    producing: AtomicU32,
+    closing: AtomicBool,
+    /// Rung when a producer is done and when the world closes.
+    bell: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    ids_seen: Vec<EventId>,
+    latest_stamp: Option<Hlc>,
+    gates: BTreeMap<u32, Gate>,
+}
+
+/// The relays that a commit wakes: those that run now.
+#[derive(Default)]
+pub(crate) struct Wakers(Mutex<BTreeMap<u32, Handle>>);
+
+impl Wakers {
+    fn handles(&self) -> MutexGuard<'_, BTreeMap<u32, Handle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Wakers {
+    fn wake(&self) {
+        for handle in self.handles().values() {
+            handle.wake();
+        }
+    }
+}
+
+impl World {
+    fn new(plan: &Plan) -> (Self, UnboundedReceiver<Late>) {
+        let (late, later) = unbounded_channel();
+        let clock = Arc::new(SimClock::new(0));
+        let mut store = MemoryStore::with_clock(Arc::clone(&clock) as Arc<dyn Clock>).with_seed(plan.seed);
+        if let Some(SimMutant::Store(mutant)) = plan.mutant {
+            store = store.with_mutant(mutant);
+        }
+        let world = Self {
+            plan: plan.clone(),
+            chaos: Chaos::new(plan.faults.clone(), clock, late),
+            store,
+            sink: MemorySink::new(),
+            rng: Rng::new(plan.seed),
+            wakers: Arc::default(),
+            state: Mutex::default(),
+            producing: AtomicU32::new(plan.producers),
+            closing: AtomicBool::new(false),
+            bell: Notify::new(),
+        };
+        (world, later)
+    }
+
+    /// The store as the weather sees it: with a planted defect, if there is one.
+    pub(crate) fn store_below(&self) -> Arc<dyn Store> {
+        let store: Arc<dyn Store> = Arc::new(self.store.clone());
+        self.plan.mutant.map_or(Arc::clone(&store), |mutant| mutant.store(store))
+    }
+
+    /// Writes down that something was seen that must not happen.
+    pub(crate) fn broken(&self, invariant: &'static str, detail: String) {
+        self.chaos.record("world", Happened::Broken { invariant, detail });
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn saw_id(&self, id: EventId) {
+        self.state().ids_seen.push(id);
+    }
+
+    /// An id that somebody staged before, often the last one: its transaction may still be open.
+    pub(crate) fn id_seen(&self, rng: &mut Rng) -> Option<EventId> {
+        let (last, any) = (rng.permille(500), rng.next_u64());
+        let state = self.state();
+        let any = usize::try_from(any).unwrap_or(0).checked_rem(state.ids_seen.len())?;
+        if last { state.ids_seen.last().copied() } else { state.ids_seen.get(any).copied() }
+    }
+
+    pub(crate) fn stamped(&self, stamp: Hlc) {
+        let mut state = self.state();
+        state.latest_stamp = state.latest_stamp.max(Some(stamp));
+    }
+
+    pub(crate) fn latest_stamp(&self) -> Option<Hlc> {
+        self.state().latest_stamp
+    }
+
+    pub(crate) fn started(&self, slot: u32, handle: Handle, gate: Gate) {
+        self.wakers.handles().insert(slot, handle);
+        self.state().gates.insert(slot, gate);
+    }
+
+    pub(crate) fn thaw_all(&self) {
+        for gate in self.state().gates.values() {
+            gate.thaw();
+        }
+    }
+
+    /// Relays of an idle world hold nothing, reach their store, and do not wait for a destination that is up. One whose
+    /// circuit was open may still be about to probe: others delivered everything before it got an entry to try.
+    pub(crate) fn look_at_idle_relays(&self) {
+        for (slot, handle) in self.wakers.handles().iter() {
+            let state = handle.state();
+            if state.in_flight > 0 || state.stalled.is_some() || state.circuit == CircuitState::Open {
+                self.broken("I-14", format!("relay-{slot} has nothing to do and says {state:?}"));
+            }
+        }
+    }
+
+    /// Returns when the last producer is done.
+    pub(crate) async fn produced(&self) {
+        self.wait_for(|| self.producing.load(Ordering::Relaxed) == 0).await;
+    }
+
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.bell.notify_waiters();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Returns when the world closes.
+    pub(crate) async fn closing(&self) {
+        self.wait_for(|| self.is_closing()).await;
+    }
+
+    async fn wait_for(&self, done: impl Fn() -> bool) {
+        loop {
+            let bell = self.bell.notified();
+            tokio::pin!(bell);
+            bell.as_mut().enable();
+            if done() {
+                return;
+            }
+            bell.await;
+        }
+    }
+}
+
+type Actors<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = ()> + 'a>>>;
+
+/// Lives one world to its end.
+pub(crate) async fn live(plan: &Plan) -> World {
+    let (world, later) = World::new(plan);
+    {
+        let mut main: Actors<'_> = FuturesUnordered::new();
+        main.push(Box::pin(actor::conduct(&world)));
+        for slot in 0..plan.relays {
+            main.push(Box::pin(actor::keep_relaying(&world, slot)));
+        }
+        let mut others: Actors<'_> = FuturesUnordered::new();
+        for number in 0..plan.producers {
+            let world = &world;
+            others.push(Box::pin(async move {
+                actor::produce(world, number).await;
+                world.producing.fetch_sub(1, Ordering::Relaxed);
+                world.bell.notify_waiters();
+            }));
+        }
+        others.push(Box::pin(actor::operate(&world)));
+        others.push(Box::pin(actor::meddle_with_the_clock(&world)));
+        others.push(Box::pin(actor::sample(&world)));
+        others.push(Box::pin(carry_out_late(later)));
+        loop {
+            tokio::select! {
+                biased;
+                ended = main.next() => if ended.is_none() { break },
+                Some(()) = others.next() => {}
+            }
+        }
+    }
+    actor::sample_now(&world);
+    world
+}
+
+/// Carries out what its caller has given up.
+async fn carry_out_late(mut later: UnboundedReceiver<Late>) {
+    let mut works: Actors<'_> = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            late = later.recv() => match late {
+                Some((at, work)) => works.push(Box::pin(async move {
+                    tokio::time::sleep_until(at).await;
+                    work.await;
+                })),
+                None => return,
+            },
+            Some(()) = works.next() => {}
+        }
+    }
+}
