@@ -68,6 +68,13 @@ impl Context {
         database::connect(&self.database_url(), self.database_options()).await
     }
 
+    /// Connects without creating anything: for a SQLite file that is not there, an empty database stands in.
+    pub(crate) async fn connect_to_look(&self) -> Result<Database, Fault> {
+        let url = self.database_url();
+        let url = if database::is_missing_file(&url) { "sqlite::memory:" } else { &url };
+        database::connect(url, self.database_options()).await
+    }
+
     /// Connects and refuses tables that are missing, older, newer or damaged.
     pub(crate) async fn open(&self) -> Result<Database, Fault> {
         let url = self.database_url();

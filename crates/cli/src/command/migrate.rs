@@ -35,7 +35,7 @@ struct PlanJson {
 }
 
 pub(crate) async fn run(args: &MigrateArgs, context: &Context) -> Result<(), Fault> {
-    let database = context.connect().await?;
+    let database = if args.plan { context.connect_to_look().await? } else { context.connect().await? };
     let result = if args.plan { plan(context, &database).await } else { migrate(context, &database).await };
     database.staging.close().await;
     result

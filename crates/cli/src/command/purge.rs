@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Effect, PurgeRequest};
 use pillarbox_core::{format_duration, parse_duration};
 use serde::Serialize;
@@ -42,19 +43,28 @@ pub(crate) struct PurgeArgs {
 struct PurgedJson {
     purged: u64,
     dry_run: bool,
+    /// A dry run counts so many at most: there may be more.
+    at_least: bool,
 }
 
 pub(crate) async fn run(args: &PurgeArgs, context: &Context) -> Result<(), Fault> {
     let older_than = args.older_than.unwrap_or(context.config.retention.delivered());
     let request = |limit, effect| PurgeRequest { older_than, limit, actor: operator(), effect, now: None };
     let database = context.open().await?;
-    let mut purged = database.admin.purge(request(u32::MAX, Effect::DryRun)).await?.purged;
-    let which = format!("{} settled more than {} ago", entries(purged, ""), format_duration(older_than));
+    let mut purged = database.admin.purge(request(BATCH_MAX, Effect::DryRun)).await?.purged;
+    let mut at_least = purged >= u64::from(BATCH_MAX);
+    let count = |purged: u64, at_least: bool| {
+        format!("{}{}", if at_least { "at least " } else { "" }, entries(purged, ""))
+    };
     if !args.dry_run && purged > 0 {
-        context.out.say(format_args!("{which} will be deleted"));
-        confirm(&format!("Delete {which}?"), args.yes)?;
-        let progress = Progress::new(context.out, "purging", Some(purged));
-        purged = 0;
+        let age = format_duration(older_than);
+        confirm(
+            context.out,
+            &format!("{} settled more than {age} ago will be deleted", count(purged, at_least)),
+            args.yes,
+        )?;
+        (purged, at_least) = (0, false);
+        let progress = Progress::new(context.out, "purging", None);
         loop {
             let batch = database.admin.purge(request(BATCH, Effect::Apply)).await?.purged;
             purged += batch;
@@ -66,8 +76,8 @@ pub(crate) async fn run(args: &PurgeArgs, context: &Context) -> Result<(), Fault
     }
     database.staging.close().await;
     if context.out.json {
-        return context.out.json(&PurgedJson { purged, dry_run: args.dry_run });
+        return context.out.json(&PurgedJson { purged, dry_run: args.dry_run, at_least });
     }
     let verb = if args.dry_run { "would be deleted" } else { "deleted" };
-    context.out.data(format_args!("{} {verb}", entries(purged, "")))
+    context.out.data(format_args!("{} {verb}", count(purged, at_least)))
 }

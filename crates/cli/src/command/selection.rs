@@ -89,8 +89,8 @@ pub(crate) async fn change(verb: Verb, args: &SelectionArgs, context: &Context) 
     let mut changed = verb.act(&*database.admin, count).await?;
     if !args.dry_run && changed.changed > 0 {
         if verb.asks(args.by_id()) {
-            let which = format!("{} will be {}.", entries(changed.changed, "dead "), verb.done());
-            confirm(&which, args.yes)?;
+            let what = format!("{} will be {}", entries(changed.changed, "dead "), verb.done());
+            confirm(context.out, &what, args.yes)?;
         }
         changed = verb.act(&*database.admin, args.request(Effect::Apply)?).await?;
     }

@@ -12,7 +12,7 @@ use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
 
 use crate::fault::Fault;
 
-pub(crate) use staging::{Staging, StagingTx};
+pub(crate) use staging::{AnyInbox, Staging, StagingTx};
 
 /// The names of the tables.
 #[derive(Clone, Debug, Default)]
@@ -105,13 +105,16 @@ fn at(url: &str, error: Error) -> Fault {
     Fault::from(error).context(&redact_url(url))
 }
 
+/// Whether this is a SQLite file that is not there yet.
+pub(crate) fn is_missing_file(url: &str) -> bool {
+    sqlite_file(url).is_some_and(|file| !file.exists())
+}
+
 /// Refuses a SQLite file that is not there, instead of leaving an empty one behind.
 pub(crate) fn refuse_missing_file(url: &str) -> Result<(), Fault> {
-    match sqlite_file(url) {
-        Some(file) if !file.exists() => {
-            let error = SchemaState::Missing.check().err();
-            let why = error.map(|error| error.to_string()).unwrap_or_default();
-            Err(Fault::Schema(format!("{} does not exist yet: {why}", redact_url(url))))
+    match SchemaState::Missing.check() {
+        Err(error) if is_missing_file(url) => {
+            Err(Fault::from(error).context(&format!("{} does not exist yet", redact_url(url))))
         }
         _ => Ok(()),
     }

@@ -15,12 +15,28 @@ pub(crate) enum Staging {
     Postgres(PostgresStore, postgres::Options),
 }
 
+/// The staging side of one route.
+pub(crate) enum RouteOutbox {
+    /// On SQLite.
+    Sqlite(sqlite::Outbox),
+    /// On PostgreSQL.
+    Postgres(postgres::Outbox),
+}
+
+/// The inbox of either database.
+pub(crate) enum AnyInbox {
+    /// On SQLite.
+    Sqlite(sqlite::Inbox),
+    /// On PostgreSQL.
+    Postgres(postgres::Inbox),
+}
+
 /// A transaction of one of the drivers. Dropped, it is rolled back.
 pub(crate) enum StagingTx {
     /// On SQLite.
-    Sqlite(Transaction<'static, Sqlite>, sqlite::Options),
+    Sqlite(Transaction<'static, Sqlite>),
     /// On PostgreSQL.
-    Postgres(Transaction<'static, Postgres>, postgres::Options),
+    Postgres(Transaction<'static, Postgres>),
 }
 
 impl Staging {
@@ -28,14 +44,29 @@ impl Staging {
     pub(crate) async fn begin(&self) -> Result<StagingTx> {
         match self {
             // IMMEDIATE: a transaction that is going to write asks for the lock at once, and waits for it there.
-            Self::Sqlite(store, options) => {
-                let tx = store.pool().begin_with("BEGIN IMMEDIATE").await.map_err(driver)?;
-                Ok(StagingTx::Sqlite(tx, options.clone()))
+            Self::Sqlite(store, _) => store.pool().begin_with("BEGIN IMMEDIATE").await.map(StagingTx::Sqlite),
+            Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres),
+        }
+        .map_err(driver)
+    }
+
+    /// The outbox of a route.
+    pub(crate) fn outbox(&self, route: &RouteName) -> RouteOutbox {
+        match self {
+            Self::Sqlite(_, options) => {
+                RouteOutbox::Sqlite(sqlite::Outbox::new(route.as_str()).options(options.clone()))
             }
-            Self::Postgres(store, options) => {
-                let tx = store.pool().begin().await.map_err(driver)?;
-                Ok(StagingTx::Postgres(tx, options.clone()))
+            Self::Postgres(_, options) => {
+                RouteOutbox::Postgres(postgres::Outbox::new(route.as_str()).options(options.clone()))
             }
+        }
+    }
+
+    /// The inbox.
+    pub(crate) fn inbox(&self) -> AnyInbox {
+        match self {
+            Self::Sqlite(_, options) => AnyInbox::Sqlite(sqlite::Inbox::new(options.clone())),
+            Self::Postgres(_, options) => AnyInbox::Postgres(postgres::Inbox::new(options.clone())),
         }
     }
 
@@ -68,6 +99,20 @@ impl Staging {
         .map_err(driver)
     }
 
+    /// Runs a statement of the command's own with a payload for `$1` and a count for `$2`.
+    pub(crate) async fn load(&self, sql: &'static str, payload: &[u8], count: u32) -> Result<()> {
+        let count = i64::from(count);
+        match self {
+            Self::Sqlite(store, _) => {
+                sqlx::query(sql).bind(payload).bind(count).execute(store.pool()).await.map(|_| ())
+            }
+            Self::Postgres(store, _) => {
+                sqlx::query(sql).bind(payload).bind(count).execute(store.pool()).await.map(|_| ())
+            }
+        }
+        .map_err(driver)
+    }
+
     /// Closes the connections.
     pub(crate) async fn close(&self) {
         match self {
@@ -78,35 +123,37 @@ impl Staging {
 }
 
 impl StagingTx {
-    /// Stages events of one route in one statement.
-    pub(crate) async fn stage_all(&mut self, route: &RouteName, events: Vec<Event>) -> Result<Vec<Staged>> {
-        match self {
-            Self::Sqlite(tx, options) => {
-                sqlite::Outbox::new(route.as_str()).options(options.clone()).stage_all(tx, events).await
-            }
-            Self::Postgres(tx, options) => {
-                postgres::Outbox::new(route.as_str()).options(options.clone()).stage_all(tx, events).await
-            }
+    /// Stages events in one statement.
+    pub(crate) async fn stage_all(
+        &mut self,
+        outbox: &RouteOutbox,
+        events: Vec<Event>,
+    ) -> Result<Vec<Staged>> {
+        match (self, outbox) {
+            (Self::Sqlite(tx), RouteOutbox::Sqlite(outbox)) => outbox.stage_all(tx, events).await,
+            (Self::Postgres(tx), RouteOutbox::Postgres(outbox)) => outbox.stage_all(tx, events).await,
+            _ => Err(mixed()),
         }
     }
 
     /// Marks an event as seen by a consumer.
-    pub(crate) async fn accept(&mut self, request: AcceptRequest) -> Result<Accepted> {
-        match self {
-            Self::Sqlite(tx, options) => sqlite::Inbox::new(options.clone()).accept(tx, request).await,
-            Self::Postgres(tx, options) => postgres::Inbox::new(options.clone()).accept(tx, request).await,
+    pub(crate) async fn accept(&mut self, inbox: &AnyInbox, request: AcceptRequest) -> Result<Accepted> {
+        match (self, inbox) {
+            (Self::Sqlite(tx), AnyInbox::Sqlite(inbox)) => inbox.accept(tx, request).await,
+            (Self::Postgres(tx), AnyInbox::Postgres(inbox)) => inbox.accept(tx, request).await,
+            _ => Err(mixed()),
         }
     }
 
     /// Runs a statement of the command's own, with texts for `$1`, `$2`, …
     pub(crate) async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
         match self {
-            Self::Sqlite(tx, _) => {
+            Self::Sqlite(tx) => {
                 let query =
                     values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
                 query.execute(&mut **tx).await.map(|_| ())
             }
-            Self::Postgres(tx, _) => {
+            Self::Postgres(tx) => {
                 let query =
                     values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
                 query.execute(&mut **tx).await.map(|_| ())
@@ -119,19 +166,23 @@ impl StagingTx {
     pub(crate) async fn commit(self) -> Result<()> {
         // Any outbox can commit: what it adds is the classification of a lost answer.
         match self {
-            Self::Sqlite(tx, _) => sqlite::Outbox::new("-").commit(tx).await,
-            Self::Postgres(tx, _) => postgres::Outbox::new("-").commit(tx).await,
+            Self::Sqlite(tx) => sqlite::Outbox::new("-").commit(tx).await,
+            Self::Postgres(tx) => postgres::Outbox::new("-").commit(tx).await,
         }
     }
 
     /// Takes it back.
     pub(crate) async fn rollback(self) -> Result<()> {
         match self {
-            Self::Sqlite(tx, _) => tx.rollback().await,
-            Self::Postgres(tx, _) => tx.rollback().await,
+            Self::Sqlite(tx) => tx.rollback().await,
+            Self::Postgres(tx) => tx.rollback().await,
         }
         .map_err(driver)
     }
+}
+
+fn mixed() -> Error {
+    Error::new(ErrorKind::Internal, "a transaction of one database and an outbox of another")
 }
 
 // What begins, ends and queries of our own can meet: no values of anybody are in these texts.

@@ -2,19 +2,21 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use super::Output;
 use crate::fault::Fault;
 
-/// Goes on only with `--yes`, or with a `y` typed on a terminal.
-pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Fault> {
+/// Says what will happen, and goes on only with `--yes`, or with a `y` typed on a terminal.
+pub(crate) fn confirm(out: Output, what: &str, yes: bool) -> Result<(), Fault> {
     if yes {
+        out.say(what);
         return Ok(());
     }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Fault::usage(format!(
-            "{question} There is no terminal to ask on: add --yes to do it, or --dry-run to only count"
+            "{what}: there is no terminal to ask on; add --yes to do it, or --dry-run to only count"
         )));
     }
-    let _ = write!(io::stderr().lock(), "{question} [y/N] ");
+    let _ = write!(io::stderr().lock(), "{what}. Go on? [y/N] ");
     let _ = io::stderr().lock().flush();
     let mut answer = String::new();
     io::stdin()

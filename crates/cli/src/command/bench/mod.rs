@@ -1,6 +1,101 @@
-//! bench
-#[derive(clap::Args, Debug)]
-pub(crate) struct BenchArgs {}
-pub(crate) async fn run(_: &BenchArgs, _: &crate::context::Context) -> Result<(), crate::fault::Fault> {
-    Ok(())
+//! `pillarbox bench`: rates of this database, with ratios to raw loops in the same run. Only ratios are claims.
+
+mod bed;
+mod classic;
+mod drain;
+mod growth;
+mod memory;
+mod report;
+mod sql;
+mod stage;
+mod stats;
+
+use clap::Args;
+
+use crate::context::Context;
+use crate::fault::Fault;
+use crate::output::Progress;
+
+use bed::Bed;
+use report::Report;
+
+const EXAMPLES: &str = "\
+What is compared, interleaved in one run, with the same payloads and batches:
+  classic   claim UPDATE … RETURNING over a sort index, settle UPDATE: plain SQL, no library
+  bare      the store's own claim and settle in a loop, no engine
+  relay     what `pillarbox relay --to null:` does
+Rates depend on the machine and on what else it does; the ratios are what to look at.
+
+Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not looked at. On a named
+database it works in tables of its own (pillarbox_bench…), which it creates and drops.
+
+Examples:
+  pillarbox bench
+  pillarbox bench --database postgres://app@localhost/shop --repeat 5 --json
+  pillarbox bench --settled 1000000 --pending 1000000";
+
+/// What to measure.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// Entries of each drain
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    events: u32,
+    /// Business transactions of each staging measurement
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    transactions: u32,
+    /// Writers at once on PostgreSQL; SQLite has one
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4))]
+    clients: u32,
+    /// Rounds; the median is printed
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+    /// Entries of one claim
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    batch: u32,
+    /// Bytes of one payload
+    #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    payload: u32,
+    /// Also drain beside so many settled entries, such as 1000000; 0 leaves it out
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    settled: u32,
+    /// Also drain the first of so many pending entries, such as 1000000; 0 leaves it out
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    pending: u32,
+}
+
+pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
+    let folder =
+        tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;
+    let url = match context.database_option() {
+        Some(url) => url.to_owned(),
+        None => format!("sqlite://{}", folder.path().join("bench.db").display()),
+    };
+    let bed = Bed::create(&url, args).await?;
+    let measured = measure(&bed, args, context).await;
+    // Whatever happened, the tables go.
+    let dropped = bed.drop().await;
+    let report = measured?;
+    dropped?;
+    if context.out.json { context.out.json(&report) } else { context.out.data(&report) }
+}
+
+async fn measure(bed: &Bed, args: &BenchArgs, context: &Context) -> Result<Report, Fault> {
+    let steps = u64::from(args.repeat) * 2 + u64::from(args.settled > 0) + u64::from(args.pending > 0);
+    let progress = Progress::new(context.out, "measuring", Some(steps));
+    let stage = stage::measure(bed, args, &progress).await?;
+    let drain = drain::measure(bed, args, &progress).await?;
+    let growth = growth::measure(bed, args, &progress).await?;
+    Ok(Report {
+        database: bed.name(),
+        mode: bed.main.staging.mode(),
+        events: args.events,
+        batch: args.batch,
+        payload_bytes: args.payload,
+        repeat: args.repeat,
+        stage,
+        drain,
+        growth,
+        memory: memory::now(args.pending.max(args.events)),
+    })
 }

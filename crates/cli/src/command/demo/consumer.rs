@@ -5,6 +5,7 @@ use pillarbox_core::port::{AcceptRequest, Accepted};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::world::{Figures, World};
+use crate::database::AnyInbox;
 use crate::fault::Fault;
 
 /// Most messages of one transaction.
@@ -15,21 +16,22 @@ const INSERT: &str = "insert into pillarbox_demo_effects (run, event_id) values 
 /// Applies what arrives until nothing more can.
 pub(crate) async fn run(world: &World, mut messages: UnboundedReceiver<EventId>) -> Result<(), Fault> {
     let consumer = format!("demo-{}", world.run);
+    let inbox = world.database.staging.inbox();
     let mut batch = Vec::with_capacity(MESSAGES_MAX);
     while messages.recv_many(&mut batch, MESSAGES_MAX).await > 0 {
-        apply(world, &consumer, &batch).await?;
+        apply(world, &inbox, &consumer, &batch).await?;
         batch.clear();
     }
     Ok(())
 }
 
 // The mark in the inbox and the effect commit together, or not at all.
-async fn apply(world: &World, consumer: &str, batch: &[EventId]) -> Result<(), Fault> {
+async fn apply(world: &World, inbox: &AnyInbox, consumer: &str, batch: &[EventId]) -> Result<(), Fault> {
     let (mut effects, mut absorbed) = (0, 0);
     let mut tx = world.database.staging.begin().await?;
     for id in batch {
         let request = AcceptRequest { consumer: consumer.to_owned(), event_id: *id, now: None };
-        match tx.accept(request).await? {
+        match tx.accept(inbox, request).await? {
             Accepted::Fresh => {
                 tx.execute(INSERT, &[&world.run, &id.to_string()]).await?;
                 effects += 1;

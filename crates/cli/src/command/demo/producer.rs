@@ -55,7 +55,7 @@ async fn transact(world: &World, ids: &[EventId], rolls_back: bool) -> Result<()
     for id in ids {
         tx.execute(INSERT, &[&world.run, &id.to_string()]).await?;
     }
-    let staged = tx.stage_all(&world.route, events(ids)?).await?;
+    let staged = tx.stage_all(&world.database.staging.outbox(&world.route), events(ids)?).await?;
     if staged.iter().any(|staged| staged.is_duplicate()) {
         return Err(Fault::failed("a fresh event id was taken for a duplicate"));
     }
@@ -73,7 +73,7 @@ async fn transact(world: &World, ids: &[EventId], rolls_back: bool) -> Result<()
 // What a caller does whose commit was not answered: the same ids again, which changes nothing.
 async fn stage_again(world: &World, ids: &[EventId]) -> Result<(), Fault> {
     let mut tx = world.database.staging.begin().await?;
-    let staged = tx.stage_all(&world.route, events(ids)?).await?;
+    let staged = tx.stage_all(&world.database.staging.outbox(&world.route), events(ids)?).await?;
     tx.commit().await?;
     let duplicates = staged.iter().filter(|staged| staged.is_duplicate()).count();
     if duplicates != ids.len() {

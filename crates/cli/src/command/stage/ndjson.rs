@@ -42,7 +42,7 @@ pub(crate) async fn run(source: &str, context: &Context) -> Result<(), Fault> {
             None => tx.insert(database.staging.begin().await?),
         };
         for (route, events) in batch {
-            for staged in tx.stage_all(&route, events).await? {
+            for staged in tx.stage_all(&database.staging.outbox(&route), events).await? {
                 *(if staged.is_duplicate() { &mut counts.duplicates } else { &mut counts.staged }) += 1;
             }
         }

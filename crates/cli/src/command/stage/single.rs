@@ -36,7 +36,7 @@ pub(crate) async fn run(args: StageArgs, context: &Context) -> Result<(), Fault>
 
     let database = context.open().await?;
     let mut tx = database.staging.begin().await?;
-    let staged = tx.stage_all(&route, vec![event]).await?;
+    let staged = tx.stage_all(&database.staging.outbox(&route), vec![event]).await?;
     tx.commit().await?;
     database.staging.close().await;
 

@@ -1,0 +1,93 @@
+//! What is measured: a database with tables for it, filled and emptied.
+
+use pillarbox_core::Ident;
+
+use super::BenchArgs;
+use super::sql::{POSTGRES, SQLITE, Sql};
+use crate::database::{self, Database, DatabaseOptions, Staging};
+use crate::fault::Fault;
+
+/// The route of everything that is measured.
+pub(crate) const ROUTE: &str = "bench";
+/// Rows of one loading statement.
+const LOAD_ROWS: u32 = 50_000;
+
+/// The database under measurement.
+pub(crate) struct Bed {
+    /// The outbox that is measured.
+    pub(crate) main: Database,
+    /// The outbox that grows, beside it.
+    pub(crate) big: Database,
+    /// The statements of this database.
+    pub(crate) sql: &'static Sql,
+    /// The payload of every entry.
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Bed {
+    /// Connects and creates the tables anew.
+    pub(crate) async fn create(url: &str, args: &BenchArgs) -> Result<Self, Fault> {
+        let plain = database::connect(url, DatabaseOptions::default()).await?;
+        let sql = match plain.staging {
+            Staging::Sqlite(..) => &SQLITE,
+            Staging::Postgres(..) => &POSTGRES,
+        };
+        plain.staging.execute(sql.drop).await?;
+        if matches!(plain.staging, Staging::Postgres(..)) {
+            plain.staging.execute("create schema pillarbox_bench").await?;
+        }
+        plain.staging.execute(sql.create).await?;
+        let (main, big) = (connect(url, &plain, "pillarbox").await?, connect(url, &plain, "big").await?);
+        plain.staging.close().await;
+        let payload = vec![b'x'; usize::try_from(args.payload).unwrap_or(0)];
+        Ok(Self { main, big, sql, payload })
+    }
+
+    /// What it is, for people.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.main.staging {
+            Staging::Sqlite(..) => "sqlite",
+            Staging::Postgres(..) => "postgres",
+        }
+    }
+
+    /// Runs a loading statement until so many rows are there.
+    pub(crate) async fn load(&self, sql: &'static str, rows: u32) -> Result<(), Fault> {
+        let mut left = rows;
+        while left > 0 {
+            let now = left.min(LOAD_ROWS);
+            self.main.staging.load(sql, &self.payload, now).await?;
+            left -= now;
+        }
+        self.settle_down().await
+    }
+
+    /// Lets the database do what it would do by itself after a while, so that no measurement pays for another.
+    pub(crate) async fn settle_down(&self) -> Result<(), Fault> {
+        Ok(self.main.staging.execute(self.sql.settle_down).await?)
+    }
+
+    /// Drops the tables.
+    pub(crate) async fn drop(self) -> Result<(), Fault> {
+        self.big.staging.close().await;
+        let dropped = self.main.staging.execute(self.sql.drop).await;
+        self.main.staging.close().await;
+        Ok(dropped?)
+    }
+}
+
+// On PostgreSQL a schema of its own keeps the names apart, on SQLite the prefix.
+async fn connect(url: &str, plain: &Database, name: &str) -> Result<Database, Fault> {
+    let mut options = DatabaseOptions::default();
+    match (&plain.staging, name) {
+        (Staging::Postgres(..), name) => {
+            options.schema = Some(Ident::new("pillarbox_bench")?);
+            options.prefix = Some(Ident::new(name)?);
+        }
+        (Staging::Sqlite(..), "big") => options.prefix = Some(Ident::new("pillarbox_bench_big")?),
+        (Staging::Sqlite(..), _) => options.prefix = Some(Ident::new("pillarbox_bench")?),
+    }
+    let database = database::connect(url, options).await?;
+    let _ = database.schema.migrate().await?;
+    Ok(database)
+}

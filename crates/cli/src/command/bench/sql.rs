@@ -1,0 +1,115 @@
+//! The statements of the measurements, one set a database. All names are constants; all values are bound.
+
+/// One database's statements.
+pub(crate) struct Sql {
+    /// Creates the tables of the raw loops.
+    pub(crate) create: &'static str,
+    /// Drops everything that a measurement created.
+    pub(crate) drop: &'static str,
+    /// One business row. `$1` text.
+    pub(crate) business: &'static str,
+    /// Empties the outbox.
+    pub(crate) clear_outbox: &'static str,
+    /// Pending entries. `$1` payload, `$2` how many.
+    pub(crate) load_outbox: &'static str,
+    /// Empties the classic table.
+    pub(crate) clear_classic: &'static str,
+    /// Pending rows of the classic table. `$1` payload, `$2` how many.
+    pub(crate) load_classic: &'static str,
+    /// The classic claim: oldest first over a sort index, written at once. `$1` limit.
+    pub(crate) claim_classic: &'static str,
+    /// The classic settle. `$1` ids: an array, or JSON on SQLite.
+    pub(crate) settle_classic: &'static str,
+    /// Settled entries of the table that grows. `$1` payload, `$2` how many.
+    pub(crate) load_big_settled: &'static str,
+    /// Pending entries of the table that grows. `$1` payload, `$2` how many.
+    pub(crate) load_big_pending: &'static str,
+    /// What a database does by itself after a while: statistics, and the log folded in.
+    pub(crate) settle_down: &'static str,
+}
+
+pub(crate) const SQLITE: Sql = Sql {
+    create: "
+        create table pillarbox_bench_business (id integer primary key, note text not null);
+        create table pillarbox_bench_classic (
+            id integer primary key autoincrement, type text not null, payload blob not null,
+            status text not null default 'pending', attempts integer not null default 0,
+            due_at integer not null default 0, locked_until integer, created_at integer not null default 0,
+            done_at integer);
+        create index pillarbox_bench_classic_due on pillarbox_bench_classic (status, due_at, id);",
+    drop: "
+        drop table if exists pillarbox_bench_business;
+        drop table if exists pillarbox_bench_classic;
+        drop table if exists pillarbox_bench_outbox;
+        drop table if exists pillarbox_bench_audit;
+        drop table if exists pillarbox_bench_inbox;
+        drop table if exists pillarbox_bench_schema;
+        drop table if exists pillarbox_bench_big_outbox;
+        drop table if exists pillarbox_bench_big_audit;
+        drop table if exists pillarbox_bench_big_inbox;
+        drop table if exists pillarbox_bench_big_schema;",
+    business: "insert into pillarbox_bench_business (note) values ($1)",
+    clear_outbox: "delete from pillarbox_bench_outbox",
+    load_outbox: "
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
+        insert into pillarbox_bench_outbox (route, type, payload) select 'bench', 'bench.event', $1 from n",
+    clear_classic: "delete from pillarbox_bench_classic",
+    load_classic: "
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
+        insert into pillarbox_bench_classic (type, payload) select 'bench.event', $1 from n",
+    claim_classic: "
+        update pillarbox_bench_classic
+        set status = 'processing', attempts = attempts + 1, locked_until = unixepoch() + 30
+        where id in (
+            select id from pillarbox_bench_classic
+            where status = 'pending' and due_at <= unixepoch() order by due_at, id limit $1)
+        returning id, type, payload",
+    settle_classic: "
+        update pillarbox_bench_classic set status = 'done', locked_until = null, done_at = unixepoch()
+        where id in (select value from json_each($1))",
+    load_big_settled: "
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
+        insert into pillarbox_bench_big_outbox (route, type, payload, status, attempts, settled_at)
+        select 'bench', 'bench.event', $1, 'delivered', 1, unixepoch() * 1000000 from n",
+    load_big_pending: "
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
+        insert into pillarbox_bench_big_outbox (route, type, payload) select 'bench', 'bench.event', $1 from n",
+    settle_down: "pragma wal_checkpoint(truncate)",
+};
+
+pub(crate) const POSTGRES: Sql = Sql {
+    create: "
+        create table pillarbox_bench.business (id bigserial primary key, note text not null);
+        create table pillarbox_bench.classic (
+            id bigserial primary key, type text not null, payload bytea not null,
+            status text not null default 'pending', attempts integer not null default 0,
+            due_at timestamptz not null default now(), locked_until timestamptz,
+            created_at timestamptz not null default now(), done_at timestamptz);
+        create index classic_due on pillarbox_bench.classic (status, due_at, id);",
+    drop: "drop schema if exists pillarbox_bench cascade",
+    business: "insert into pillarbox_bench.business (note) values ($1)",
+    clear_outbox: "truncate pillarbox_bench.pillarbox_outbox",
+    load_outbox: "
+        insert into pillarbox_bench.pillarbox_outbox (route, type, payload)
+        select 'bench', 'bench.event', $1 from generate_series(1, $2)",
+    clear_classic: "truncate pillarbox_bench.classic",
+    load_classic: "
+        insert into pillarbox_bench.classic (type, payload) select 'bench.event', $1 from generate_series(1, $2)",
+    claim_classic: "
+        update pillarbox_bench.classic
+        set status = 'processing', attempts = attempts + 1, locked_until = now() + interval '30 seconds'
+        where id in (
+            select id from pillarbox_bench.classic
+            where status = 'pending' and due_at <= now() order by due_at, id limit $1 for update skip locked)
+        returning id, type, payload",
+    settle_classic: "
+        update pillarbox_bench.classic set status = 'done', locked_until = null, done_at = now()
+        where id = any ($1)",
+    load_big_settled: "
+        insert into pillarbox_bench.big_outbox (route, type, payload, status, attempts, settled_at)
+        select 'bench', 'bench.event', $1, 'delivered', 1, now() from generate_series(1, $2)",
+    load_big_pending: "
+        insert into pillarbox_bench.big_outbox (route, type, payload)
+        select 'bench', 'bench.event', $1 from generate_series(1, $2)",
+    settle_down: "analyze",
+};

@@ -1,0 +1,62 @@
+//! SIGKILL, again and again.
+
+use crate::home::{Home, eventually};
+use crate::signals::{CONFIG, hold};
+
+#[test]
+fn a_relay_killed_again_and_again_loses_nothing_and_its_entries_move_again() {
+    let home = Home::migrated();
+    home.write("pillarbox.toml", CONFIG);
+    let ids = home.stage_many("r", 300);
+    for round in 0..5 {
+        let before = home.delivered(&["out.ndjson"]).len();
+        let relay = home.start(["relay"]);
+        if round % 2 == 0 {
+            // In mid-flight for certain: claimed, and the delivery cannot end.
+            let _lock = hold(&home, "out.ndjson");
+            eventually("something is in flight or done", || {
+                let totals = home.totals();
+                totals["in_flight"] != 0 || totals["delivered"] == 300
+            });
+            relay.kill();
+        } else {
+            eventually("something is delivered", || {
+                let now = home.delivered(&["out.ndjson"]).len();
+                now > before || now == ids.len()
+            });
+            relay.kill();
+        }
+    }
+    let mut relay = home.start(["relay"]);
+    eventually("what the dead ones held moves again", || home.totals()["delivered"] == 300);
+    relay.signal("TERM");
+    assert_eq!(relay.end().code, 0);
+    let delivered = home.delivered(&["out.ndjson"]);
+    assert!(ids.iter().all(|id| delivered.contains_key(id)));
+    assert_eq!(delivered.len(), ids.len(), "nothing was invented");
+}
+
+#[test]
+fn an_entry_that_kills_its_relay_every_time_ends_as_dead() {
+    let home = Home::migrated();
+    home.write("pillarbox.toml", &CONFIG.replace("max_attempts = 50", "max_attempts = 3"));
+    let ids = home.stage_many("r", 1);
+    let _lock = hold(&home, "out.ndjson");
+    for attempt in 1..=3 {
+        let relay = home.start(["relay"]);
+        eventually("it is claimed", || {
+            let entry = home.ok(["show", &ids[0], "--json"]).json();
+            entry["status"] == "in_flight" && entry["attempts"] == attempt
+        });
+        relay.kill();
+    }
+    let mut relay = home.start(["relay"]);
+    eventually("it is dead", || home.totals()["dead"] == 1);
+    relay.signal("TERM");
+    assert_eq!(relay.end().code, 0);
+    let entry = home.ok(["show", &ids[0], "--json"]).json();
+    assert_eq!((&entry["attempts"], &entry["status"]), (&3.into(), &"dead".into()));
+    assert!(entry["last_error"].as_str().unwrap().starts_with("lease_expired"), "{entry}");
+    assert_eq!(entry["audit"][0]["kind"], "dead");
+    assert_eq!(home.read("out.ndjson"), "");
+}

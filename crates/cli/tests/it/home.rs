@@ -1,0 +1,236 @@
+//! A temporary directory to work in, and ways to run the binary there.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where a user types `pillarbox`.
+pub(crate) struct Home {
+    dir: TempDir,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Said {
+    /// Stdout as one JSON value.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Stdout as one JSON value a line.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Asserts the exit code, and that stderr says each of these.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: i32, with: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for part in with {
+            assert!(self.stderr.contains(part), "{part:?} is not said: {self:?}");
+        }
+        assert!(!self.stderr.contains("panicked"), "{self:?}");
+    }
+}
+
+impl Home {
+    /// An empty directory.
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// A directory with a migrated SQLite database.
+    pub(crate) fn migrated() -> Self {
+        let home = Self::new();
+        home.ok(["migrate"]);
+        home
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The command, ready to run here: nothing of the developer's own environment gets in.
+    pub(crate) fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pillarbox"));
+        command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
+        for name in ["DATABASE_URL", "PILLARBOX_LOG", "RUST_BACKTRACE", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Said {
+        self.command(args).output().unwrap().into()
+    }
+
+    /// Runs to the end and expects exit 0.
+    #[track_caller]
+    pub(crate) fn ok<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Said {
+        let said = self.run(args);
+        assert_eq!(said.code, 0, "{said:?}");
+        said
+    }
+
+    /// Starts and leaves it running.
+    pub(crate) fn start<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Running {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().unwrap()))
+    }
+
+    /// Starts and leaves it running, with what it says on stderr in a file.
+    pub(crate) fn start_logged<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
+        &self,
+        log: &str,
+        args: I,
+    ) -> Running {
+        let mut command = self.command(args);
+        command.stdout(Stdio::null()).stderr(std::fs::File::create(self.path(log)).unwrap());
+        Running(Some(command.spawn().unwrap()))
+    }
+
+    /// Stages `count` events of one route by NDJSON and returns their ids.
+    pub(crate) fn stage_many(&self, route: &str, count: u32) -> Vec<String> {
+        let ids: Vec<_> = (0..count).map(|_| uuid::Uuid::now_v7().to_string()).collect();
+        let lines: String = ids
+            .iter()
+            .enumerate()
+            .map(|(n, id)| {
+                format!("{{\"route\":\"{route}\",\"type\":\"t\",\"event_id\":\"{id}\",\"payload\":{n}}}\n")
+            })
+            .collect();
+        self.write("staged.ndjson", &lines);
+        let said = self.ok(["stage", "--ndjson", "staged.ndjson", "--json"]);
+        assert_eq!(said.json(), serde_json::json!({"staged": count, "duplicates": 0}));
+        ids
+    }
+
+    /// The totals of `status --json`.
+    pub(crate) fn totals(&self) -> Value {
+        self.ok(["status", "--json"]).json()["total"].clone()
+    }
+
+    /// How often each event id is in files of CloudEvents lines.
+    pub(crate) fn delivered(&self, files: &[&str]) -> BTreeMap<String, u32> {
+        let mut seen = BTreeMap::new();
+        for file in files {
+            let text = if self.path(file).exists() { self.read(file) } else { String::new() };
+            assert!(text.is_empty() || text.ends_with('\n'), "the last line of {file} is not complete");
+            for line in text.lines() {
+                let event: Value = serde_json::from_str(line).unwrap();
+                *seen.entry(event["id"].as_str().unwrap().to_owned()).or_insert(0) += 1;
+            }
+        }
+        seen
+    }
+
+    /// Runs SQL on the SQLite database, as another program would.
+    pub(crate) fn sql(&self, sql: &'static str) {
+        use sqlx::Connection as _;
+        let url = format!("sqlite://{}", self.path("pillarbox.db").display());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = sqlx::SqliteConnection::connect(&url).await.unwrap();
+            sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        });
+    }
+}
+
+/// A command that is still running; killed when it is dropped.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&mut self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child().id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Kills it with SIGKILL and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        let child = self.child();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self.0 = None;
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child().try_wait().unwrap().is_some()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Said {
+        eventually("the command ends", || self.has_ended());
+        self.0.take().unwrap().wait_with_output().unwrap().into()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits until something is so, and fails when it takes too long.
+#[track_caller]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "there is no runtime in these tests: they poll with a deadline"
+)]
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it did not come to be that {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The PostgreSQL server of the tests. Without one a test fails: it must not seem to have run.
+pub(crate) fn postgres() -> String {
+    std::env::var("PILLARBOX_TEST_POSTGRES")
+        .expect("PILLARBOX_TEST_POSTGRES is not set: run this through `cargo xtask services -- cargo test`")
+}

@@ -1,0 +1,15 @@
+//! The real binary, driven as its users drive it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic in a test is the report")]
+
+mod bad_input;
+mod config;
+mod crash;
+mod demo;
+mod home;
+mod many_relays;
+mod operate;
+mod output;
+mod relay;
+mod schema;
+mod signals;
+mod stage;

@@ -1,0 +1,109 @@
+//! Eight relays at once on one database.
+
+use crate::home::{Home, Running, postgres};
+
+fn eight_drains_deliver_everything_once(home: &Home) {
+    let ids = home.stage_many("r", 20_000);
+    let files: Vec<String> = (0..8).map(|n| format!("out-{n}.ndjson")).collect();
+    let running: Vec<Running> = files
+        .iter()
+        .map(|file| {
+            home.start(["relay", "--drain", "--json", "--route", "r", "--to", &format!("file:{file}")])
+        })
+        .collect();
+    let mut claimed = 0;
+    for said in running.into_iter().map(Running::end) {
+        assert_eq!(said.code, 0, "{said:?}");
+        let tally = said.json();
+        assert_eq!(tally["claimed"], tally["delivered"], "{said:?}");
+        claimed += tally["claimed"].as_u64().unwrap();
+    }
+    assert_eq!(claimed, 20_000);
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let delivered = home.delivered(&files);
+    assert_eq!(delivered.len(), ids.len(), "no loss");
+    assert!(ids.iter().all(|id| delivered.get(id) == Some(&1)), "no duplicate");
+    assert_eq!(home.totals()["delivered"], 20_000);
+}
+
+#[test]
+fn eight_drains_on_one_sqlite_file_deliver_20000_entries_once() {
+    eight_drains_deliver_everything_once(&Home::migrated());
+}
+
+/// A home whose configuration names the PostgreSQL of the tests, with a schema of its own.
+fn on_postgres() -> Home {
+    let home = Home::new();
+    let schema = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
+    let url = postgres();
+    home.write("pillarbox.toml", &format!("[database]\nurl = \"{url}\"\nschema = \"{schema}\"\n"));
+    create_schema(&url, &schema);
+    home.ok(["migrate"]);
+    home
+}
+
+fn create_schema(url: &str, schema: &str) {
+    use sqlx::Connection as _;
+    let schema = pillarbox_core::Ident::new(schema).unwrap().quoted();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
+        let sql = sqlx::AssertSqlSafe(format!("create schema if not exists {schema}"));
+        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+}
+
+#[test]
+fn eight_drains_on_one_postgres_deliver_20000_entries_once() {
+    eight_drains_deliver_everything_once(&on_postgres());
+}
+
+#[test]
+fn the_commands_of_an_operator_work_on_postgres() {
+    let home = on_postgres();
+    let said = home.ok([
+        "stage",
+        "--route",
+        "r",
+        "--type",
+        "t",
+        "--payload",
+        r#"{"a":"\\x41"}"#,
+        "--max-attempts",
+        "1",
+        "--json",
+    ]);
+    let id = said.json()["event_id"].as_str().unwrap().to_owned();
+    assert_eq!(home.ok(["status", "--json"]).json()["mode"], "direct");
+    assert_eq!(home.ok(["list", "--json"]).lines()[0]["payload"], serde_json::json!({"a": "\\x41"}));
+    assert_eq!(
+        home.ok(["relay", "--drain", "--route", "r", "--to", "null:", "--json"]).json()["delivered"],
+        1
+    );
+    assert_eq!(home.ok(["show", &id, "--json"]).json()["status"], "delivered");
+    assert_eq!(home.ok(["purge", "--older-than", "0s", "--yes", "--json"]).json()["purged"], 1);
+    assert_eq!(home.ok(["reap", "--json"]).json()["stale"], 0);
+    assert!(home.ok(["config", "show"]).stdout.contains("***"));
+}
+
+#[test]
+fn the_demo_and_the_bench_work_on_postgres() {
+    let home = Home::new();
+    let url = postgres();
+    let said = home.ok(["demo", "--database", &url, "--events", "300", "--json"]);
+    assert_eq!(said.json()["ok"], true);
+    let said = home.ok([
+        "bench",
+        "--database",
+        &url,
+        "--events",
+        "500",
+        "--transactions",
+        "20",
+        "--repeat",
+        "1",
+        "--json",
+    ]);
+    assert_eq!(said.json()["database"], "postgres");
+}
