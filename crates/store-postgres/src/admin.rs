@@ -23,7 +23,7 @@ use crate::store::PostgresStore;
 impl Admin for PostgresStore {
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
         // The partial indexes know the answer. With old statistics the planner would rather read the table.
-        let mut unit = self.begin(Line::Shared).await?;
+        let mut unit = self.begin(Line::Operator).await?;
         unit.script(&Sql::by_index()).await?;
         let rows = unit.rows(&self.sql().counts, Bind::new().at(now).done()?).await?;
         unit.commit(Phase::Before).await?;
@@ -43,13 +43,13 @@ impl Admin for PostgresStore {
             .value(filter.key)
             .number(filter.limit.into())
             .done()?;
-        entries(&self.run(Line::Shared, Again::Always, &self.sql().list, arguments).await?)
+        entries(&self.run(Line::Operator, Again::Always, &self.sql().list, arguments).await?)
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {
         let arguments = Bind::new().value(id.0).done()?;
-        let rows = self.run(Line::Shared, Again::Always, &self.sql().show, arguments.clone()).await?;
-        let audit = self.run(Line::Shared, Again::Always, &self.sql().audit_of, arguments).await?;
+        let rows = self.run(Line::Operator, Again::Always, &self.sql().show, arguments.clone()).await?;
+        let audit = self.run(Line::Operator, Again::Always, &self.sql().audit_of, arguments).await?;
         let audit = audit.iter().map(decode_audit).collect::<Result<Vec<_>>>()?;
         let story = |entry: Entry| {
             let audit =
@@ -61,7 +61,7 @@ impl Admin for PostgresStore {
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
         let arguments = Bind::new().number(limit.into()).done()?;
-        let newest = self.run(Line::Shared, Again::Always, &self.sql().audit, arguments).await?;
+        let newest = self.run(Line::Operator, Again::Always, &self.sql().audit, arguments).await?;
         newest.iter().rev().map(decode_audit).collect()
     }
 

@@ -17,10 +17,12 @@ use crate::store::PostgresStore;
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Which connections a call uses.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Claims, reaps and operators.
-    Shared,
+    /// Operators, and the application's own transactions.
+    Operator,
+    /// Claims, reaps and purges.
+    Relay,
     /// Extends and settles: never behind the others.
     Reserved,
 }
@@ -44,7 +46,7 @@ impl PostgresStore {
         arguments: PgArguments,
     ) -> Result<Vec<PgRow>> {
         let held = self.acquire(line).await?;
-        let error = match self.attempt(held, again, sql, arguments.clone()).await {
+        let error = match self.attempt(held, line, again, sql, arguments.clone()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => error,
             answer => return answer,
         };
@@ -55,17 +57,18 @@ impl PostgresStore {
         }
         tracing::debug!(%error, "the connection broke; once more on a fresh one");
         let held = self.acquire_tested(line).await?;
-        self.attempt(held, again, sql, arguments).await
+        self.attempt(held, line, again, sql, arguments).await
     }
 
     /// Begins a transaction of several statements. Dropped without a commit, it is rolled back.
     pub(crate) async fn begin(&self, line: Line) -> Result<Unit> {
-        Unit::begin(self.acquire(line).await?, self.begin_script()).await
+        Unit::begin(self.acquire(line).await?, self.begin_script(line)).await
     }
 
     async fn attempt(
         &self,
         held: Held,
+        line: Line,
         again: Again,
         sql: &Sql,
         arguments: PgArguments,
@@ -75,7 +78,7 @@ impl PostgresStore {
             match self.mode() {
                 Mode::Direct => held.run_alone(sql, arguments, lost).await,
                 Mode::Pooled => {
-                    let mut unit = Unit::begin(held, self.begin_script()).await?;
+                    let mut unit = Unit::begin(held, self.begin_script(line)).await?;
                     let rows = unit.rows(sql, arguments).await?;
                     unit.commit(lost).await?;
                     Ok(rows)
@@ -132,11 +135,10 @@ impl Held {
         let answer = sql.with(arguments).fetch_all(&mut *self.connection).await;
         let answer = answer.map_err(|error| classify(error, lost));
         // An error that is about the statement leaves the connection as good as it was.
-        self.reusable = answer.as_ref().err().is_none_or(|error| {
-            error.code().is_some()
-                && error.kind() != ErrorKind::Unavailable
-                && error.kind() != ErrorKind::Internal
-        });
+        self.reusable = match &answer {
+            Ok(_) => true,
+            Err(error) => error.code().is_some() && error.kind() != ErrorKind::Unavailable,
+        };
         answer
     }
 }
@@ -159,16 +161,27 @@ impl Unit {
     }
 
     pub(crate) async fn rows(&mut self, sql: &Sql, arguments: PgArguments) -> Result<Vec<PgRow>> {
-        let query = sql.with(arguments).persistent(false);
-        query.fetch_all(self.connection()).await.map_err(|error| classify(error, Phase::Before))
+        let answer = sql.with(arguments).persistent(false).fetch_all(self.connection()).await;
+        self.or_rollback(answer).await
     }
 
     pub(crate) async fn script(&mut self, sql: &Sql) -> Result<()> {
-        sql.script().execute(self.connection()).await.map_err(|error| classify(error, Phase::Before))?;
-        Ok(())
+        let answer = sql.script().execute(self.connection()).await;
+        self.or_rollback(answer).await.map(|_| ())
     }
 
-    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+    /// A failed statement ends the transaction at once: its locks do not wait for the connection to close.
+    async fn or_rollback<T>(&mut self, answer: sqlx::Result<T>) -> Result<T> {
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                self.held.reusable = sqlx::raw_sql("rollback").execute(self.connection()).await.is_ok();
+                Err(classify(error, Phase::Before))
+            }
+        }
+    }
+
+    fn connection(&mut self) -> &mut PgConnection {
         &mut self.held.connection
     }
 

@@ -18,7 +18,7 @@ impl PostgresStore {
     pub(crate) async fn change(&self, request: SelectionRequest, kind: AuditKind) -> Result<Changed> {
         check_name("actor", &request.actor)?;
         let selection = Selected::new(&request.selection);
-        let mut unit = self.begin(Line::Shared).await?;
+        let mut unit = self.begin(Line::Operator).await?;
         let found = unit.rows(&self.sql().selected, selection.bind().done()?).await?;
         let found = Found::read(found.first())?;
         let missing = selection.missing(&found.known);

@@ -34,7 +34,7 @@ impl PostgresStore {
             ClaimOrder::Staged => &self.sql().claim_staged,
             ClaimOrder::Causal => &self.sql().claim_causal,
         };
-        let rows = self.run(Line::Shared, Again::IfUndone, sql, arguments).await?;
+        let rows = self.run(Line::Relay, Again::IfUndone, sql, arguments).await?;
         let mut claim = read(&rows, &request).map_err(|error| classify(error, Phase::Before))?;
         sort(&mut claim.entries, request.order);
         Ok(claim)

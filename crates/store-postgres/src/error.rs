@@ -10,6 +10,9 @@ use sqlx::error::DatabaseError;
 /// What was under way. It decides what a lost connection means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// Inside the application's own transaction: a refused value is the application's value, and a lost
+    /// connection takes everything with it.
+    Application,
     /// Nothing was sent yet, or it was sent inside a transaction that dies with the connection, or it only
     /// read: nothing happened.
     Before,
@@ -58,7 +61,7 @@ fn kind_of(state: &str) -> ErrorKind {
 /// Classifies what the driver said.
 pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
     match error {
-        sqlx::Error::Database(error) => of_server(&*error),
+        sqlx::Error::Database(error) => of_server(&*error, phase),
         sqlx::Error::Io(error) => lost(&error, phase),
         sqlx::Error::PoolTimedOut => {
             Error::new(ErrorKind::Timeout, "no connection to the database came free in time")
@@ -91,9 +94,13 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
     }
 }
 
-fn of_server(error: &dyn DatabaseError) -> Error {
+fn of_server(error: &dyn DatabaseError, phase: Phase) -> Error {
     let state = error.code().unwrap_or_default().into_owned();
-    let kind = kind_of(&state);
+    let kind = match kind_of(&state) {
+        // The values of our own calls are our own: the caller did nothing wrong.
+        ErrorKind::Invalid if phase != Phase::Application => ErrorKind::Internal,
+        kind => kind,
+    };
     let message = match &*state {
         "26000" | "42P05" => {
             "prepared statements got mixed up: behind a transaction pooler, set the mode to pooled".into()
@@ -161,7 +168,7 @@ mod tests {
     }
 
     fn check(state: &'static str, kind: ErrorKind, retry: Retry) {
-        let error = classify(sqlx::Error::Database(Box::new(Server(state, "said"))), Phase::Committing);
+        let error = classify(sqlx::Error::Database(Box::new(Server(state, "said"))), Phase::Application);
         assert_eq!((error.kind(), error.retry(), error.code()), (kind, retry, Some(state)), "{state}");
     }
 
@@ -245,6 +252,15 @@ mod tests {
         ] {
             let classified = classify(error, Phase::Before);
             assert_eq!((classified.kind(), classified.retry()), (kind, retry), "{classified}");
+        }
+    }
+
+    #[test]
+    fn a_refused_value_is_only_the_applications_fault_in_its_own_transaction() {
+        for state in ["22P02", "23514"] {
+            let refused = || sqlx::Error::Database(Box::new(Server(state, "refused")));
+            assert_eq!(classify(refused(), Phase::Application).kind(), ErrorKind::Invalid);
+            assert_eq!(classify(refused(), Phase::Committing).kind(), ErrorKind::Internal);
         }
     }
 

@@ -41,7 +41,7 @@ impl Inbox {
         let arguments =
             Bind::new().text(&request.consumer).value(request.event_id.0).at(request.now).done()?;
         let query = self.sql.with(arguments).persistent(self.mode == Mode::Direct);
-        let done = query.execute(&mut **tx).await.map_err(|error| classify(error, Phase::Before))?;
+        let done = query.execute(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
         Ok(if done.rows_affected() == 0 { Accepted::Duplicate } else { Accepted::Fresh })
     }
 }

@@ -29,8 +29,8 @@ pub struct Options {
     pub statement_timeout: Duration,
     /// How long one call waits for somebody else's lock. Default: 5 seconds.
     pub lock_timeout: Duration,
-    /// Connections for claims and operators; extends and settles have two more of their own, so that
-    /// nobody else can starve them. Default: 4.
+    /// Connections for operators and the application's transactions. Claims have two of their own, and so
+    /// have extends and settles, so that nobody can starve them. All are opened when needed. Default: 4.
     pub connections: u32,
 }
 
@@ -136,7 +136,7 @@ impl Options {
         self
     }
 
-    /// Sets the number of connections for claims and operators.
+    /// Sets the number of connections for operators and the application's transactions.
     #[must_use]
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;

@@ -116,7 +116,7 @@ impl Outbox {
             Param::Bytes(bytes) => bind.value(bytes),
         });
         let query = self.one.with(bind.done()?).persistent(self.mode == Mode::Direct);
-        let done = query.execute(&mut **tx).await.map_err(|error| classify(error, Phase::Before))?;
+        let done = query.execute(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
         Ok(if done.rows_affected() == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
     }
 
@@ -142,9 +142,9 @@ impl Outbox {
             return Ok(vec![]);
         }
         let query = self.many.with(batch.bind(route.as_str())?).persistent(self.mode == Mode::Direct);
-        let rows = query.fetch_all(&mut **tx).await.map_err(|error| classify(error, Phase::Before))?;
+        let rows = query.fetch_all(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
         let fresh: sqlx::Result<BTreeSet<Uuid>> = rows.iter().map(|row| row.try_get(0)).collect();
-        let mut fresh = fresh.map_err(|error| classify(error, Phase::Before))?;
+        let mut fresh = fresh.map_err(|error| classify(error, Phase::Application))?;
         // An id that came twice is fresh the first time.
         Ok(ids
             .into_iter()

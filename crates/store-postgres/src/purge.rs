@@ -25,10 +25,10 @@ impl PostgresStore {
         let rows = match request.effect {
             Effect::Apply => {
                 let arguments = bind.text(&request.actor).done()?;
-                self.run(Line::Shared, Again::IfUndone, &self.sql().purge, arguments).await?
+                self.run(Line::Relay, Again::IfUndone, &self.sql().purge, arguments).await?
             }
             Effect::DryRun => {
-                self.run(Line::Shared, Again::Always, &self.sql().purgeable, bind.done()?).await?
+                self.run(Line::Relay, Again::Always, &self.sql().purgeable, bind.done()?).await?
             }
         };
         let purged: i64 = rows

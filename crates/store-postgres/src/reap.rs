@@ -33,7 +33,7 @@ impl PostgresStore {
     }
 
     async fn timed_routes(&self) -> Result<Vec<RouteName>> {
-        let rows = self.run(Line::Shared, Again::Always, &self.sql().routes, Bind::new().done()?).await?;
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().routes, Bind::new().done()?).await?;
         rows.iter()
             .map(|row| row.try_get::<String, _>(0).map_err(|error| classify(error, Phase::Before)))
             .map(|name| name.and_then(RouteName::new))
@@ -54,7 +54,7 @@ impl PostgresStore {
             "the lease ran out before anybody settled the entry",
         );
         let bind = bind(request, route, limit).text(&expired.to_string()).text(&request.owner);
-        let rows = self.run(Line::Shared, Again::IfUndone, &self.sql().reap, bind.done()?).await?;
+        let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().reap, bind.done()?).await?;
         for row in &rows {
             read(row, route, reaped).map_err(|error| classify(error, Phase::Before))?;
         }
@@ -69,7 +69,7 @@ impl PostgresStore {
         reaped: &mut Reaped,
     ) -> Result<i64> {
         let rows = self
-            .run(Line::Shared, Again::Always, &self.sql().stale, bind(request, route, limit).done()?)
+            .run(Line::Relay, Again::Always, &self.sql().stale, bind(request, route, limit).done()?)
             .await?;
         let number = |column: usize| -> Result<i64> {
             rows.first()

@@ -107,7 +107,7 @@ const VERSION: u32 = MIGRATIONS.len() as u32;
 #[async_trait]
 impl Schema for PostgresStore {
     async fn inspect(&self) -> Result<SchemaState> {
-        let mut unit = self.begin(Line::Shared).await?;
+        let mut unit = self.begin(Line::Operator).await?;
         let found = Found::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
         Ok(found.state())
@@ -117,13 +117,15 @@ impl Schema for PostgresStore {
     /// find it done.
     async fn migrate(&self) -> Result<Migrated> {
         let tables = self.tables();
-        let mut unit = self.begin(Line::Shared).await?;
+        let mut unit = self.begin(Line::Operator).await?;
         unit.script(&Sql::new(PATIENCE, tables)).await?;
         let lock = Bind::new().text(&tables.schema).text(&tables.prefix).done()?;
         unit.rows(&Sql::new(LOCK, tables), lock).await?;
         let found = Found::look(&mut unit, tables, self.options()).await?;
         if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
+            unit.commit(Phase::Before).await?;
             found.state().check()?;
+            return Ok(Migrated { from: found.version, to: found.version });
         }
         for script in found.scripts(tables, self.options()) {
             unit.script(&script).await?;
@@ -133,7 +135,7 @@ impl Schema for PostgresStore {
     }
 
     async fn plan(&self) -> Result<String> {
-        let mut unit = self.begin(Line::Shared).await?;
+        let mut unit = self.begin(Line::Operator).await?;
         let found = Found::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
         let scripts = found.scripts(self.tables(), self.options());

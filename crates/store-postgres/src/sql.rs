@@ -7,8 +7,12 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
 
+use crate::call::Line;
 use crate::options::Options;
 use crate::tables::Tables;
+
+/// How the planner is told that a relay's calls go by an index.
+const STEER: &str = include_str!("sql/steer.sql");
 
 /// The lock and the statement timeout in milliseconds. Zero would mean none, and more than 2^31 is refused.
 fn timeouts(options: &Options) -> (i32, i32) {
@@ -26,35 +30,39 @@ impl Sql {
         Self(tables.fill(template).into())
     }
 
-    /// Begins a transaction with the timeouts of a call.
-    pub(crate) fn begin(options: &Options) -> Self {
+    /// Begins a transaction with the timeouts of a call; for a relay also with its [`STEER`].
+    pub(crate) fn begin(options: &Options, line: Line) -> Self {
         let (lock, statement) = timeouts(options);
-        // Numbers only.
+        let steer = if line == Line::Operator { "" } else { STEER };
+        // Numbers and constants only.
         Self(
             format!(
                 "begin isolation level read committed; \
-                 set local lock_timeout = {lock}; set local statement_timeout = {statement}"
+                 set local lock_timeout = {lock}; set local statement_timeout = {statement};\n{steer}"
             )
             .into(),
         )
     }
 
-    /// Sets the timeouts of a call for a whole session.
-    pub(crate) fn session(options: &Options) -> Self {
+    /// The same for a whole session. The isolation of applications is their own affair.
+    pub(crate) fn session(options: &Options, line: Line) -> Self {
         let (lock, statement) = timeouts(options);
-        // Numbers only.
-        Self(
-            format!(
-                "set default_transaction_isolation = 'read committed'; \
-                 set lock_timeout = {lock}; set statement_timeout = {statement}"
-            )
-            .into(),
-        )
+        let steer = match line {
+            Line::Operator => String::new(),
+            Line::Relay | Line::Reserved => {
+                format!(
+                    "set default_transaction_isolation = 'read committed';\n{}",
+                    STEER.replace("set local", "set")
+                )
+            }
+        };
+        // Numbers and constants only.
+        Self(format!("set lock_timeout = {lock}; set statement_timeout = {statement};\n{steer}").into())
     }
 
-    /// Keeps the planner of this transaction from reading whole tables.
+    /// Keeps the planner of this transaction from reading a table where its indexes have the answer.
     pub(crate) fn by_index() -> Self {
-        Self("set local enable_seqscan = off".into())
+        Self("set local enable_seqscan = off; set local enable_bitmapscan = off".into())
     }
 
     /// The text.

@@ -19,6 +19,8 @@ use crate::options::{Mode, Options};
 use crate::sql::{Sql, Statements};
 use crate::tables::Tables;
 
+/// Connections that only claims, reaps and purges use.
+const RELAY: u32 = 2;
 /// Connections that only extends and settles use.
 const RESERVED: u32 = 2;
 /// A connection that lay idle for longer is tested before it is used again.
@@ -31,13 +33,20 @@ pub struct PostgresStore {
 }
 
 struct Inner {
-    pool: PgPool,
-    reserved: PgPool,
+    pools: Pools,
     mode: Mode,
     options: Options,
     tables: Tables,
     sql: Statements,
     begin: Sql,
+    begin_steered: Sql,
+}
+
+/// Connections are opened when they are needed, so a pool that nobody uses costs nothing.
+struct Pools {
+    operator: PgPool,
+    relay: PgPool,
+    reserved: PgPool,
 }
 
 // Nothing of the pools: their options print passwords.
@@ -67,36 +76,43 @@ impl PostgresStore {
             None => connect::probe(&target, &options).await?,
         };
         tracing::debug!(mode = mode.as_str(), "connected to PostgreSQL");
-        let shared = open_pool(&target, mode, &options, options.connections.max(1));
-        let reserved = open_pool(&target, mode, &options, RESERVED);
-        Ok(Self::build(shared, reserved, mode, options))
+        let open = |line, connections| open_pool(&target, mode, &options, line, connections);
+        let pools = Pools {
+            operator: open(Line::Operator, options.connections.max(1)),
+            relay: open(Line::Relay, RELAY),
+            reserved: open(Line::Reserved, RESERVED),
+        };
+        Ok(Self::build(pools, mode, options))
     }
 
     /// Takes a pool that is there already, for everything.
     ///
     /// Unless [`Options::mode`] says that its connections are direct ones, every call is careful and works
-    /// through a transaction pooler too. With [`Mode::Direct`], timeouts are what the pool's own
-    /// connections have set.
+    /// through a transaction pooler too. With [`Mode::Direct`], timeouts and settings of the planner are what
+    /// the pool's own connections have set.
     ///
     /// # Errors
     /// None at present; settings that cannot work will be refused here.
     pub fn new(pool: PgPool, options: Options) -> Result<Self> {
         let mode = options.mode.unwrap_or(Mode::Pooled);
-        Ok(Self::build(pool.clone(), pool, mode, options))
+        let pools = Pools { operator: pool.clone(), relay: pool.clone(), reserved: pool };
+        Ok(Self::build(pools, mode, options))
     }
 
-    fn build(pool: PgPool, reserved: PgPool, mode: Mode, mut options: Options) -> Self {
+    fn build(pools: Pools, mode: Mode, mut options: Options) -> Self {
         options.mode = Some(mode);
         let tables = Tables::new(&options);
         let sql = Statements::new(&tables);
-        let begin = Sql::begin(&options);
-        Self { inner: Arc::new(Inner { pool, reserved, mode, options, tables, sql, begin }) }
+        let begin = Sql::begin(&options, Line::Operator);
+        let begin_steered = Sql::begin(&options, Line::Relay);
+        Self { inner: Arc::new(Inner { pools, mode, options, tables, sql, begin, begin_steered }) }
     }
 
-    /// The pool of claims and operators; an application may begin its transactions here.
+    /// The pool of operators' calls; an application may begin its transactions here. Its connections have
+    /// the store's timeouts. Relays do not use it: an application that exhausts it does not stop them.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
-        &self.inner.pool
+        &self.inner.pools.operator
     }
 
     /// The settings, with the mode that is in use: give them to an outbox that stages through
@@ -114,8 +130,9 @@ impl PostgresStore {
 
     /// Closes all connections; calls fail from then on.
     pub async fn close(&self) {
-        self.inner.pool.close().await;
-        self.inner.reserved.close().await;
+        for line in [Line::Operator, Line::Relay, Line::Reserved] {
+            self.line(line).close().await;
+        }
     }
 
     pub(crate) fn tables(&self) -> &Tables {
@@ -126,14 +143,15 @@ impl PostgresStore {
         &self.inner.sql
     }
 
-    pub(crate) fn begin_script(&self) -> &Sql {
-        &self.inner.begin
+    pub(crate) fn begin_script(&self, line: Line) -> &Sql {
+        if line == Line::Operator { &self.inner.begin } else { &self.inner.begin_steered }
     }
 
     pub(crate) fn line(&self, line: Line) -> &PgPool {
         match line {
-            Line::Shared => &self.inner.pool,
-            Line::Reserved => &self.inner.reserved,
+            Line::Operator => &self.inner.pools.operator,
+            Line::Relay => &self.inner.pools.relay,
+            Line::Reserved => &self.inner.pools.reserved,
         }
     }
 }
@@ -157,7 +175,13 @@ impl Store for PostgresStore {
     }
 }
 
-fn open_pool(target: &PgConnectOptions, mode: Mode, options: &Options, connections: u32) -> PgPool {
+fn open_pool(
+    target: &PgConnectOptions,
+    mode: Mode,
+    options: &Options,
+    line: Line,
+    connections: u32,
+) -> PgPool {
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(options.acquire_timeout)
@@ -173,7 +197,7 @@ fn open_pool(target: &PgConnectOptions, mode: Mode, options: &Options, connectio
         });
     match mode {
         Mode::Direct => {
-            let settings = Sql::session(options);
+            let settings = Sql::session(options, line);
             pool.after_connect(move |connection, _| {
                 let settings = settings.clone();
                 Box::pin(async move { settings.script().execute(connection).await.map(|_| ()) })

@@ -4,7 +4,7 @@ with delivered as materialized (
     select seq from {outbox}
     where status = 'delivered' and settled_at <= coalesce($1, statement_timestamp()) - $2 * interval '1 microsecond'
     order by settled_at
-    limit $3
+    limit (select $3::bigint)
     for update skip locked
 ), discarded as materialized (
     select seq from {outbox}

@@ -1,12 +1,12 @@
 -- Returns expired leases of one route and buries what has no attempts left, audited in the same step.
--- Two arms, each by its own partial index: what is due by time, and what is due at once but stuck.
+-- Two arms, each by its own partial index (and with a hidden limit, as in a claim): what is due by time, and what is due at once but stuck.
 with expired as materialized (
     select seq, route, event_id, type, attempts, max_attempts, status, last_error
     from {outbox}
     where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
         and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
     order by due_at, seq
-    limit $4
+    limit (select $4::bigint)
     for update skip locked
 ), stuck as materialized (
     select seq, route, event_id, type, attempts, max_attempts, status, last_error

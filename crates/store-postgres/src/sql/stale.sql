@@ -1,5 +1,5 @@
--- What a reap of one route would find; changes nothing.
-select count(*) filter (where leased) as leased, count(*) as found
+-- What a reap of one route would find, at most as much as it would take; changes nothing.
+select least(count(*) filter (where leased), $4) as leased, least(count(*), $4) as found
 from (
     (
         select status = 'in_flight' as leased
@@ -7,7 +7,7 @@ from (
         where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
             and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
         order by due_at, seq
-        limit $4
+        limit (select $4::bigint)
     ) union all (
         select status = 'in_flight' as leased
         from {outbox}
@@ -15,7 +15,6 @@ from (
             and (attempts > 0 or status = 'in_flight')
             and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
         order by seq
-        limit $4
+        limit (select $4::bigint)
     )
-    limit $4
 ) as stale

@@ -1,0 +1,9 @@
+-- For the relay's own calls. Each is the head of an index or a few rows by their number, and must be planned so
+-- with any statistics: old ones, those of an empty table, and generic plans included.
+set local enable_seqscan = off;
+set local enable_bitmapscan = off;
+set local enable_sort = off;
+set local enable_hashjoin = off;
+set local enable_mergejoin = off;
+-- A plan that has to do one of these after all looks so expensive that it would be compiled.
+set local jit = off;

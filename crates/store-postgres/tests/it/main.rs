@@ -1,0 +1,24 @@
+//! Everything that this crate promises, on a real server, directly and through PgBouncer.
+//!
+//! `cargo xtask services all -- cargo test -p pillarbox-store-postgres` starts both.
+
+mod cancelling;
+mod claiming;
+mod connecting;
+mod harness;
+mod plans;
+mod roles;
+mod schema;
+mod settling;
+mod staging;
+mod steps;
+
+/// The suite on a server that is talked to directly.
+mod direct {
+    pillarbox_testkit::store_conformance!(crate::harness::Direct);
+}
+
+/// The same suite through PgBouncer in transaction mode.
+mod pooled {
+    pillarbox_testkit::store_conformance!(crate::harness::Pooled);
+}

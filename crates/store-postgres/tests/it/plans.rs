@@ -1,0 +1,223 @@
+//! The plans of what a relay runs: by index, without a sort, whatever the planner knows of the table.
+
+use pillarbox_testkit::StoreHarness;
+use sqlx::{PgConnection, Row};
+
+use crate::harness::{Direct, connect};
+
+const ENTRIES: u32 = 200_000;
+/// What the store sets for a relay's calls.
+const STEER: &str = include_str!("../../src/sql/steer.sql");
+
+/// What the planner knows of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Statistics {
+    /// Gathered with all entries in it.
+    Fresh,
+    /// Gathered when it was empty.
+    Stale,
+}
+
+/// A statement, the types of its parameters, and values for them.
+struct Subject {
+    name: &'static str,
+    text: &'static str,
+    types: &'static str,
+    values: String,
+    /// Indexes that the plan must go through.
+    by: &'static [&'static str],
+}
+
+macro_rules! subject {
+    ($name:literal, $types:literal, $values:expr, $by:expr) => {
+        Subject {
+            name: $name,
+            text: include_str!(concat!("../../src/sql/", $name, ".sql")),
+            types: $types,
+            values: $values.into(),
+            by: &$by,
+        }
+    };
+}
+
+fn subjects() -> Vec<Subject> {
+    let batch = format!("'{{{}}}'", (1000..1500).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+    let texts = |text: &str| format!("'{{{}}}'", vec![text; 500].join(","));
+    let claim = "'orders', null, 5, 250, 500, 'worker', 30000000";
+    vec![
+        subject!(
+            "claim_staged",
+            "text, timestamptz, bigint, bigint, bigint, text, bigint",
+            claim,
+            ["outbox_ready", "outbox_due", "outbox_pkey"]
+        ),
+        subject!(
+            "claim_causal",
+            "text, timestamptz, bigint, bigint, bigint, text, bigint",
+            claim,
+            ["outbox_causal", "outbox_due", "outbox_pkey"]
+        ),
+        subject!(
+            "extend",
+            "bigint[], bigint[], timestamptz, bigint",
+            format!("{batch}, {batch}, null, 1"),
+            ["outbox_pkey"]
+        ),
+        subject!(
+            "settle_delivered",
+            "bigint[], bigint[], timestamptz",
+            format!("{batch}, {batch}, null"),
+            ["outbox_pkey"]
+        ),
+        subject!("settle_deleted", "bigint[], bigint[]", format!("{batch}, {batch}"), ["outbox_pkey"]),
+        subject!(
+            "settle_mixed",
+            "bigint[], bigint[], text[], bigint[], text[], timestamptz",
+            format!("{batch}, {batch}, {}, {batch}, {}, null", texts("retry"), texts("failed/x")),
+            ["outbox_pkey"]
+        ),
+        subject!(
+            "settle_dead",
+            "bigint[], bigint[], text[], timestamptz, text",
+            format!("{batch}, {batch}, {}, null, 'worker'", texts("failed/x")),
+            ["outbox_pkey"]
+        ),
+        subject!(
+            "reap",
+            "text, timestamptz, bigint, bigint, text, text",
+            "'orders', null, 5, 500, 'failed/x', 'reaper'",
+            ["outbox_due", "outbox_stuck", "outbox_pkey"]
+        ),
+        subject!(
+            "stale",
+            "text, timestamptz, bigint, bigint",
+            "'orders', null, 5, 500",
+            ["outbox_due", "outbox_stuck"]
+        ),
+        subject!(
+            "purge",
+            "timestamptz, bigint, bigint, text",
+            "null, 1000000, 500, 'operator'",
+            ["outbox_ended", "outbox_pkey"]
+        ),
+    ]
+}
+
+async fn fill(harness: &Direct) {
+    harness
+        .execute(
+            "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
+             analyze {s}.pillarbox_outbox; \
+             insert into {s}.pillarbox_outbox (route, type, payload, hlc) \
+             select 'orders', 'order.placed', convert_to(repeat('x', 100), 'UTF8'), n \
+             from generate_series(1, 200000) as n",
+        )
+        .await;
+    assert_eq!(harness.number("select count(*) from {s}.pillarbox_outbox").await, i64::from(ENTRIES));
+}
+
+async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject) -> String {
+    let text = subject
+        .text
+        .replace("{outbox}", "{s}.pillarbox_outbox")
+        .replace("{audit}", "{s}.pillarbox_audit")
+        .replace("{claimed}", "seq, fence, event_id, payload, headers::text");
+    let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
+    sqlx::raw_sql(harness.sql(&prepare)).execute(&mut *connection).await.unwrap();
+    let explain = format!("explain (costs off) execute {} ({})", subject.name, subject.values);
+    let rows = sqlx::raw_sql(harness.sql(&explain)).fetch_all(&mut *connection).await.unwrap();
+    let deallocate = format!("deallocate {}", subject.name);
+    sqlx::raw_sql(harness.sql(&deallocate)).execute(connection).await.unwrap();
+    rows.iter().map(|row| row.get::<String, _>(0)).collect::<Vec<_>>().join("\n")
+}
+
+async fn check(harness: &Direct, statistics: Statistics) {
+    let mut connection = connect().await;
+    sqlx::raw_sql(harness.sql(&STEER.replace("set local", "set"))).execute(&mut connection).await.unwrap();
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        let set = format!("set plan_cache_mode = {mode}");
+        sqlx::raw_sql(harness.sql(&set)).execute(&mut connection).await.unwrap();
+        for subject in subjects() {
+            let plan = plan(&mut connection, harness, &subject).await;
+            let what = format!("{} with {statistics:?} statistics, {mode}:\n{plan}", subject.name);
+            assert!(!plan.contains("Seq Scan on pillarbox_outbox"), "reads the table: {what}");
+            assert!(!plan.contains("Sort"), "sorts: {what}");
+            for index in subject.by {
+                assert!(plan.contains(&format!("pillarbox_{index}")), "does not use {index}: {what}");
+            }
+        }
+    }
+}
+
+/// Both kinds of statistics, custom and generic plans.
+async fn check_both(harness: &Direct) {
+    check(harness, Statistics::Stale).await;
+    harness.execute("analyze {s}.pillarbox_outbox").await;
+    check(harness, Statistics::Fresh).await;
+}
+
+#[tokio::test]
+async fn with_200_000_pending_entries_every_call_goes_by_an_index_and_sorts_nothing() {
+    let harness = Direct::start().await;
+    fill(&harness).await;
+    check_both(&harness).await;
+}
+
+#[tokio::test]
+async fn with_100_000_due_retries_every_call_goes_by_an_index_and_sorts_nothing() {
+    let harness = Direct::start().await;
+    fill(&harness).await;
+    harness
+        .execute(
+            "update {s}.pillarbox_outbox set status = 'retrying', attempts = 1, \
+             due_at = now() - interval '1 hour' + seq * interval '1 ms' where seq % 2 = 0",
+        )
+        .await;
+    check_both(&harness).await;
+}
+
+#[tokio::test]
+async fn among_200_000_delivered_entries_every_call_goes_by_an_index_and_sorts_nothing() {
+    let harness = Direct::start().await;
+    fill(&harness).await;
+    harness
+        .execute(
+            "update {s}.pillarbox_outbox set status = 'delivered', settled_at = now() - interval '1 day' \
+             where seq > 1000",
+        )
+        .await;
+    check_both(&harness).await;
+}
+
+#[tokio::test]
+async fn a_claim_on_a_plain_pool_goes_by_an_index_too() {
+    let harness = Direct::start().await;
+    fill(&harness).await;
+    let mut connection = connect().await;
+    for statistics in [Statistics::Stale, Statistics::Fresh] {
+        if statistics == Statistics::Fresh {
+            harness.execute("analyze {s}.pillarbox_outbox").await;
+        }
+        for subject in subjects().iter().filter(|subject| subject.name.starts_with("claim")) {
+            let plan = plan(&mut connection, &harness, subject).await;
+            assert!(!plan.contains("Seq Scan on") && !plan.contains("Sort"), "{statistics:?}:\n{plan}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn counting_goes_by_the_partial_indexes() {
+    let harness = Direct::start().await;
+    fill(&harness).await;
+    let mut connection = connect().await;
+    // As the store does before it counts.
+    let settings = "set enable_seqscan = off; set enable_bitmapscan = off";
+    sqlx::raw_sql(settings).execute(&mut connection).await.unwrap();
+    let counts = subject!("counts", "timestamptz", "null", ["outbox_due", "outbox_ended"]);
+    let stale = plan(&mut connection, &harness, &counts).await;
+    assert!(!stale.contains("Seq Scan"), "{stale}");
+    harness.execute("vacuum analyze {s}.pillarbox_outbox").await;
+    let fresh = plan(&mut connection, &harness, &counts).await;
+    assert!(!fresh.contains("Seq Scan"), "{fresh}");
+    assert_eq!(fresh.matches("Index Only Scan").count(), 3, "without looking at rows:\n{fresh}");
+}

@@ -1,0 +1,155 @@
+//! Least privilege: the roles that `roles.sql` makes can do their work and nothing else.
+
+use pillarbox_core::port::{Admin, Filter, Schema, Store, Verdict};
+use pillarbox_core::{ErrorKind, Event};
+use pillarbox_store_postgres::{Options, PostgresStore};
+use pillarbox_testkit::StoreHarness;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use crate::harness::{Direct, connect, server, unique};
+use crate::steps::{ROUTE, claim, dead, events, settle_request, stage, verdicts};
+
+const ROLES: &str = include_str!("../../roles.sql");
+
+/// The shipped file with names of this test's own: roles belong to the whole server.
+struct Roles {
+    suffix: String,
+}
+
+impl Roles {
+    async fn grant(harness: &Direct) -> Self {
+        let suffix = unique("r");
+        let mut sql = ROLES.replace("schema public", &format!("schema {}", harness.schema));
+        sql = sql.replace("public.", &format!("{}.", harness.schema));
+        for role in ["stage", "relay", "admin"] {
+            let created = format!("create role pillarbox_{role} nologin;");
+            sql = sql.replace(&created, &format!("create role {role}_{suffix} login password 'p';"));
+            sql = sql.replace(&format!("to pillarbox_{role};"), &format!("to {role}_{suffix};"));
+        }
+        harness.execute(&sql).await;
+        Self { suffix }
+    }
+
+    fn name(&self, role: &str) -> String {
+        format!("{role}_{}", self.suffix)
+    }
+
+    async fn store(&self, role: &str, options: Options) -> PostgresStore {
+        let url = server();
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let rest = rest.split_once('@').map_or(rest, |(_, rest)| rest);
+        PostgresStore::connect(&format!("{scheme}://{}:p@{rest}", self.name(role)), options).await.unwrap()
+    }
+
+    async fn drop(self, harness: &Direct) {
+        harness.execute("drop schema {s} cascade; create schema {s}").await;
+        for role in ["stage", "relay", "admin"] {
+            let name = self.name(role);
+            harness.execute(&format!("drop owned by {name}; drop role {name}")).await;
+        }
+    }
+}
+
+async fn refused(store: &PostgresStore, sql: AssertSqlSafe<String>) {
+    let mut connection = store.pool().acquire().await.unwrap();
+    let connection: &mut PgConnection = &mut connection;
+    let text = sql.0.clone();
+    let error = sqlx::raw_sql(sql).execute(connection).await.expect_err(&text);
+    assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("42501"), "{text}: {error}");
+}
+
+#[tokio::test]
+async fn the_stage_role_stages_and_can_do_nothing_else() {
+    let harness = Direct::start().await;
+    let roles = Roles::grant(&harness).await;
+    let store = roles.store("stage", harness.options.clone()).await;
+    let outbox = harness.outbox(ROUTE);
+    stage(&outbox, store.pool(), events(3)).await;
+    let mut tx = store.pool().begin().await.unwrap();
+    let one = outbox.stage(&mut tx, Event::new("t", b"{}".to_vec())).await.unwrap();
+    assert!(outbox.stage(&mut tx, Event::new("t", vec![]).id(one.event_id())).await.unwrap().is_duplicate());
+    for sql in [
+        "insert into {s}.pillarbox_outbox (route, type, payload) values ('orders', 't', '\\x7b7d')",
+        "select {s}.pillarbox_stage('orders', 't', '{}'::jsonb)",
+    ] {
+        sqlx::raw_sql(harness.sql(sql)).execute(&mut *tx).await.unwrap();
+    }
+    outbox.commit(tx).await.unwrap();
+    assert_eq!(harness.number("select count(*) from {s}.pillarbox_outbox").await, 6);
+    for sql in [
+        "select payload from {s}.pillarbox_outbox",
+        "update {s}.pillarbox_outbox set status = 'delivered'",
+        "delete from {s}.pillarbox_outbox",
+        "truncate {s}.pillarbox_outbox",
+        "select * from {s}.pillarbox_audit",
+        "create table {s}.mine (id int)",
+    ] {
+        refused(&store, harness.sql(sql)).await;
+    }
+    assert_eq!(store.claim(crate::steps::claim_request(1)).await.unwrap_err().kind(), ErrorKind::Denied);
+    store.close().await;
+    roles.drop(&harness).await;
+}
+
+#[tokio::test]
+async fn insert_alone_is_enough_for_a_plain_insert() {
+    let harness = Direct::start().await;
+    let role = unique("only_insert");
+    harness
+        .execute(&format!(
+            "create role {role}; grant usage on schema {{s}} to {role}; grant insert on {{s}}.pillarbox_outbox to {role}"
+        ))
+        .await;
+    let mut connection = connect().await;
+    let insert = format!(
+        "set role {role}; insert into {{s}}.pillarbox_outbox (route, type, payload) values ('orders', 't', '\\x7b7d')"
+    );
+    sqlx::raw_sql(harness.sql(&insert)).execute(&mut connection).await.unwrap();
+    assert_eq!(claim(&harness.store(), 10).await.len(), 1);
+    harness.execute(&format!("drop owned by {role}; drop role {role}")).await;
+}
+
+#[tokio::test]
+async fn the_relay_role_relays_and_cannot_rewrite_the_audit_trail() {
+    let harness = Direct::start().await;
+    let roles = Roles::grant(&harness).await;
+    let store = roles.store("relay", harness.options.clone()).await;
+    stage(&harness.outbox(ROUTE), harness.store().pool(), events(3)).await;
+    store.inspect().await.unwrap().check().unwrap();
+    let held = claim(&store, 10).await;
+    assert_eq!(
+        store.settle(settle_request(verdicts(&held[..1], &Verdict::Delivered))).await.unwrap().accepted,
+        1
+    );
+    assert_eq!(store.settle(settle_request(verdicts(&held[1..], &dead()))).await.unwrap().accepted, 2);
+    assert_eq!(store.list(Filter::dead()).await.unwrap().len(), 2);
+    assert_eq!(store.audit(10).await.unwrap().len(), 2);
+    assert_eq!(store.counts(None).await.unwrap().len(), 1);
+    for sql in [
+        "update {s}.pillarbox_audit set actor = 'nobody'",
+        "delete from {s}.pillarbox_audit",
+        "drop table {s}.pillarbox_outbox",
+        "alter table {s}.pillarbox_outbox add column mine int",
+        "create table {s}.mine (id int)",
+        "insert into {s}.pillarbox_schema (version) values (9)",
+    ] {
+        refused(&store, harness.sql(sql)).await;
+    }
+    store.close().await;
+    roles.drop(&harness).await;
+}
+
+#[tokio::test]
+async fn the_admin_role_migrates() {
+    let harness = Direct::start().await;
+    let roles = Roles::grant(&harness).await;
+    harness.execute("drop index {s}.pillarbox_outbox_ready").await;
+    let store = roles.store("admin", harness.options.clone()).await;
+    assert_eq!(store.migrate().await.unwrap().to, 1);
+    assert_eq!(
+        harness.store().inspect().await.unwrap(),
+        pillarbox_core::port::SchemaState::Ready { warnings: vec![] }
+    );
+    store.close().await;
+    roles.drop(&harness).await;
+}
