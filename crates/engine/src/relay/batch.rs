@@ -47,6 +47,11 @@ impl Batch {
         self.deadline.map_or(lease, |deadline| deadline.min(lease))
     }
 
+    /// Whether the entry at `index` has no verdict yet.
+    pub(crate) fn is_open(&self, index: usize) -> bool {
+        self.open.get(index).copied().unwrap_or(false)
+    }
+
     /// Takes the entry at `index` out of the open ones; `false` if it had its verdict already.
     pub(crate) fn close(&mut self, index: usize) -> bool {
         self.open.get_mut(index).is_some_and(|open| std::mem::replace(open, false))

@@ -62,7 +62,7 @@ const REAP_LIMIT: u32 = 1_000;
 
 /// The state of one run.
 ///
-/// **Invariant:** an entry is in `places` from its claim until its verdict is recorded, refused as fenced, or
+/// **Invariant:** a claim is in `places` from its answer until its verdict is recorded, refused as fenced, or
 /// left to its lease. **Invariant:** at most one claim, one settle, one extend and one reap are under way.
 pub(crate) struct Pipeline<'a> {
     relay: &'a Relay,
@@ -73,10 +73,11 @@ pub(crate) struct Pipeline<'a> {
     reported: Option<UnboundedReceiver<Reported>>,
 
     batches: BTreeMap<BatchId, Batch>,
-    /// Where each claimed entry is: by its `seq`.
-    places: BTreeMap<i64, (BatchId, usize)>,
+    /// Where each claim is. By fence as well as by row: an entry whose lease ended while we were at it may come back
+    /// to us under a new claim, and the end of the old one must not be taken for the end of the new one.
+    places: BTreeMap<Held, (BatchId, usize)>,
     /// Claimed rows that no sink will see, to be told of once they are dead.
-    undecodable: BTreeMap<i64, Death>,
+    undecodable: BTreeMap<Held, Death>,
     in_flight_bytes: usize,
     next_batch: BatchId,
 

@@ -3,7 +3,8 @@ use std::time::Duration;
 use pillarbox_core::port::{ClaimOrder, ClaimRequest, Store};
 use pillarbox_core::{Event, RouteName, Status};
 use pillarbox_engine::sink::Handlers;
-use pillarbox_testkit::{Reply, Which};
+use pillarbox_testkit::sim::SimClock;
+use pillarbox_testkit::{MemoryStore, Reply, Which};
 use tokio::time::sleep;
 
 use crate::world::{ROUTE, World, options};
@@ -102,6 +103,26 @@ async fn a_relay_whose_lease_was_taken_over_is_fenced_and_changes_nothing() {
     assert_eq!((tally.delivered, tally.fenced), (0, 1));
     let entry = world.entry(id);
     assert_eq!((entry.status, entry.fence), (Status::InFlight, other.fence));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relays_own_lost_claim_and_its_new_one_on_the_same_entry_are_told_apart() {
+    let clock = std::sync::Arc::new(SimClock::new(0));
+    let world = World { store: MemoryStore::with_clock(clock.clone()), ..World::new() };
+    let id = world.stage(Event::new("order.placed", "{}")).await;
+    world.sink.on_nth(Which::Event(id), 1, Reply::Hang);
+    let relay = world.relay(options());
+    let handle = relay.handle();
+    let (tally, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(5))), async {
+        sleep(Duration::from_secs(1)).await;
+        // The database's clock jumps past the lease: the relay claims the entry again and delivers it at once.
+        clock.jump(3_600_000);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(world.entry(id).status, Status::Delivered);
+        assert_eq!(handle.state().in_flight, 1, "the sink still has the first claim in hands");
+    });
+    let tally = tally.unwrap();
+    assert_eq!((tally.claimed, tally.delivered, tally.fenced), (2, 1, 1));
 }
 
 #[tokio::test(start_paused = true)]

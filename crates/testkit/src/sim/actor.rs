@@ -15,7 +15,7 @@ pub(crate) use conductor::conduct;
 pub(crate) use operator::operate;
 pub(crate) use producer::produce;
 pub(crate) use relay::keep_relaying;
-pub(crate) use sampler::{sample, sample_now};
+pub(crate) use sampler::{sample, sample_now, watch_relays};
 
 /// The id of one event of one producer: easy to find in a history.
 pub(crate) fn event_id(producer: u32, number: u32) -> EventId {

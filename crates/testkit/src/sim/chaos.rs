@@ -54,6 +54,8 @@ struct State {
     /// Rows in flight, as the history has them: what a reap may take.
     in_flight: BTreeSet<i64>,
     calls: BTreeMap<(Arc<str>, u64), Calls>,
+    /// Entries that a relay's sink was handed and has not reported yet.
+    in_hands: BTreeMap<Arc<str>, usize>,
 }
 
 /// Calls of one relay to the store in one second.
@@ -180,6 +182,11 @@ impl Chaos {
     /// Calls to the store, by relay and second.
     pub(crate) fn calls(&self) -> BTreeMap<(Arc<str>, u64), Calls> {
         self.lock().calls.clone()
+    }
+
+    /// Entries that this relay's sink was handed and has not reported yet.
+    pub(crate) fn in_hands(&self, who: &str) -> usize {
+        self.lock().in_hands.get(who).copied().unwrap_or(0)
     }
 
     fn count_call(&self, who: &Arc<str>, useful: bool) {

@@ -100,7 +100,8 @@ fn draw_options(rng: &mut Rng) -> RelayOptions {
     options.in_flight_max = options.batch * rng.between_u32(1..=4);
     // Sometimes so small that payloads, not entries, are what bounds the claims.
     options.in_flight_bytes_max = rng.pick(&[64, 1_000, 100_000]).unwrap_or(1_000);
-    options.lease = rng.millis(1_000..=30_000);
+    let lease_max = rng.pick(&[5_000, 30_000]).unwrap_or(30_000);
+    options.lease = rng.millis(1_000..=lease_max);
     let (base, jitter) = (rng.millis(50..=3_000), rng.pick(&[Jitter::None, Jitter::Full]));
     let max = base * rng.between_u32(1..=16);
     options.backoff = Backoff::new(base, max, jitter.unwrap_or_default()).unwrap_or(options.backoff);

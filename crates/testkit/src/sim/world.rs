@@ -47,7 +47,7 @@ pub(crate) struct World {
 struct State {
     ids_seen: Vec<EventId>,
     latest_stamp: Option<Hlc>,
-    gates: BTreeMap<u32, Gate>,
+    gates: BTreeMap<u32, (Arc<str>, Gate)>,
 }
 
 /// The relays that a commit wakes: those that run now.
@@ -127,14 +127,30 @@ impl World {
         self.state().latest_stamp
     }
 
-    pub(crate) fn started(&self, slot: u32, handle: Handle, gate: Gate) {
+    pub(crate) fn started(&self, slot: u32, who: &Arc<str>, handle: Handle, gate: Gate) {
         self.wakers.handles().insert(slot, handle);
-        self.state().gates.insert(slot, gate);
+        self.state().gates.insert(slot, (Arc::clone(who), gate));
     }
 
     pub(crate) fn thaw_all(&self) {
-        for gate in self.state().gates.values() {
+        for (_, gate) in self.state().gates.values() {
             gate.thaw();
+        }
+    }
+
+    /// What a relay says is in flight covers all that its sink has in hands, and stays within its limit.
+    pub(crate) fn look_at_relays(&self) {
+        let running: Vec<_> =
+            self.state().gates.iter().map(|(slot, (who, _))| (*slot, Arc::clone(who))).collect();
+        for (slot, who) in running {
+            let Some(state) = self.wakers.handles().get(&slot).map(Handle::state) else { continue };
+            let (in_hands, most) = (self.chaos.in_hands(&who), self.plan.options.in_flight_max);
+            if state.in_flight < in_hands || state.in_flight > usize::try_from(most).unwrap_or(usize::MAX) {
+                let says = state.in_flight;
+                let detail =
+                    format!("{who} says {says} in flight, its sink has {in_hands}, {most} are allowed");
+                self.broken("I-15", detail);
+            }
         }
     }
 
@@ -204,6 +220,7 @@ pub(crate) async fn live(plan: &Plan) -> World {
         others.push(Box::pin(actor::operate(&world)));
         others.push(Box::pin(actor::meddle_with_the_clock(&world)));
         others.push(Box::pin(actor::sample(&world)));
+        others.push(Box::pin(actor::watch_relays(&world)));
         others.push(Box::pin(carry_out_late(later)));
         loop {
             tokio::select! {

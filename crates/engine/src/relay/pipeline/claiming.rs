@@ -120,7 +120,7 @@ impl Pipeline<'_> {
         if let Some(batch) = self.batches.get_mut(&id) {
             batch.unsettled = 1;
         }
-        self.places.insert(held.seq, (id, 0));
+        self.places.insert(held, (id, 0));
         if let Some(event_id) = event_id {
             let death = Death {
                 event_id,
@@ -129,7 +129,7 @@ impl Pipeline<'_> {
                 attempts: 1,
                 failure: failure.clone(),
             };
-            self.undecodable.insert(held.seq, death);
+            self.undecodable.insert(held, death);
         }
         self.verdicts.push(Settlement { held, verdict: Verdict::Dead { failure } });
     }
@@ -161,7 +161,7 @@ impl Pipeline<'_> {
         let id = self.add_batch(entries, sent);
         let Some(batch) = self.batches.get_mut(&id) else { return };
         for (index, entry) in batch.entries.iter().enumerate() {
-            self.places.insert(entry.seq, (id, index));
+            self.places.insert(entry.held(), (id, index));
         }
         if self.grace_end.is_some() {
             // The claim was under way when the shutdown came: give back what nobody has begun.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
-use pillarbox_core::{Error, ErrorKind, Outcome, Result, Retry};
+use pillarbox_core::{Error, ErrorKind, Held, Outcome, Result, Retry};
 use tokio::time::Instant;
 
 use crate::circuit::CircuitState;
@@ -140,7 +140,7 @@ impl Pipeline<'_> {
             "verdicts cannot be recorded: left to their lease"
         );
         for settlement in settlements {
-            self.forget(settlement.held.seq);
+            self.forget(settlement.held);
         }
         // A daemon goes on with the others; whoever waits for a one-shot run is told.
         if error.kind() == ErrorKind::Schema || self.until != Until::Stopped {
@@ -154,20 +154,20 @@ impl Pipeline<'_> {
         // Nobody waits for a store that is gone once the run is to end.
         let stopping = self.fatal.is_some() || self.grace_end.is_some_and(|end| then > end);
         let (kept, late): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
-            let batch = self.places.get(&settlement.held.seq).and_then(|place| self.batches.get(&place.0));
+            let batch = self.places.get(&settlement.held).and_then(|place| self.batches.get(&place.0));
             !stopping && batch.is_some_and(|batch| batch.lease_end > then)
         });
         for settlement in &late {
-            self.forget(settlement.held.seq);
+            self.forget(settlement.held);
         }
         kept
     }
 
     fn record(&mut self, settlements: Vec<Settlement>, settled: &Settled) {
-        let fenced: BTreeSet<i64> = settled.fenced.iter().map(|held| held.seq).collect();
+        let fenced: BTreeSet<Held> = settled.fenced.iter().copied().collect();
         for settlement in settlements {
-            let seq = settlement.held.seq;
-            if fenced.contains(&seq) {
+            let held = settlement.held;
+            if fenced.contains(&held) {
                 self.tally.fenced += 1;
             } else {
                 match settlement.verdict {
@@ -176,23 +176,23 @@ impl Pipeline<'_> {
                     Verdict::Release { .. } => self.tally.released += 1,
                     Verdict::Dead { failure } => {
                         self.tally.dead += 1;
-                        self.tell_death_of(seq, failure);
+                        self.tell_death_of(held, failure);
                     }
                 }
             }
-            self.forget(seq);
+            self.forget(held);
         }
         if !fenced.is_empty() {
             tracing::warn!(route = %self.relay.route, entries = fenced.len(), "settled too late: fenced");
         }
     }
 
-    fn tell_death_of(&mut self, seq: i64, failure: pillarbox_core::Failure) {
-        if let Some(death) = self.undecodable.remove(&seq) {
+    fn tell_death_of(&mut self, held: Held, failure: pillarbox_core::Failure) {
+        if let Some(death) = self.undecodable.remove(&held) {
             self.tell_death(&death);
             return;
         }
-        let place = self.places.get(&seq);
+        let place = self.places.get(&held);
         let entry = place.and_then(|(id, index)| self.batches.get(id)?.entries.get(*index));
         if let Some(entry) = entry {
             self.tell_death(&Death {
@@ -218,9 +218,10 @@ impl Pipeline<'_> {
         }
     }
 
-    /// The entry is no longer ours to settle.
-    pub(super) fn forget(&mut self, seq: i64) {
-        let Some((id, _)) = self.places.remove(&seq) else { return };
+    /// The claim is no longer ours to settle.
+    pub(super) fn forget(&mut self, held: Held) {
+        self.undecodable.remove(&held);
+        let Some((id, _)) = self.places.remove(&held) else { return };
         let Some(batch) = self.batches.get_mut(&id) else { return };
         batch.unsettled = batch.unsettled.saturating_sub(1);
         if batch.unsettled == 0 && batch.delivering.is_none() {

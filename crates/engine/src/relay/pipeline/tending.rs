@@ -15,15 +15,8 @@ impl Pipeline<'_> {
             return;
         }
         let batches: Vec<BatchId> = self.batches.keys().copied().collect();
-        let held: Vec<Held> = self
-            .places
-            .values()
-            .filter_map(|(id, index)| Some(self.batches.get(id)?.entries.get(*index)?.held()))
-            .collect();
+        let held: Vec<Held> = self.places.keys().copied().collect();
         self.extend_at = now + self.relay.options.renew_interval();
-        if held.is_empty() {
-            return;
-        }
         self.extending = true;
         let store = Arc::clone(&self.relay.store);
         let request = ExtendRequest { held: held.clone(), lease: self.relay.options.lease, now: None };
@@ -47,11 +40,14 @@ impl Pipeline<'_> {
             Ok(extended) => {
                 self.store_failures = 0;
                 // A batch that lost an entry keeps its old end: what is lost is refused at the settle anyway,
-                // and the rest of that batch must not be published under a lease that it may not have.
+                // and the rest of that batch must not be published under a lease that it may not have. An entry
+                // with a verdict says nothing: it is refused because its settle was faster than this answer.
                 let lost: Vec<BatchId> = extended
                     .fenced
                     .iter()
-                    .filter_map(|held| self.places.get(&held.seq).map(|place| place.0))
+                    .filter_map(|held| self.places.get(held))
+                    .filter(|(id, index)| self.batches.get(id).is_some_and(|batch| batch.is_open(*index)))
+                    .map(|(id, _)| *id)
                     .collect();
                 for id in batches.iter().filter(|id| !lost.contains(id)) {
                     if let Some(batch) = self.batches.get_mut(id) {

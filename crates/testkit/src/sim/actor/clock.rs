@@ -11,7 +11,7 @@ const BEHIND_MAX_MILLIS: i64 = 30_000;
 pub(crate) async fn meddle_with_the_clock(world: &World) {
     let mut rng = world.rng.fork("clock");
     while !world.chaos.is_healed() {
-        let wait = rng.millis(1_000..=15_000);
+        let wait = rng.millis(500..=10_000);
         world.chaos.sleep(wait).await;
         let offset = world.chaos.clock().offset_millis();
         let ahead = i64::try_from(rng.between(50..=40_000)).unwrap_or(0);

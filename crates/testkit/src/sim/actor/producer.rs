@@ -58,7 +58,7 @@ pub(crate) async fn produce(world: &World, number: u32) {
         number,
     };
     for _ in 0..world.plan.transactions {
-        let wait = producer.rng.millis(0..=2_500);
+        let wait = producer.rng.millis(0..=2_000);
         tokio::time::sleep(wait).await;
         let events = producer.draw_events();
         producer.transact(&events).await;
@@ -68,7 +68,8 @@ pub(crate) async fn produce(world: &World, number: u32) {
 impl Producer<'_> {
     fn draw_events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        for _ in 0..self.rng.between(1..=3) {
+        let most = if self.rng.permille(150) { 12 } else { 3 };
+        for _ in 0..self.rng.between(1..=most) {
             self.ids_made += 1;
             let id = event_id(self.number, self.ids_made);
             events.push(self.draw_event(id));

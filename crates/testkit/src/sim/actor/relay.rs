@@ -31,7 +31,7 @@ pub(crate) async fn keep_relaying(world: &World, slot: u32) {
             Ok(relay) => relay,
             Err(error) => return world.broken("plan", error.to_string()),
         };
-        world.started(slot, relay.handle(), gate.clone());
+        world.started(slot, &who, relay.handle(), gate.clone());
         world.chaos.record_as(&who, Happened::Started);
         let stop = Notify::new();
         let ended = {

@@ -12,6 +12,16 @@ pub(crate) async fn sample(world: &World) {
     }
 }
 
+/// Looks at the relays' own account of themselves, often.
+pub(crate) async fn watch_relays(world: &World) {
+    let mut rng = world.rng.fork("watcher");
+    loop {
+        let wait = rng.millis(20..=300);
+        tokio::time::sleep(wait).await;
+        world.look_at_relays();
+    }
+}
+
 pub(crate) fn sample_now(world: &World) {
     let rows = world.store.entries().iter().map(Row::from).collect();
     world.chaos.record("sampler", Happened::Sampled { rows });

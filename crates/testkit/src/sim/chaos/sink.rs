@@ -155,13 +155,15 @@ impl Sink for ChaosSink {
     }
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        let mut hands = Hands::take(self, batch.len());
         tokio::task::yield_now().await;
         let panic_at = self.place_of(Fault::SinkPanics, batch.len());
         let hang_at = self.place_of(Fault::SinkHangs, batch.len());
         let die_at = self.place_of(Fault::CrashAtCall, batch.len());
         for (index, entry) in batch.iter().enumerate() {
             if self.strikes(Fault::SinkIsSlow) {
-                let wait = self.rng().millis(1..=600);
+                let most = if self.rng().permille(100) { 5_000 } else { 500 };
+                let wait = self.rng().millis(1..=most);
                 tokio::time::sleep(wait).await;
             }
             let (seq, id, fence) = (entry.seq, entry.event_id, entry.fence.0);
@@ -179,12 +181,39 @@ impl Sink for ChaosSink {
                 std::panic::resume_unwind(Box::new("the sink panicked"));
             }
             let Some(outcome) = self.meet(entry).await else { continue };
+            hands.put_down(1);
             self.tell(report, index, entry, outcome);
             if self.strikes(Fault::ReportTwice) {
                 report.outcome(index, Outcome::failed("second", "a second report of one entry"));
                 report.outcome(batch.len() + index, Outcome::Confirmed);
             }
         }
+    }
+}
+
+/// Counts what is in a sink's hands, also when the delivery is dropped.
+struct Hands<'a> {
+    sink: &'a ChaosSink,
+    holds: usize,
+}
+
+impl<'a> Hands<'a> {
+    fn take(sink: &'a ChaosSink, holds: usize) -> Self {
+        *sink.chaos.lock().in_hands.entry(Arc::clone(&sink.who)).or_default() += holds;
+        Self { sink, holds }
+    }
+
+    fn put_down(&mut self, some: usize) {
+        self.holds -= some;
+        if let Some(holds) = self.sink.chaos.lock().in_hands.get_mut(&self.sink.who) {
+            *holds = holds.saturating_sub(some);
+        }
+    }
+}
+
+impl Drop for Hands<'_> {
+    fn drop(&mut self) {
+        self.put_down(self.holds);
     }
 }
 
