@@ -25,8 +25,9 @@ Usage:
   cargo xtask ci
       Format, lints, documentation, dependency policy, then all tests on real servers. Stops at the first failure.
 
-  cargo xtask services [postgres|pgbouncer|all]... [-- COMMAND...]
-      Start servers on free ports (default: all), installing Debian's packages where they are missing.
+  cargo xtask services [NAME]... [-- COMMAND...]
+      Start servers on free ports (default: all), installing Debian's packages where they are missing: postgres,
+      pgbouncer, rabbitmq, nats, nats-latest, redis, valkey, and python (a Python with clients of these brokers).
       With COMMAND: run it with the servers' URLs in its environment, stop the servers, pass its exit code on.
       Without: print the URLs as `export` lines and keep the servers until interrupted.";
 

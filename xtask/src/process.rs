@@ -86,10 +86,15 @@ impl Running {
 
     /// The last lines of the server's log.
     pub(crate) fn log_tail(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("\n")
+        tail(&self.log)
     }
+}
+
+/// The last lines of a log.
+pub(crate) fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("\n")
 }
 
 impl Drop for Running {

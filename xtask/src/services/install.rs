@@ -1,5 +1,6 @@
 //! Installs Debian's packages of servers that are missing.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use super::Server;
@@ -13,10 +14,11 @@ const SCRIPT: &str = include_str!("install.sh");
 /// Installs what is missing. Where everything is there, nothing is run and no privilege is needed.
 pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> Result<()> {
     let absent = || servers.iter().filter(|server| !server.is_installed()).map(|server| server.package());
-    let packages: Vec<&str> = absent().collect();
+    let packages: BTreeSet<&str> = absent().collect();
     if packages.is_empty() {
         return Ok(());
     }
+    let packages = Vec::from_iter(packages);
     eprintln!("xtask: installing {}", packages.join(", "));
     let mut command = if is_root()? { Command::new("sh") } else { Command::new("sudo") };
     if !is_root()? {

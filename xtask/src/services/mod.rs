@@ -6,10 +6,15 @@
 mod account;
 mod ground;
 mod install;
+mod keeper;
+mod nats;
 mod pgbouncer;
 mod postgres;
+mod probe;
+mod python;
+mod rabbitmq;
+mod redis;
 
-use std::net::TcpListener;
 use std::process::Command;
 
 use crate::Result;
@@ -17,19 +22,24 @@ use crate::exec::Executor;
 use crate::process::Running;
 use ground::Ground;
 
-/// Every server that can be started, what others need before them.
-const ALL: [&dyn Server; 2] = [&postgres::Postgres, &pgbouncer::PgBouncer];
+pub(crate) use keeper::Servers;
 
-/// How often a server is started on another port when it ends at once: someone else may have taken the port.
-const TRIES_MAX: u32 = 3;
+/// Every server that can be started, what others need before them.
+const ALL: [&dyn Server; 8] = [
+    &python::Python,
+    &postgres::Postgres,
+    &pgbouncer::PgBouncer,
+    &rabbitmq::RabbitMq,
+    &nats::DEBIAN,
+    &nats::LATEST,
+    &redis::REDIS,
+    &redis::VALKEY,
+];
 
 /// One kind of server.
 trait Server: Sync {
     /// The word on the command line.
     fn name(&self) -> &'static str;
-
-    /// The environment variable that carries the URL to tests.
-    fn variable(&self) -> &'static str;
 
     /// Debian's package.
     fn package(&self) -> &'static str;
@@ -42,18 +52,30 @@ trait Server: Sync {
         &[]
     }
 
-    /// Starts it on `port` and returns when it answers. `before` are the servers that already run.
-    fn start(&self, ground: &Ground<'_>, port: u16, before: &[Started]) -> Result<(Running, String)>;
+    /// What tests of this server use besides it; started too, in no particular order.
+    fn goes_with(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Starts it and returns when it answers. `before` are the servers that already run.
+    fn start(&self, ground: &Ground, before: &[Facts]) -> Result<Up>;
 }
 
 /// A server that answers.
-struct Started {
+struct Up {
+    facts: Facts,
+    /// Dropping these stops the server.
+    processes: Vec<Running>,
+}
+
+/// What others need to know of a server that answers.
+#[derive(Clone)]
+struct Facts {
     name: &'static str,
-    variable: &'static str,
-    url: String,
-    port: u16,
-    #[expect(dead_code, reason = "held for its Drop, which stops the server")]
-    running: Running,
+    /// Where it listens; none for what is no server.
+    port: Option<u16>,
+    /// The environment that tests read.
+    variables: Vec<(&'static str, String)>,
 }
 
 /// What `cargo xtask services` was asked for.
@@ -62,7 +84,7 @@ pub(crate) struct Request {
     command: Option<Vec<String>>,
 }
 
-/// Reads `[NAME]… [-- COMMAND…]`. Needed servers are added, in the order in which they start.
+/// Reads `[NAME]… [-- COMMAND…]`. Needed servers are added, before those that need them.
 pub(crate) fn parse(arguments: &[String]) -> Result<Request> {
     let mut parts = arguments.splitn(2, |argument| argument == "--");
     let names = parts.next().unwrap_or_default();
@@ -70,17 +92,26 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request> {
     if command.as_ref().is_some_and(Vec::is_empty) {
         return Err("a command must follow --".into());
     }
-    let known = || ALL.iter().map(|server| server.name()).collect::<Vec<_>>().join(", ");
     let is_known = |name: &String| name == "all" || ALL.iter().any(|server| server.name() == name);
     if let Some(name) = names.iter().find(|name| !is_known(name)) {
-        return Err(format!("unknown server {name}; there are: {}, all", known()).into());
+        return Err(format!("unknown server {name}; there are: {}", known()).into());
     }
     let all = names.is_empty() || names.iter().any(|name| name == "all");
-    let is_wanted = |server: &dyn Server| all || names.iter().any(|name| name == server.name());
-    let is_needed =
-        |server: &dyn Server| ALL.iter().any(|by| is_wanted(*by) && by.needs().contains(&server.name()));
-    let servers = ALL.into_iter().filter(|server| is_wanted(*server) || is_needed(*server)).collect();
+    let is_named = |server: &dyn Server| all || names.iter().any(|name| name == server.name());
+    let is_called = |server: &dyn Server| {
+        ALL.iter()
+            .filter(|by| is_named(**by))
+            .any(|by| by.needs().contains(&server.name()) || by.goes_with().contains(&server.name()))
+    };
+    let servers = ALL.into_iter().filter(|server| is_named(*server) || is_called(*server)).collect();
     Ok(Request { servers, command })
+}
+
+/// The words that may be given on the command line.
+pub(crate) fn known() -> String {
+    let mut words: Vec<&str> = ALL.iter().map(|server| server.name()).collect();
+    words.push("all");
+    words.join(", ")
 }
 
 /// Starts the servers, runs the command (or waits for an interrupt) and stops them.
@@ -92,65 +123,13 @@ pub(crate) fn run(request: &Request) -> Result<u8> {
             executor.run(Command::new(program).args(arguments).envs(servers.variables()))
         }
         _ => {
-            for (variable, url) in servers.variables() {
-                println!("export {variable}='{url}'");
+            for (variable, value) in servers.variables() {
+                println!("export {variable}='{value}'");
             }
             eprintln!("xtask: running until interrupted");
             executor.until_stopped()
         }
     }
-}
-
-/// Running servers. Dropping them stops them, last started first, and removes their directory.
-pub(crate) struct Servers<'a> {
-    started: Vec<Started>,
-    _ground: Ground<'a>,
-}
-
-impl<'a> Servers<'a> {
-    /// Starts every server there is.
-    pub(crate) fn start_all(executor: &'a Executor) -> Result<Self> {
-        Self::start(executor, &ALL)
-    }
-
-    fn start(executor: &'a Executor, servers: &[&'static dyn Server]) -> Result<Self> {
-        install::missing(executor, servers)?;
-        let mut running = Self { started: Vec::new(), _ground: Ground::new(executor)? };
-        for server in servers {
-            running.add(*server)?;
-        }
-        Ok(running)
-    }
-
-    fn add(&mut self, server: &'static dyn Server) -> Result<()> {
-        let mut tries = 1;
-        let (port, (running, url)) = loop {
-            let port = free_port()?;
-            match server.start(&self._ground, port, &self.started) {
-                Ok(started) => break (port, started),
-                Err(error) if tries == TRIES_MAX || self._ground.is_interrupted() => return Err(error),
-                Err(_) => tries += 1,
-            }
-        };
-        eprintln!("xtask: {} on port {port}", server.name());
-        self.started.push(Started { name: server.name(), variable: server.variable(), url, port, running });
-        Ok(())
-    }
-
-    /// The environment that tests read.
-    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.started.iter().map(|server| (server.variable, server.url.as_str()))
-    }
-}
-
-impl Drop for Servers<'_> {
-    fn drop(&mut self) {
-        while self.started.pop().is_some() {}
-    }
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]
@@ -165,11 +144,32 @@ mod tests {
     }
 
     #[test]
+    fn no_name_and_all_mean_every_server() {
+        let every = ALL.map(Server::name);
+        check("", &every, None);
+        check("all -- true", &every, Some("true"));
+    }
+
+    #[test]
     fn needed_servers_start_first_also_when_they_were_not_named() {
-        check("", &["postgres", "pgbouncer"], None);
-        check("all -- true", &["postgres", "pgbouncer"], Some("true"));
         check("postgres", &["postgres"], None);
         check("pgbouncer", &["postgres", "pgbouncer"], None);
+        check("valkey", &["python", "valkey"], None);
+    }
+
+    #[test]
+    fn a_broker_comes_with_the_clients_that_read_it_back() {
+        check("rabbitmq redis", &["python", "rabbitmq", "redis"], None);
+        check("nats", &["python", "nats"], None);
+    }
+
+    #[test]
+    fn whatever_a_server_needs_is_listed_before_it() {
+        for (index, server) in ALL.iter().enumerate() {
+            for need in server.needs() {
+                assert!(ALL[..index].iter().any(|before| before.name() == *need), "{need}");
+            }
+        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::ground::Ground;
+use super::ground::{Ground, succeeds};
 use super::postgres::{self, USER};
-use super::{Server, Started};
+use super::{Facts, Server, Up};
 use crate::Result;
 use crate::process::{Kind, Running};
 
@@ -24,10 +24,6 @@ impl Server for PgBouncer {
         KIND.name
     }
 
-    fn variable(&self) -> &'static str {
-        "PILLARBOX_TEST_PGBOUNCER"
-    }
-
     fn package(&self) -> &'static str {
         "pgbouncer"
     }
@@ -40,27 +36,30 @@ impl Server for PgBouncer {
         &["postgres"]
     }
 
-    fn start(&self, ground: &Ground<'_>, port: u16, before: &[Started]) -> Result<(Running, String)> {
+    fn start(&self, ground: &Ground, before: &[Facts]) -> Result<Up> {
         let behind = before
             .iter()
             .find(|server| server.name == "postgres")
+            .and_then(|server| server.port)
             .ok_or("pgbouncer needs postgres before it")?;
+        let port = ground.port()?;
         let directory = ground.directory(KIND.name, port)?;
         let users = directory.join("users.txt");
         ground.write(&users, &format!("\"{USER}\" \"\"\n"))?;
         let configuration = directory.join("pgbouncer.ini");
-        let mut text = ini(port, behind.port, &directory.display().to_string());
+        let mut text = ini(port, behind, &directory.display().to_string());
         if minor_version()? >= PREPARED_STATEMENTS_SINCE {
             text.push_str("max_prepared_statements = 0\n");
         }
         ground.write(&configuration, &text)?;
 
-        let mut server = ground.account.command(PROGRAM, KIND.stop);
+        let mut server = ground.command(PROGRAM, KIND.stop);
         let running = Running::start(KIND, server.arg(&configuration), &directory.join("log"))?;
-        let mut ask = ground.account.command(postgres::programs()?.join("pg_isready"), "KILL");
+        let mut ask = ground.command(postgres::programs()?.join("pg_isready"), "KILL");
         ask.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--username", USER, "--dbname", USER]);
-        ground.until_ready(&running, ask)?;
-        Ok((running, postgres::url(port)))
+        ground.until_ready(&running, succeeds(ask))?;
+        let variables = vec![("PILLARBOX_TEST_PGBOUNCER", postgres::url(port))];
+        Ok(Up { facts: Facts { name: KIND.name, port: Some(port), variables }, processes: vec![running] })
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::ground::{Ground, random};
-use super::{Server, Started};
+use super::ground::{Ground, random, succeeds};
+use super::{Facts, Server, Up};
 use crate::Result;
 use crate::process::{Kind, Running};
 
@@ -24,10 +24,6 @@ impl Server for Postgres {
         KIND.name
     }
 
-    fn variable(&self) -> &'static str {
-        "PILLARBOX_TEST_POSTGRES"
-    }
-
     fn package(&self) -> &'static str {
         "postgresql"
     }
@@ -36,25 +32,27 @@ impl Server for Postgres {
         programs().is_ok()
     }
 
-    fn start(&self, ground: &Ground<'_>, port: u16, _before: &[Started]) -> Result<(Running, String)> {
+    fn start(&self, ground: &Ground, _before: &[Facts]) -> Result<Up> {
         let programs = programs()?;
+        let port = ground.port()?;
         let directory = ground.directory(KIND.name, port)?;
         let data = directory.join("data");
 
-        let mut initdb = ground.account.command(programs.join("initdb"), "KILL");
+        let mut initdb = ground.command(programs.join("initdb"), "KILL");
         // Durability of the empty cluster does not matter, so no sync here; the server itself runs with fsync.
         initdb.args(["--no-sync", "--no-locale", "--encoding=UTF8", "--auth=trust", "--username", USER]);
         ground.run(initdb.arg("--pgdata").arg(&data))?;
         let conf = data.join("postgresql.conf");
         ground.write(&conf, &configuration(port, &directory.display().to_string()))?;
 
-        let mut server = ground.account.command(programs.join("postgres"), KIND.stop);
+        let mut server = ground.command(programs.join("postgres"), KIND.stop);
         let running = Running::start(KIND, server.arg("-D").arg(&data), &directory.join("log"))?;
         // Making the database is the question whether the server answers: it fails until it does.
-        let mut createdb = ground.account.command(programs.join("createdb"), "KILL");
+        let mut createdb = ground.command(programs.join("createdb"), "KILL");
         createdb.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--username", USER, USER]);
-        ground.until_ready(&running, createdb)?;
-        Ok((running, url(port)))
+        ground.until_ready(&running, succeeds(createdb))?;
+        let variables = vec![("PILLARBOX_TEST_POSTGRES", url(port))];
+        Ok(Up { facts: Facts { name: KIND.name, port: Some(port), variables }, processes: vec![running] })
     }
 }
 

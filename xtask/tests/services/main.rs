@@ -1,5 +1,7 @@
-//! `cargo xtask services` on a real PostgreSQL: whoever uses it can rely on nothing being left behind.
+//! `cargo xtask services` with real servers: whoever uses it can rely on nothing being left behind.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod family;
 
 use std::fs::{self, DirBuilder};
 use std::io::{BufRead, BufReader, Read};
@@ -11,35 +13,57 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use family::Family;
+
 /// How long a server may take to be gone. Only a hanging one takes it.
 const GONE_MAX: Duration = Duration::from_secs(30);
 
+const URLS: &str = "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER $PILLARBOX_TEST_AMQP \
+    $PILLARBOX_TEST_AMQP_MANAGEMENT $PILLARBOX_TEST_NATS $PILLARBOX_TEST_NATS_LATEST \
+    $PILLARBOX_TEST_REDIS $PILLARBOX_TEST_VALKEY";
+
 #[test]
 fn a_command_gets_the_servers_and_its_exit_code_is_passed_on() {
-    let mut run = Run::start("exit_code", "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER; exit 7");
+    let mut run = Run::start("exit_code", "postgres pgbouncer", "exit 7");
     assert_eq!(run.servers.len(), 2);
     assert_eq!(run.child.wait().unwrap().code(), Some(7));
     run.assert_nothing_is_left();
 }
 
 #[test]
-fn a_terminated_run_ends_the_command_and_the_servers() {
-    let script = "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER; exec sleep 600";
-    let mut run = Run::start("terminated", script);
-    assert!(run.servers.iter().all(|server| TcpStream::connect(server).is_ok()));
-    assert_eq!(run.signal("TERM").code(), Some(128 + 15));
+fn the_python_of_the_tests_has_the_clients_and_the_control_of_the_broker_reaches_it() {
+    let script = "$PILLARBOX_TEST_PYTHON -c 'import cloudevents, nats, pika, redis, standardwebhooks' && \
+        $PILLARBOX_TEST_RABBITMQCTL add_vhost ours";
+    let mut run = Run::start("clients", "rabbitmq", script);
+    assert_eq!(run.child.wait().unwrap().code(), Some(0));
     run.assert_nothing_is_left();
 }
 
 #[test]
+fn a_terminated_run_ends_the_command_and_the_servers() {
+    let mut run = Run::start("terminated", "all", "exec sleep 600");
+    assert_eq!(run.servers.len(), 8);
+    assert!(run.servers.iter().all(|server| TcpStream::connect(server).is_ok()));
+    let family = Family::of(run.child.id());
+    assert_eq!(run.signal("TERM").code(), Some(128 + 15));
+    run.assert_nothing_is_left();
+    family.assert_gone();
+}
+
+#[test]
 fn a_killed_run_takes_its_servers_along() {
-    let script = "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER; exec cat";
-    let mut run = Run::start("killed", script);
+    let mut run = Run::start("killed", "all", "exec cat");
+    let family = Family::of(run.child.id());
     assert_eq!(run.signal("KILL").signal(), Some(9));
     // Nobody is left to wait for the servers, so their end is a little later than ours.
+    wait_until(|| !run.servers.iter().any(|server| TcpStream::connect(server).is_ok()));
+    family.assert_gone();
+}
+
+fn wait_until(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     let (_never, pause) = mpsc::channel::<()>();
-    while run.servers.iter().any(|server| TcpStream::connect(server).is_ok()) {
+    while !condition() {
         assert!(begin.elapsed() < GONE_MAX, "a server outlives the tool that started it");
         let _ = pause.recv_timeout(Duration::from_millis(20));
     }
@@ -53,12 +77,14 @@ struct Run {
 }
 
 impl Run {
-    /// Returns when the command runs; its first line must be the servers' URLs.
-    fn start(name: &str, script: &str) -> Self {
+    /// Returns when the command runs: its first line is the servers' URLs.
+    fn start(name: &str, servers: &str, script: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("pillarbox-test-{}-{name}", std::process::id()));
         DirBuilder::new().mode(0o755).create(&directory).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_xtask"))
-            .args(["services", "all", "--", "sh", "-c", script])
+            .arg("services")
+            .args(servers.split(' '))
+            .args(["--", "sh", "-c", &format!("{URLS}; {script}")])
             .env("TMPDIR", &directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,5 +1,5 @@
-//! Dependencies point one way: `cli -> {engine, store-*} -> host -> core`. A store does not know the engine or
-//! another store, the engine knows no store, and the core knows nobody.
+//! Dependencies point one way: `cli -> {engine, store-*, transport-*} -> host -> core`. A store or a transport does
+//! not know the engine or another one, the engine knows neither, and the core knows nobody.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::repository::{locked, packages};
 /// Where a package stands. A name that ends in `*` stands for a family.
 struct Place {
     package: &'static str,
-    /// The packages of this workspace that it may use. Tests may use the test kit as well.
+    /// The packages of this workspace that it may use. Tests may use the test kit and the engine as well.
     may_use: &'static [&'static str],
     /// What it must not even reach through others.
     must_not_reach: &'static [&'static str],
@@ -31,6 +31,11 @@ const PLACES: &[Place] = &[
         package: "pillarbox-store-*",
         may_use: &["pillarbox-core", "pillarbox-host"],
         must_not_reach: &[],
+    },
+    Place {
+        package: "pillarbox-transport-*",
+        may_use: &["pillarbox-core", "pillarbox-host"],
+        must_not_reach: &["sqlx*"],
     },
     Place {
         package: "pillarbox-testkit",
@@ -54,7 +59,8 @@ fn dependencies_point_one_way() {
         let place = place(name(package));
         for dependency in package["dependencies"].as_array().unwrap() {
             let used = name(dependency);
-            let for_tests = dependency["kind"] == "dev" && used == "pillarbox-testkit";
+            let for_tests =
+                dependency["kind"] == "dev" && matches_any(used, &["pillarbox-engine", "pillarbox-testkit"]);
             assert!(
                 !ours.contains(used) || for_tests || matches_any(used, place.may_use),
                 "{} must not depend on {used}; it may use {:?}",

@@ -1,0 +1,121 @@
+//! Starts servers at the same time, each in a thread that keeps it until the end.
+//!
+//! The thread stays for as long as its server: the kernel ends a server when the *thread* that started it ends
+//! (`setpriv --pdeathsig`), which is also what ends the servers when we are killed.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::ground::{Base, Ground, Never};
+use super::{ALL, Facts, Server, Up, install};
+use crate::Result;
+use crate::exec::Executor;
+
+/// How often a server is started on another port when it ends at once: someone else may have taken the port.
+const TRIES_MAX: u32 = 3;
+
+/// How long to wait between two looks at who has started.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a thread says once: that its server answers, or why it does not.
+type Word = std::result::Result<Facts, String>;
+
+/// Running servers. Dropping them stops them all at once and removes their directory.
+pub(crate) struct Servers {
+    keepers: Vec<Keeper>,
+    started: Vec<Facts>,
+    base: Arc<Base>,
+}
+
+/// A thread that keeps one server. It stops the server when `stop` is dropped.
+struct Keeper {
+    stop: Option<Sender<Never>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Servers {
+    /// Starts every server there is.
+    pub(crate) fn start_all(executor: &Executor) -> Result<Self> {
+        Self::start(executor, &ALL)
+    }
+
+    /// Starts these servers, all that can at the same time, and returns when all of them answer.
+    pub(super) fn start(executor: &Executor, servers: &[&'static dyn Server]) -> Result<Self> {
+        install::missing(executor, servers)?;
+        let mut all = Self { keepers: Vec::new(), started: Vec::new(), base: Arc::new(Base::new()?) };
+        let (sender, words) = mpsc::channel();
+        let mut waiting = servers.to_vec();
+        while all.started.len() < servers.len() {
+            waiting.retain(|server| {
+                let may =
+                    server.needs().iter().all(|need| all.started.iter().any(|facts| facts.name == *need));
+                if may {
+                    all.keep(*server, sender.clone());
+                }
+                !may
+            });
+            all.look(&words)?;
+            executor.pause(LOOK_EVERY)?;
+        }
+        Ok(all)
+    }
+
+    /// Takes what the threads said.
+    fn look(&mut self, words: &Receiver<Word>) -> Result<()> {
+        for word in words.try_iter() {
+            let facts = word?;
+            match facts.port {
+                Some(port) => eprintln!("xtask: {} on port {port}", facts.name),
+                None => eprintln!("xtask: {} is ready", facts.name),
+            }
+            self.started.push(facts);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, server: &'static dyn Server, words: Sender<Word>) {
+        let (stop, stopped) = mpsc::channel();
+        let ground = Ground::new(Arc::clone(&self.base), stopped);
+        let before = self.started.clone();
+        let thread = thread::spawn(move || {
+            let (word, processes) = match start(server, &ground, &before) {
+                Ok(Up { facts, processes }) => (Ok(facts), processes),
+                Err(error) => (Err(format!("{}: {error}", server.name())), Vec::new()),
+            };
+            if words.send(word).is_ok() {
+                ground.until_stopped();
+            }
+            drop(processes);
+        });
+        self.keepers.push(Keeper { stop: Some(stop), thread: Some(thread) });
+    }
+
+    /// The environment that tests read.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.started.iter().flat_map(|facts| &facts.variables).map(|(name, value)| (*name, value.as_str()))
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for keeper in &mut self.keepers {
+            keeper.stop = None;
+        }
+        for thread in self.keepers.iter_mut().filter_map(|keeper| keeper.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn start(server: &dyn Server, ground: &Ground, before: &[Facts]) -> Result<Up> {
+    let mut tries = 1;
+    loop {
+        match server.start(ground, before) {
+            Ok(up) => return Ok(up),
+            Err(error) if tries == TRIES_MAX || ground.is_interrupted() => return Err(error),
+            Err(_) => tries += 1,
+        }
+    }
+}
