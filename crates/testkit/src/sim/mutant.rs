@@ -26,8 +26,10 @@ pub enum SimMutant {
     NeverReaps,
     /// Leases are said to be prolonged and are not.
     ExtendDoesNothing,
-    /// A settle that failed is reported as done.
-    SettleErrorsAreSwallowed,
+    /// A relay that stops keeps what it should give back.
+    ReleaseIsForgotten,
+    /// A relay that finds nothing asks again and again.
+    AsksInALoop,
 }
 
 impl From<Mutant> for SimMutant {
@@ -50,7 +52,7 @@ impl SimMutant {
     /// The store above the weather.
     pub(crate) fn store_above(self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
         match self {
-            Self::SettleErrorsAreSwallowed => Arc::new(MutantStore { inner, mutant: self }),
+            Self::ReleaseIsForgotten | Self::AsksInALoop => Arc::new(MutantStore { inner, mutant: self }),
             _ => inner,
         }
     }
@@ -64,6 +66,9 @@ impl SimMutant {
     }
 }
 
+/// How often a relay that asks in a loop asks.
+const ASKS: u32 = 300;
+
 struct MutantStore {
     inner: Arc<dyn Store>,
     mutant: SimMutant,
@@ -72,7 +77,15 @@ struct MutantStore {
 #[async_trait]
 impl Store for MutantStore {
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
-        self.inner.claim(request).await
+        let mut claim = self.inner.claim(request.clone()).await?;
+        if self.mutant == SimMutant::AsksInALoop {
+            for _ in 0..ASKS {
+                if claim.entries.is_empty() {
+                    claim = self.inner.claim(request.clone()).await?;
+                }
+            }
+        }
+        Ok(claim)
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
@@ -90,11 +103,10 @@ impl Store for MutantStore {
                 }
             }
         }
-        let swallowed = Settled { accepted: request.settlements.len() as u64, fenced: Vec::new() };
-        match self.inner.settle(request).await {
-            Err(_) if self.mutant == SimMutant::SettleErrorsAreSwallowed => Ok(swallowed),
-            result => result,
+        if self.mutant == SimMutant::ReleaseIsForgotten {
+            request.settlements.retain(|settlement| !matches!(settlement.verdict, Verdict::Release { .. }));
         }
+        self.inner.settle(request).await
     }
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use pillarbox_core::Result;
 use pillarbox_core::port::{Sink, Store};
+use pillarbox_core::{ErrorKind, Result};
 use pillarbox_engine::{Relay, Tally};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -34,16 +34,53 @@ pub(crate) async fn keep_relaying(world: &World, slot: u32) {
         world.started(slot, &who, relay.handle(), gate.clone());
         world.chaos.record_as(&who, Happened::Started);
         let stop = Notify::new();
-        let ended = {
-            let run = AssertUnwindSafe(relay.run(stop.notified())).catch_unwind();
+        let mode = Mode::draw(world, &mut rng);
+        let (ended, asked) = {
+            let run = AssertUnwindSafe(mode.run(&relay, stop.notified())).catch_unwind();
             watch(world, &who, &mut rng, &stop, &gate, Supervised::new(run, gate.clone())).await
         };
-        note_end(world, &who, ended);
+        note_end(world, &who, ended, mode == Mode::Daemon && !asked);
         if world.is_closing() {
             return;
         }
-        let wait = rng.millis(0..=6_000);
-        world.chaos.sleep(wait).await;
+        if mode == Mode::Daemon {
+            let wait = rng.millis(0..=6_000);
+            world.chaos.sleep(wait).await;
+        } else {
+            // The next cron job.
+            let wait = rng.millis(50..=1_500);
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+/// How a relay is used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Until it is told to stop.
+    Daemon,
+    /// Until nothing is due, again and again.
+    Drain,
+    /// One batch, again and again.
+    Once,
+}
+
+impl Mode {
+    fn draw(world: &World, rng: &mut Rng) -> Self {
+        match rng.between(0..=9) {
+            // Batch by batch a backlog may take longer than the world waits.
+            0 if !world.chaos.is_healed() => Self::Once,
+            1 | 2 => Self::Drain,
+            _ => Self::Daemon,
+        }
+    }
+
+    async fn run(self, relay: &Relay, stop: impl Future<Output = ()> + Send) -> Result<Tally> {
+        match self {
+            Self::Daemon => relay.run(stop).await,
+            Self::Drain => relay.drain_until(stop).await,
+            Self::Once => relay.run_once().await,
+        }
     }
 }
 
@@ -89,7 +126,7 @@ async fn watch(
     stop: &Notify,
     gate: &Gate,
     running: Supervised<impl Future<Output = Outcome>>,
-) -> Ended<Outcome> {
+) -> (Ended<Outcome>, bool) {
     let mut running = std::pin::pin!(running);
     let mut fate_at = Instant::now() + rng.millis(100..=20_000);
     let mut stop_by: Option<Instant> = None;
@@ -103,7 +140,7 @@ async fn watch(
     loop {
         tokio::select! {
             biased;
-            ended = &mut running => return ended,
+            ended = &mut running => return (ended, stop_by.is_some()),
             () = world.closing(), if stop_by.is_none() => stop_by = begin_stop(),
             () = sleep_until(fate_at), if stop_by.is_none() => {
                 if world.chaos.strikes(rng, Fault::Crash) {
@@ -122,11 +159,16 @@ async fn watch(
     }
 }
 
-fn note_end(world: &World, who: &Arc<str>, ended: Ended<Outcome>) {
+/// A daemon ends when it is told to, or by an error that waiting cannot mend.
+fn note_end(world: &World, who: &Arc<str>, ended: Ended<Outcome>, must_go_on: bool) {
     let stopped = |error| world.chaos.record_as(who, Happened::Stopped { error });
     match ended {
-        Ended::Returned(Ok(Ok(_tally))) => stopped(None),
-        Ended::Returned(Ok(Err(error))) => stopped(Some(error.to_string())),
+        Ended::Returned(Ok(result)) => {
+            if must_go_on && !matches!(&result, Err(error) if error.kind() == ErrorKind::Schema) {
+                world.broken("daemon", format!("{who} ended by itself: {result:?}"));
+            }
+            stopped(result.err().map(|error| error.to_string()));
+        }
         Ended::Returned(Err(_panic)) => world.broken("F-05", format!("{who} panicked")),
         Ended::Killed => world.chaos.record_as(who, Happened::Crashed),
         Ended::Spun => world.broken("I-15", format!("{who} spins: it works on and on without time moving")),

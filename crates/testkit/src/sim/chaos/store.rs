@@ -90,7 +90,8 @@ impl ChaosStore {
             return if coin { Fate::HangBefore } else { Fate::HangAfter };
         }
         if strikes(rng, Fault::StoreRefuses) {
-            return Fate::FailBefore(Error::new(ErrorKind::Denied, "the rights were taken away"));
+            let kind = rng.pick(&[ErrorKind::Denied, ErrorKind::Internal, ErrorKind::Schema]);
+            return Fate::FailBefore(Error::new(kind.unwrap_or(ErrorKind::Denied), "not this way"));
         }
         if strikes(rng, Fault::LateEffect) {
             return Fate::Late(rng.millis(1..=20_000));
