@@ -45,12 +45,11 @@ async fn assert_healthy(pool: &PgPool) {
 
 async fn staging_is_all_or_nothing<const POOLED: bool>(harness: PostgresHarness<POOLED>) {
     let (store, outbox) = (harness.store(), harness.outbox(ROUTE));
-    let mut finished = false;
-    let mut times = 0;
-    while !finished {
-        assert!(times < POLLS_MAX, "staging never ended");
+    let (mut times, mut half_way) = (0, 0);
+    for round in 0.. {
+        assert!(round < POLLS_MAX, "staging never ended, or was never dropped half-way");
         let mut tx = store.pool().begin().await.unwrap();
-        finished = poll_times(times, outbox.stage_all(&mut tx, events(50))).await.is_some();
+        let finished = poll_times(times, outbox.stage_all(&mut tx, events(50))).await.is_some();
         // The application goes on with its transaction, as if nothing had happened.
         sqlx::raw_sql("select 1").execute(&mut *tx).await.unwrap();
         tx.commit().await.unwrap();
@@ -65,9 +64,14 @@ async fn staging_is_all_or_nothing<const POOLED: bool>(harness: PostgresHarness<
         }
         assert_healthy(store.pool()).await;
         assert_eq!(harness.number("select count(*) from {s}.pillarbox_outbox").await, 0);
-        times += 1;
+        half_way += u32::from(times > 0 && !finished);
+        match finished {
+            false => times += 1,
+            // A quick answer can come before the first poll ends: then once more from the start.
+            true if half_way == 0 => times = 0,
+            true => break,
+        }
     }
-    assert!(times > 2, "the future was never dropped half-way");
 }
 
 #[tokio::test]
@@ -88,18 +92,25 @@ async fn claims_leave_no_transaction<const POOLED: bool>(harness: PostgresHarnes
     let open = format!(
         "select count(*) from pg_stat_activity where application_name = '{name}' and state like 'idle in transaction%'"
     );
-    let mut times = 0;
-    loop {
-        assert!(times < POLLS_MAX, "claiming never ended");
-        if let Some(claim) = poll_times(times, store.claim(claim_request(10))).await {
-            assert_eq!(claim.unwrap().entries.len(), 0);
-            break;
+    let (mut times, mut half_way) = (0, 0);
+    for round in 0.. {
+        assert!(round < POLLS_MAX, "claiming never ended, or was never dropped half-way");
+        match poll_times(times, store.claim(claim_request(10))).await {
+            None => {
+                half_way += u32::from(times > 0);
+                times += 1;
+            }
+            Some(claim) => {
+                assert_eq!(claim.unwrap().entries.len(), 0);
+                if half_way > 0 {
+                    break;
+                }
+                times = 0;
+            }
         }
         // Whatever was dropped, the next call works.
         assert!(claim(&store, 10).await.is_empty());
-        times += 1;
     }
-    assert!(times > 1, "the future was never dropped half-way");
     while harness.number(&open).await > 0 {
         tokio::task::yield_now().await;
     }

@@ -2,6 +2,9 @@
 //!
 //! `cargo xtask services all -- cargo test -p pillarbox-store-postgres` starts both.
 
+// A panic in a test is its report, also where it is in a step that several tests share.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod cancelling;
 mod claiming;
 mod connecting;
