@@ -44,6 +44,26 @@ impl Template {
         Cow::Owned(parts.collect())
     }
 
+    /// [`render`](Self::render), with what the entry brings passed through `encode`: for texts in which a key must
+    /// not mean more than itself, such as the path of a URL.
+    #[must_use]
+    pub fn render_with<'a>(&self, entry: &'a Entry, encode: impl Fn(&'a str) -> Cow<'a, str>) -> String {
+        let mut rendered = String::with_capacity(self.text.len());
+        for part in &self.parts {
+            let brought = match part {
+                Part::Text(text) => {
+                    rendered.push_str(text);
+                    continue;
+                }
+                Part::Type => entry.event_type.as_str(),
+                Part::Key => entry.key.as_deref().unwrap_or(""),
+                Part::Route => entry.route.as_str(),
+            };
+            rendered.push_str(&encode(brought));
+        }
+        rendered
+    }
+
     /// The same text for every entry, if it has no places in it.
     #[must_use]
     pub fn constant(&self) -> Option<&str> {
@@ -152,6 +172,15 @@ mod tests {
         check("{route}.{type}.{key}", "orders.order.placed.o-1");
         check("a{{b}}{key}", "a{b}o-1");
         assert_eq!("x{key}".parse::<Template>().unwrap().render(&entry(None)), "x");
+    }
+
+    #[test]
+    fn only_what_the_entry_brings_is_encoded() {
+        let template: Template = "/o/{key}".parse().unwrap();
+        assert_eq!(
+            template.render_with(&entry(Some("a/b")), |text| text.replace('/', "%2F").into()),
+            "/o/a%2Fb"
+        );
     }
 
     #[test]
