@@ -213,7 +213,10 @@ impl<'a> Pipeline<'a> {
 
     fn on_wake(&mut self) {
         self.poll.found();
-        self.claim_at = Instant::now();
+        // A store that fails is not asked more often because more is staged: it gets the wait that it needs.
+        if self.store_failures == 0 {
+            self.claim_at = Instant::now();
+        }
     }
 
     /// Nothing is under way and nothing more is wanted.

@@ -27,17 +27,19 @@ impl Window {
 
     /// How many to claim while this much is in flight; zero: no room.
     pub(crate) fn next(&self, in_flight: usize, in_flight_max: u32, in_flight_bytes: usize) -> u32 {
-        let room = usize::try_from(in_flight_max).unwrap_or(usize::MAX).saturating_sub(in_flight);
-        if room < usize::try_from(self.size).unwrap_or(usize::MAX) {
-            return 0;
-        }
+        let size = self.size.min(free_places(in_flight, in_flight_max));
         if self.payload_bytes_mean == 0 {
-            return self.size;
+            return size;
         }
         let room = self.bytes_max.saturating_sub(in_flight_bytes) / self.payload_bytes_mean;
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         // With nothing in flight one entry is always taken, however large: otherwise it would never move.
-        if in_flight == 0 { self.size.min(room).max(1) } else { self.size.min(room) }
+        if in_flight == 0 { size.min(room).max(1) } else { size.min(room) }
+    }
+
+    /// Whether the free places are enough for a claim of full size.
+    pub(crate) fn is_open(&self, in_flight: usize, in_flight_max: u32) -> bool {
+        free_places(in_flight, in_flight_max) >= self.size
     }
 
     /// What a claim brought.
@@ -51,4 +53,8 @@ impl Window {
             self.size = self.size.saturating_mul(2).min(self.batch);
         }
     }
+}
+
+fn free_places(in_flight: usize, in_flight_max: u32) -> u32 {
+    in_flight_max.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX))
 }

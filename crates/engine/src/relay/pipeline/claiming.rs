@@ -32,7 +32,13 @@ impl Pipeline<'_> {
             return None;
         }
         match self.circuit.allowance(now) {
-            Allowance::Any => (self.room() > 0).then_some(self.claim_at),
+            Allowance::Any if self.room() == 0 => None,
+            Allowance::Any if self.window.is_open(self.places.len(), self.relay.options.in_flight_max) => {
+                Some(self.claim_at)
+            }
+            // A few free places are not worth a call each time that one more is freed. But they are taken in the end:
+            // entries that take long must not hold back the others.
+            Allowance::Any => Some(self.claim_at + self.relay.options.poll_max / 10),
             // One probe at a time: nothing else may be in flight.
             Allowance::One => idle.then_some(self.claim_at),
             Allowance::Wait(at) => Some(self.claim_at.max(at)),

@@ -56,6 +56,10 @@ impl Pipeline<'_> {
                 }
                 self.circuit.down(now, random);
             }
+            // A probe without an answer has shown nothing: the destination may swallow everything.
+            Outcome::Unknown(_) if self.circuit.state(now) == CircuitState::Probing => {
+                self.circuit.down(now, random);
+            }
             // Only a probe closes the circuit: what was confirmed just before the outage says nothing.
             _ if self.circuit.state(now) == CircuitState::Probing => {
                 tracing::info!(route = %self.relay.route, "the destination answers: circuit closed");
