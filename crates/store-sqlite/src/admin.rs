@@ -46,7 +46,9 @@ pub(crate) async fn counts(store: &SqliteStore, now: Option<Timestamp>) -> Resul
         .await
         .map_err(classify)?
         .iter()
-        .map(|row| Ok((row.try_get_unchecked(0).map_err(classify)?, row.try_get_unchecked(1).map_err(classify)?)))
+        .map(|row| {
+            Ok((row.try_get_unchecked(0).map_err(classify)?, row.try_get_unchecked(1).map_err(classify)?))
+        })
         .collect::<Result<_>>()?;
     for (route, seq) in firsts {
         waits_since(&mut routes, &route, created.get(&seq).copied(), now);
@@ -58,8 +60,9 @@ pub(crate) async fn counts(store: &SqliteStore, now: Option<Timestamp>) -> Resul
 /// The database's clock.
 async fn clock(store: &SqliteStore, connection: &mut SqliteConnection) -> Result<Timestamp> {
     let row = query(&store.statements.clock).fetch_one(connection).await.map_err(classify)?;
-    Timestamp::from_micros(row.try_get_unchecked(0).map_err(classify)?)
-        .ok_or_else(|| Error::new(ErrorKind::Internal, "the clock of the database is before 1970 or after 9999"))
+    Timestamp::from_micros(row.try_get_unchecked(0).map_err(classify)?).ok_or_else(|| {
+        Error::new(ErrorKind::Internal, "the clock of the database is before 1970 or after 9999")
+    })
 }
 
 /// Adds a row of `route, status, entries` to its route.
@@ -111,14 +114,16 @@ pub(crate) async fn show(store: &SqliteStore, id: EventId) -> Result<Vec<Story>>
         .iter()
         .map(|row| {
             let entry = decode(row)?.entry;
-            let audit = audit.iter().filter(|record| record.route.as_ref() == Some(&entry.route)).cloned().collect();
+            let audit =
+                audit.iter().filter(|record| record.route.as_ref() == Some(&entry.route)).cloned().collect();
             Ok(Story { entry, audit })
         })
         .collect()
 }
 
 pub(crate) async fn audit(store: &SqliteStore, limit: u32) -> Result<Vec<AuditRecord>> {
-    let newest = query(&store.statements.audit).bind(limit).fetch_all(store.pool()).await.map_err(classify)?;
+    let newest =
+        query(&store.statements.audit).bind(limit).fetch_all(store.pool()).await.map_err(classify)?;
     let mut records = records(&newest)?;
     records.reverse();
     Ok(records)

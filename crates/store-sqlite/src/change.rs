@@ -41,8 +41,8 @@ impl Change<'_> {
     async fn find(&self, connection: &mut SqliteConnection) -> Result<(Vec<i64>, Changed)> {
         let (ids, selected): (&[EventId], _) = match &self.request.selection {
             Selection::Ids(ids) => {
-                let json =
-                    serde_json::to_string(ids).map_err(|_| Error::invalid("an event id cannot be written as JSON"))?;
+                let json = serde_json::to_string(ids)
+                    .map_err(|_| Error::invalid("an event id cannot be written as JSON"))?;
                 (ids, query(&self.statements.selected_ids).bind(json))
             }
             Selection::Matching(filter) => {
@@ -90,8 +90,11 @@ impl Step for Change<'_> {
             .execute(&mut *tx)
             .await
             .map_err(classify)?;
-        let statement =
-            if self.kind == AuditKind::Requeued { &self.statements.requeue } else { &self.statements.discard };
+        let statement = if self.kind == AuditKind::Requeued {
+            &self.statements.requeue
+        } else {
+            &self.statements.discard
+        };
         let done = query(statement).bind(now).bind(seqs).execute(tx).await.map_err(classify)?;
         changed.changed = done.rows_affected();
         Ok(changed)

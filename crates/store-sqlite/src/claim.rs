@@ -1,6 +1,7 @@
 //! Taking entries under a lease, and keeping them.
 
 use std::collections::HashSet;
+use std::fmt::Write;
 use std::time::Duration;
 
 use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
@@ -55,8 +56,9 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
 fn sort(entries: &mut [Entry], order: ClaimOrder) {
     match order {
         ClaimOrder::Staged => entries.sort_unstable_by_key(|entry| (entry.priority, entry.seq)),
-        ClaimOrder::Causal => entries
-            .sort_unstable_by_key(|entry| (entry.hlc.map_or(i64::MAX, |hlc| hlc.raw()), entry.created_at, entry.seq)),
+        ClaimOrder::Causal => entries.sort_unstable_by_key(|entry| {
+            (entry.hlc.map_or(i64::MAX, |hlc| hlc.raw()), entry.created_at, entry.seq)
+        }),
     }
 }
 
@@ -69,7 +71,7 @@ pub(crate) async fn extend(store: &SqliteStore, request: ExtendRequest) -> Resul
     let rows = query(&store.statements.extend)
         .bind(request.now.map(|now| now.as_micros()))
         .bind(micros(request.lease))
-        .bind(held_json(&request.held)?)
+        .bind(held_json(request.held.iter().copied()))
         .fetch_all(&mut *connection)
         .await
         .map_err(classify)?;
@@ -82,10 +84,17 @@ pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(pillarbox_core::Timestamp::MAX.as_micros())
 }
 
-/// Claims as the JSON parameter that statements read: `[[seq, fence], …]`.
-pub(crate) fn held_json(held: &[Held]) -> Result<String> {
-    let pairs: Vec<_> = held.iter().map(|held| (held.seq, held.fence)).collect();
-    serde_json::to_string(&pairs).map_err(|_| Error::invalid("a claim cannot be written as JSON"))
+/// Claims as the JSON parameter that statements read: `{"seq": fence, …}`. An object, because its members need no
+/// second look at the text as the elements of an array of pairs would.
+pub(crate) fn held_json(held: impl Iterator<Item = Held>) -> String {
+    let mut json = String::from("{");
+    for (index, held) in held.enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        // Writing to a string cannot fail.
+        let _ = write!(json, "{comma}\"{}\":{}", held.seq, held.fence.0);
+    }
+    json.push('}');
+    json
 }
 
 /// The claims that a statement returned.

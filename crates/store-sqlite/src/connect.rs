@@ -26,7 +26,8 @@ impl Target {
     /// Reads `sqlite://path`, `sqlite:path` or `sqlite::memory:`, with SQLite's `mode=ro`, `rw` or `rwc`.
     pub(crate) fn parse(url: &str, options: &Options) -> Result<Self> {
         let rest = url.strip_prefix("sqlite:").ok_or_else(malformed)?;
-        let (path, query) = rest.trim_start_matches("//").split_once('?').unwrap_or((rest.trim_start_matches("//"), ""));
+        let (path, query) =
+            rest.trim_start_matches("//").split_once('?').unwrap_or((rest.trim_start_matches("//"), ""));
         let mode = query.split('&').find_map(|pair| pair.strip_prefix("mode="));
         let in_memory = path == ":memory:" || mode == Some("memory");
         if path.is_empty() {
@@ -65,22 +66,25 @@ impl Target {
             .max_connections(1)
             .test_before_acquire(false)
             .after_release(|connection, _| Box::pin(is_reusable(connection)))
-            .connect_with(self.connect.clone().synchronous(SqliteSynchronous::Normal))
+            .connect_with(
+                self.connect.clone().synchronous(SqliteSynchronous::Normal).pragma("cache_size", "-16384"),
+            )
             .await
             .map_err(classify)
     }
 }
 
-/// A pool for applications that stage: write-ahead log, every commit on disk, and the busy timeout of the
-/// options. A missing file is made, readable and writable by its owner only.
+/// A pool for applications that stage: write-ahead log, every commit on disk, and
+/// [`BUSY_TIMEOUT_DEFAULT`](crate::BUSY_TIMEOUT_DEFAULT). A missing file is made, readable and writable by its owner
+/// only.
 ///
 /// Begin transactions that read before they write with `pool.begin_with("BEGIN IMMEDIATE")`: SQLite cannot turn
 /// a reader into a writer when somebody else wrote in between.
 ///
 /// # Errors
 /// [`Invalid`](ErrorKind::Invalid) for a URL that is not one of SQLite; or what the database reports.
-pub async fn app_pool(url: &str, options: &Options) -> Result<SqlitePool> {
-    Target::parse(url, options)?.durable_pool().await
+pub async fn app_pool(url: &str) -> Result<SqlitePool> {
+    Target::parse(url, &Options::default())?.durable_pool().await
 }
 
 /// Whether a connection that comes back to its pool can serve the next caller.
@@ -113,5 +117,7 @@ fn create_private(path: &Path) -> Result<()> {
 }
 
 fn malformed() -> Error {
-    Error::invalid("not the URL of a SQLite database: sqlite://path, sqlite:path or sqlite::memory: is expected")
+    Error::invalid(
+        "not the URL of a SQLite database: sqlite://path, sqlite:path or sqlite::memory: is expected",
+    )
 }

@@ -4,7 +4,8 @@
 
 use pillarbox_core::{Error, ErrorKind, Retry};
 
-/// Primary result codes of SQLite, what they mean here, and the text for people.
+/// Result codes of SQLite, what they mean here, and the text for people. Where an extended code has no row of its
+/// own, its primary code speaks for it.
 const CODES: &[(i64, ErrorKind, &str)] = &[
     (3, ErrorKind::Denied, "access to the database file is denied"),
     (5, ErrorKind::Contention, "another writer holds the database file"),
@@ -22,25 +23,32 @@ const CODES: &[(i64, ErrorKind, &str)] = &[
     (20, ErrorKind::Invalid, "a value has the wrong type for its column"),
     (23, ErrorKind::Denied, "the statement is not authorised"),
     (26, ErrorKind::Corrupt, "the file is not a SQLite database"),
+    // CONSTRAINT_TRIGGER: somebody's trigger said no, which is not the caller's mistake.
+    (1811, ErrorKind::Internal, "a trigger of the database refuses the row"),
 ];
 
 /// What a failed call means.
 pub(crate) fn classify(error: sqlx::Error) -> Error {
     match error {
         sqlx::Error::Database(error) => {
-            // The driver reports the extended code; the low byte is the primary one.
             let code = error.code().and_then(|code| code.parse::<i64>().ok()).unwrap_or(1);
             from_code(code, error.message())
         }
         sqlx::Error::PoolTimedOut => Error::new(ErrorKind::Timeout, "no connection became free in time"),
-        sqlx::Error::PoolClosed => Error::new(ErrorKind::Unavailable, "the pool is closed").with_retry(Retry::Never),
+        sqlx::Error::PoolClosed => {
+            Error::new(ErrorKind::Unavailable, "the pool is closed").with_retry(Retry::Never)
+        }
         sqlx::Error::WorkerCrashed => {
-            Error::new(ErrorKind::Unavailable, "the connection ended during the call").with_retry(Retry::Unknown)
+            Error::new(ErrorKind::Unavailable, "the connection ended during the call")
+                .with_retry(Retry::Unknown)
         }
-        sqlx::Error::Io(error) => {
-            Error::new(ErrorKind::Unavailable, format!("the database file cannot be reached: {}", error.kind()))
+        sqlx::Error::Io(error) => Error::new(
+            ErrorKind::Unavailable,
+            format!("the database file cannot be reached: {}", error.kind()),
+        ),
+        sqlx::Error::Configuration(_) => {
+            Error::invalid("the database URL cannot be read: sqlite://path is expected")
         }
-        sqlx::Error::Configuration(_) => Error::invalid("the database URL cannot be read: sqlite://path is expected"),
         sqlx::Error::ColumnNotFound(_) | sqlx::Error::ColumnIndexOutOfBounds { .. } => schema(),
         sqlx::Error::ColumnDecode { index, .. } => {
             Error::new(ErrorKind::Corrupt, format!("the column {index} cannot be read"))
@@ -61,22 +69,31 @@ pub(crate) fn classify_commit(error: sqlx::Error) -> Error {
 }
 
 fn from_code(code: i64, message: &str) -> Error {
-    let error = match CODES.iter().find(|row| row.0 == code & 0xff) {
+    let row = |code| CODES.iter().find(move |row| row.0 == code);
+    // The driver reports the extended code; its low byte is the primary one.
+    let error = match row(code).or_else(|| row(code & 0xff)) {
         Some((_, kind, text)) => Error::new(*kind, *text),
         None if is_schema(message) => schema(),
         // With the plain code 1 come mistakes in the statement itself, which holds no values.
-        None if code == 1 => Error::new(ErrorKind::Internal, format!("SQLite refuses the statement: {message}")),
+        None if code == 1 => {
+            Error::new(ErrorKind::Internal, format!("SQLite refuses the statement: {message}"))
+        }
         None => Error::new(ErrorKind::Internal, "SQLite failed"),
     };
     error.with_code(format!("SQLITE-{code}"))
 }
 
 fn is_schema(message: &str) -> bool {
-    ["no such table", "no such column", "has no column named", "no such index"].iter().any(|text| message.contains(text))
+    ["no such table", "no such column", "has no column named", "no such index"]
+        .iter()
+        .any(|text| message.contains(text))
 }
 
 fn schema() -> Error {
-    Error::new(ErrorKind::Schema, "the Pillarbox tables are missing or not as expected; `pillarbox migrate` mends them")
+    Error::new(
+        ErrorKind::Schema,
+        "the Pillarbox tables are missing or not as expected; `pillarbox migrate` mends them",
+    )
 }
 
 #[cfg(test)]
@@ -112,7 +129,7 @@ mod tests {
         check(18, ErrorKind::TooLarge, Retry::Never);
         check(19, ErrorKind::Invalid, Retry::Never);
         check(275, ErrorKind::Invalid, Retry::Never); // CONSTRAINT_CHECK
-        check(1811, ErrorKind::Invalid, Retry::Never); // CONSTRAINT_TRIGGER
+        check(1811, ErrorKind::Internal, Retry::Never); // CONSTRAINT_TRIGGER
         check(20, ErrorKind::Invalid, Retry::Never);
         check(23, ErrorKind::Denied, Retry::Never);
         check(26, ErrorKind::Corrupt, Retry::Never);
@@ -121,7 +138,9 @@ mod tests {
 
     #[test]
     fn a_missing_table_or_column_is_a_schema_error() {
-        for message in ["no such table: pillarbox_outbox", "table x has no column named hlc", "no such column: hlc"] {
+        for message in
+            ["no such table: pillarbox_outbox", "table x has no column named hlc", "no such column: hlc"]
+        {
             assert_eq!(from_code(1, message).kind(), ErrorKind::Schema, "{message}");
         }
         assert_eq!(from_code(1, "near \"selec\": syntax error").kind(), ErrorKind::Internal);

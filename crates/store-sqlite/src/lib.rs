@@ -9,6 +9,8 @@ mod error;
 mod inbox;
 mod options;
 mod outbox;
+#[cfg(test)]
+mod plans;
 mod purge;
 mod reap;
 mod row;

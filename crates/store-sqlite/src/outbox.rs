@@ -167,7 +167,10 @@ impl Outbox {
             fresh.insert(id.parse::<EventId>()?);
         }
         // Twice in one call: the first one is the entry, so its id is used up.
-        Ok(ids.into_iter().map(|id| if fresh.remove(&id) { Staged::Fresh(id) } else { Staged::Duplicate(id) }).collect())
+        Ok(ids
+            .into_iter()
+            .map(|id| if fresh.remove(&id) { Staged::Fresh(id) } else { Staged::Duplicate(id) })
+            .collect())
     }
 }
 

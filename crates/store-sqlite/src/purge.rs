@@ -60,7 +60,8 @@ impl Step for Purge<'_> {
             .execute(&mut *tx)
             .await
             .map_err(classify)?;
-        let purged = query(&self.statements.purge).bind(seqs_json(&found)?).execute(tx).await.map_err(classify)?;
+        let purged =
+            query(&self.statements.purge).bind(seqs_json(&found)?).execute(tx).await.map_err(classify)?;
         Ok(Purged { purged: purged.rows_affected() })
     }
 }

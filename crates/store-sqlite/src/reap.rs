@@ -73,14 +73,20 @@ impl Reap<'_> {
         let routes = match &self.request.route {
             Some(route) => vec![route.as_str().to_owned()],
             None => {
-                let rows = query(&self.statements.routes).fetch_all(&mut *connection).await.map_err(classify)?;
+                let rows =
+                    query(&self.statements.routes).fetch_all(&mut *connection).await.map_err(classify)?;
                 rows.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect::<Result<_>>()?
             }
         };
-        let failure = Failure::new(FailureKind::LeaseExpired, "lease_expired", "nobody settled it before its lease ended");
+        let failure = Failure::new(
+            FailureKind::LeaseExpired,
+            "lease_expired",
+            "nobody settled it before its lease ended",
+        );
         let mut found = Vec::new();
         for route in routes {
-            let left = i64::from(self.request.limit).saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
+            let left =
+                i64::from(self.request.limit).saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
             if left <= 0 {
                 break;
             }
@@ -108,8 +114,8 @@ impl Step for Reap<'_> {
     async fn run(&self, tx: &mut SqliteConnection) -> Result<Reaped> {
         let found = self.find(&mut *tx).await?;
         let rows: Vec<_> = found.iter().map(|stale| (stale.seq, stale.spent, &stale.error)).collect();
-        let json =
-            serde_json::to_string(&rows).map_err(|_| Error::invalid("an expired lease cannot be written as JSON"))?;
+        let json = serde_json::to_string(&rows)
+            .map_err(|_| Error::invalid("an expired lease cannot be written as JSON"))?;
         // The audit row comes before the status that it explains.
         query(&self.statements.reap_audit)
             .bind(self.now())

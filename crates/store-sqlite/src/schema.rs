@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Migrated, SchemaState};
 use pillarbox_core::Result;
+use pillarbox_core::port::{Migrated, SchemaState};
 use sqlx::{Row, SqliteConnection};
 
 use crate::error::classify;
@@ -30,7 +30,8 @@ const WANTED: [(&str, &[&str]); 4] = [
 ];
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 5] = ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event"];
+const WANTED_INDEXES: [&str; 5] =
+    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event"];
 
 /// The version that this program makes and needs.
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
@@ -139,7 +140,11 @@ impl Found {
                 warnings: self
                     .missing_indexes
                     .iter()
-                    .map(|index| format!("the index {index} is missing: calls get slower; `pillarbox migrate` makes it"))
+                    .map(|index| {
+                        format!(
+                            "the index {index} is missing: calls get slower; `pillarbox migrate` makes it"
+                        )
+                    })
                     .collect(),
             },
         }
@@ -167,7 +172,11 @@ async fn version(tables: &Tables, connection: &mut SqliteConnection) -> Result<u
     Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-async fn strings(sql: &'static str, value: &str, connection: &mut SqliteConnection) -> Result<HashSet<String>> {
+async fn strings(
+    sql: &'static str,
+    value: &str,
+    connection: &mut SqliteConnection,
+) -> Result<HashSet<String>> {
     let rows = sqlx::query(sql).bind(value.to_owned()).fetch_all(connection).await.map_err(classify)?;
     rows.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect()
 }

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use pillarbox_core::port::{Keep, SettleRequest, Settled, Settlement, Verdict};
 use pillarbox_core::{Error, Held, Result, Timestamp};
-use sqlx::SqliteConnection;
+use sqlx::{Connection, SqliteConnection};
 
 use crate::claim::{held_json, held_of, micros};
-use crate::error::classify;
+use crate::error::{classify, classify_commit};
 use crate::sql::{Statements, query};
 use crate::store::{SqliteStore, Step, together};
 
@@ -17,58 +17,84 @@ pub(crate) async fn settle(store: &SqliteStore, request: SettleRequest) -> Resul
         return Ok(Settled::default());
     }
     let batch = Batch::new(&store.statements, &request)?;
-    let settled = if batch.deaths {
+    let mut settled = if batch.deaths {
         // A death that somebody was told of must not be undone by a power cut.
         store.durably(&batch).await?
     } else {
         let mut connection = store.writer().await?;
-        if batch.deleted.is_some() && batch.changed.is_some() {
+        if batch.changed.is_some() && batch.delivered.is_some() {
             together(&mut connection, &batch).await?
+        } else if batch.deliver_all(&mut connection).await? {
+            return Ok(Settled { accepted: batch.deliveries, fenced: batch.repeated });
         } else {
             // One statement is a transaction of its own.
             batch.run(&mut connection).await?
         }
     };
-    let mut unseen = settled;
+    let accepted = settled.len() as u64;
     // The same claim twice: the first verdict counts, the second finds the entry settled.
-    let fenced: Vec<Held> = request
-        .settlements
-        .iter()
-        .map(|settlement| settlement.held)
-        .filter(|held| !unseen.remove(held))
-        .collect();
-    let accepted = request.settlements.len() - fenced.len();
-    Ok(Settled { accepted: accepted as u64, fenced })
+    let held = request.settlements.iter().map(|settlement| settlement.held);
+    Ok(Settled { accepted, fenced: held.filter(|held| !settled.remove(held)).collect() })
 }
 
 /// A batch of verdicts as statements read them.
 struct Batch<'a> {
     statements: &'a Statements,
     owner: &'a str,
+    keep: Keep,
     now: Option<i64>,
-    /// `[[seq, fence, verdict, wait, failure], …]`, if there are any.
+    /// How many deliveries there are.
+    deliveries: u64,
+    /// `{"seq": fence, …}` of the deliveries, if there are any.
+    delivered: Option<String>,
+    /// `[[seq, fence, verdict, wait, failure], …]` of everything else, if there is anything.
     changed: Option<String>,
-    /// `[[seq, fence], …]` of delivered entries that are not kept, if there are any.
-    deleted: Option<String>,
+    /// Whether any of these is a death.
     deaths: bool,
+    /// Claims that had an earlier verdict in the same batch.
+    repeated: Vec<Held>,
 }
 
 impl<'a> Batch<'a> {
     fn new(statements: &'a Statements, request: &'a SettleRequest) -> Result<Self> {
         let mut seen = HashSet::with_capacity(request.settlements.len());
-        let first = request.settlements.iter().filter(|settlement| seen.insert(settlement.held));
-        let (deleted, changed): (Vec<_>, Vec<_>) = first
-            .partition(|settlement| request.keep == Keep::No && settlement.verdict == Verdict::Delivered);
-        let deaths = changed.iter().any(|settlement| matches!(settlement.verdict, Verdict::Dead { .. }));
-        let deleted: Vec<Held> = deleted.into_iter().map(|settlement| settlement.held).collect();
+        let (first, repeated): (Vec<_>, Vec<_>) =
+            request.settlements.iter().partition(|settlement| seen.insert(settlement.held));
+        let (delivered, changed): (Vec<&Settlement>, Vec<&Settlement>) =
+            first.into_iter().partition(|settlement| settlement.verdict == Verdict::Delivered);
+        let held = delivered.iter().map(|settlement| settlement.held);
         Ok(Self {
             statements,
             owner: &request.owner,
+            keep: request.keep,
             now: request.now.map(Timestamp::as_micros),
+            deliveries: delivered.len() as u64,
+            delivered: (!delivered.is_empty()).then(|| held_json(held)),
             changed: if changed.is_empty() { None } else { Some(verdicts_json(&changed)?) },
-            deleted: if deleted.is_empty() { None } else { Some(held_json(&deleted)?) },
-            deaths,
+            deaths: changed.iter().any(|settlement| matches!(settlement.verdict, Verdict::Dead { .. })),
+            repeated: repeated.into_iter().map(|settlement| settlement.held).collect(),
         })
+    }
+
+    /// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `false`: nothing happened.
+    ///
+    /// Counting the changed rows costs half of having each of them told.
+    async fn deliver_all(&self, connection: &mut SqliteConnection) -> Result<bool> {
+        let Some(delivered) = self.delivered.as_ref().filter(|_| self.deliveries > 1) else {
+            return Ok(false);
+        };
+        let statement = match self.keep {
+            Keep::UntilPurged => &self.statements.settle_delivered,
+            Keep::No => &self.statements.settle_deleted,
+        };
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.map_err(classify)?;
+        let changed = query(statement).bind(self.now).bind(delivered.clone()).execute(&mut *tx).await;
+        if changed.map_err(classify)?.rows_affected() == self.deliveries {
+            tx.commit().await.map_err(classify_commit)?;
+            return Ok(true);
+        }
+        tx.rollback().await.map_err(classify)?;
+        Ok(false)
     }
 }
 
@@ -78,23 +104,27 @@ impl Step for Batch<'_> {
     type Outcome = HashSet<Held>;
 
     async fn run(&self, tx: &mut SqliteConnection) -> Result<HashSet<Held>> {
-        if self.deaths {
-            // The audit row comes before the status that it explains.
-            query(&self.statements.settle_dead)
-                .bind(self.now)
-                .bind(self.owner.to_owned())
-                .bind(self.changed.clone())
-                .execute(&mut *tx)
-                .await
-                .map_err(classify)?;
-        }
         let mut settled = HashSet::new();
         if let Some(changed) = &self.changed {
+            if self.deaths {
+                // The audit row comes before the status that it explains.
+                query(&self.statements.settle_dead)
+                    .bind(self.now)
+                    .bind(self.owner.to_owned())
+                    .bind(changed.clone())
+                    .execute(&mut *tx)
+                    .await
+                    .map_err(classify)?;
+            }
             let statement = query(&self.statements.settle_mixed).bind(self.now).bind(changed.clone());
             settled = held_of(&statement.fetch_all(&mut *tx).await.map_err(classify)?)?;
         }
-        if let Some(deleted) = &self.deleted {
-            let statement = query(&self.statements.settle_deleted).bind(deleted.clone());
+        if let Some(delivered) = &self.delivered {
+            let statement = match self.keep {
+                Keep::UntilPurged => &self.statements.settle_delivered_told,
+                Keep::No => &self.statements.settle_deleted_told,
+            };
+            let statement = query(statement).bind(self.now).bind(delivered.clone());
             settled.extend(held_of(&statement.fetch_all(tx).await.map_err(classify)?)?);
         }
         Ok(settled)

@@ -25,12 +25,14 @@ pub(crate) fn script(sql: &Arc<str>) -> sqlx::RawSql {
 }
 
 macro_rules! statements {
-    ($($name:ident),+ $(,)?) => {
-        /// The statements of one outbox. Each is the file of its name under `sql/`.
+    ($($name:ident),+ $(,)?; $($returning:ident = $base:ident),+ $(,)?) => {
+        /// The statements of one outbox. Each is the file of its name under `sql/`; the last ones are such a file
+        /// that also tells which rows it changed.
         #[derive(Debug)]
         pub(crate) struct Statements {
             pub(crate) tables: Tables,
             $(pub(crate) $name: Arc<str>,)+
+            $(pub(crate) $returning: Arc<str>,)+
         }
 
         impl Statements {
@@ -39,6 +41,10 @@ macro_rules! statements {
                 let tables = Tables::new(options);
                 Self {
                     $($name: tables.fill(include_str!(concat!("sql/", stringify!($name), ".sql"))),)+
+                    $($returning: tables.fill(concat!(
+                        include_str!(concat!("sql/", stringify!($base), ".sql")),
+                        "returning seq, fence\n",
+                    )),)+
                     tables,
                 }
             }
@@ -74,9 +80,12 @@ statements! {
     selected_matching,
     settle_dead,
     settle_deleted,
+    settle_delivered,
     settle_mixed,
     show,
     stage_many,
     stage_one,
-    stale,
+    stale;
+    settle_deleted_told = settle_deleted,
+    settle_delivered_told = settle_delivered,
 }

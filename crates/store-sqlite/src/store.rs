@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, Migrated, PurgeRequest, Purged, ReapRequest,
-    Reaped, RouteCounts, Schema, SchemaState, SelectionRequest, SettleRequest, Settled, Store, Story,
+    Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, Migrated, PurgeRequest, Purged,
+    ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest, SettleRequest, Settled, Store,
+    Story,
 };
 use pillarbox_core::{AuditRecord, EventId, Result, Timestamp};
 use sqlx::pool::PoolConnection;

@@ -1,6 +1,3 @@
--- Delivered entries that are not kept. ?1 [[seq, fence], …]
-with held (seq, fence) as materialized (select value ->> 0, value ->> 1 from json_each(?1))
+-- Deliveries that are not kept. ?1 now or null, which nothing here needs, ?2 {"seq": fence, …}
 delete from {outbox}
-where status = 'in_flight' and seq in (select seq from held)
-  and fence = (select fence from held where held.seq = {outbox}.seq)
-returning seq, fence
+where (seq, fence) in (select cast(key as integer), value from json_each(?2)) and status = 'in_flight'

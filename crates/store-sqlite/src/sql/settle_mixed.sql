@@ -1,9 +1,10 @@
--- Records a whole batch of verdicts; what the fence or the status refuses is not returned.
+-- Records verdicts other than deliveries; what the fence or the status refuses is not returned.
 -- ?1 now or null, ?2 [[seq, fence, verdict, wait in microseconds, failure], …]
 with
 clock (now) as materialized (select coalesce(?1, {now})),
+row (fields) as materialized (select value from json_each(?2)),
 verdict (seq, fence, name, wait, failure) as materialized (
-  select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 from json_each(?2))
+  select fields ->> 0, fields ->> 1, fields ->> 2, fields ->> 3, fields ->> 4 from row)
 update {outbox} as entry set
   status = case verdict.name
     when 'released' then iif(entry.attempts <= 1, 'pending', 'retrying')
@@ -11,8 +12,8 @@ update {outbox} as entry set
   attempts = max(entry.attempts - (verdict.name = 'released'), 0),
   due_at = iif(verdict.name = 'retrying', min((select now from clock) + verdict.wait, 253402300799999999), null),
   owner = null,
-  last_error = iif(verdict.name = 'delivered', null, coalesce(verdict.failure, entry.last_error)),
-  settled_at = iif(verdict.name in ('delivered', 'dead'), (select now from clock), null)
+  last_error = coalesce(verdict.failure, entry.last_error),
+  settled_at = iif(verdict.name = 'dead', (select now from clock), null)
 from verdict
 where entry.seq = verdict.seq and entry.fence = verdict.fence and entry.status = 'in_flight'
 returning seq, fence

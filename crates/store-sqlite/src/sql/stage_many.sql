@@ -2,12 +2,14 @@
 -- parameters, nothing to prepare twice, and a call that is dropped half-way leaves all or nothing.
 -- ?1 route, ?2 the events as a JSON array of arrays, ?3 all payloads in one blob, cut out by offset and length:
 -- JSON cannot carry bytes.
+with event (fields) as materialized (select value from json_each(?2))
 insert into {outbox} (event_id, route, type, key, content_type, headers, tenant, correlation_id, causation_id,
   execution_id, occurred_at, priority, group_id, hlc, max_attempts, due_at, payload)
-select value ->> 0, ?1, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-  value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, {now} + (value ->> 14),
-  substr(?3, value ->> '$[15][0]', value ->> '$[15][1]')
-from json_each(?2)
+select fields ->> 0, ?1, fields ->> 1, fields ->> 2, fields ->> 3, fields ->> 4, fields ->> 5, fields ->> 6,
+  fields ->> 7, fields ->> 8, fields ->> 9, fields ->> 10, fields ->> 11, fields ->> 12, fields ->> 13,
+  {now} + (fields ->> 14), substr(?3, fields ->> '$[15][0]', fields ->> '$[15][1]')
+-- json_each writes the text of an element anew for every mention; materialized, it is written once.
+from event
 -- Without a where, "on conflict" would be read as the condition of a join.
 where true
 on conflict (event_id, route) do nothing

@@ -1,0 +1,113 @@
+//! The query plans, at a backlog of 200,000: what runs for every batch must not depend on how much waits.
+//!
+//! Asked with no statistics, with stale ones (from when the table was nearly empty) and with fresh ones.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::sync::Arc;
+
+use pillarbox_core::port::Schema;
+use sqlx::Row;
+use tempfile::TempDir;
+
+use crate::sql::query;
+use crate::{Options, SqliteStore};
+
+/// What the planner says it will do, a line a step.
+async fn plan(store: &SqliteStore, sql: &str) -> Vec<String> {
+    let sql: Arc<str> = format!("explain query plan {sql}").into();
+    // Unbound parameters are null; the plan does not look at them.
+    let rows = query(&sql).fetch_all(store.pool()).await.unwrap();
+    rows.iter().map(|row| row.get_unchecked(3)).collect()
+}
+
+/// Every look at the outbox goes by one of these; nothing is sorted unless `sorts` says so.
+async fn check(store: &SqliteStore, when: &str, sql: &Arc<str>, wanted: &[&str], sorts: bool) {
+    let plan = plan(store, sql).await;
+    let shown = plan.join("\n");
+    for step in plan.iter().filter(|step| step.contains("pillarbox_") || step.contains(" entry ")) {
+        assert!(wanted.iter().any(|wanted| step.contains(wanted)), "{when}: {step:?} in\n{shown}");
+        assert!(!step.starts_with("SCAN") || step.contains("INDEX"), "{when}: {step:?} in\n{shown}");
+    }
+    for wanted in wanted {
+        assert!(plan.iter().any(|step| step.contains(wanted)), "{when}: {wanted:?} is not in\n{shown}");
+    }
+    assert!(sorts || !shown.contains("TEMP B-TREE"), "{when}: sorts in\n{shown}");
+}
+
+async fn check_all(store: &SqliteStore, when: &str) {
+    let s = &store.statements;
+    let (row, ready, due) = (
+        "USING INTEGER PRIMARY KEY (rowid=?)",
+        "USING INDEX pillarbox_outbox_ready (route=?)",
+        "USING COVERING INDEX pillarbox_outbox_due (route=? AND due_at",
+    );
+    let causal = "USING INDEX pillarbox_outbox_causal (route=?)";
+    check(store, when, &s.claim_staged, &[row, ready, due], false).await;
+    check(store, when, &s.claim_causal, &[row, causal, due], false).await;
+    for sql in [
+        &s.extend,
+        &s.settle_mixed,
+        &s.settle_dead,
+        &s.settle_delivered,
+        &s.settle_deleted,
+        &s.reap,
+        &s.purge,
+    ] {
+        check(store, when, sql, &[row], false).await;
+    }
+    let stuck = "USING INDEX pillarbox_outbox_stuck (route=?)";
+    check(store, when, &s.stale, &[row, stuck, due], false).await;
+    check(store, when, &s.routes, &["pillarbox_outbox_due", "pillarbox_outbox_stuck"], true).await;
+    let ended = "USING COVERING INDEX pillarbox_outbox_ended (status=? AND settled_at";
+    check(store, when, &s.purgeable, &[ended], false).await;
+    // Counting goes over an index and never over rows; grouping it takes a little tree of routes.
+    check(store, when, &s.count_ready, &["USING COVERING INDEX pillarbox_outbox_ready"], true).await;
+    check(store, when, &s.count_due, &["USING COVERING INDEX pillarbox_outbox_due"], true).await;
+    check(store, when, &s.count_ended, &["USING COVERING INDEX pillarbox_outbox_ended"], true).await;
+    check(store, when, &s.show, &["USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)"], false)
+        .await;
+    check(
+        store,
+        when,
+        &s.selected_ids,
+        &["USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)"],
+        false,
+    )
+    .await;
+    check(store, when, &s.selected_matching, &["USING INDEX pillarbox_outbox_ended (status=?"], false).await;
+    check(store, when, &s.list_dead, &["USING INDEX pillarbox_outbox_ended (status=?"], true).await;
+    check(store, when, &s.audit_of, &["USING INDEX pillarbox_audit_event (event_id=?)"], false).await;
+}
+
+#[tokio::test]
+async fn no_call_scans_or_sorts_the_backlog_whatever_the_statistics_say() {
+    let directory = TempDir::new().unwrap();
+    let url = format!("sqlite://{}", directory.path().join("plans.db").display());
+    let store = SqliteStore::connect(&url, Options::default().causal_order(true)).await.unwrap();
+    let _ = store.migrate().await.unwrap();
+    let execute = async |sql: &'static str| {
+        sqlx::raw_sql(sql).execute(store.pool()).await.unwrap();
+    };
+    let backlog = "insert into pillarbox_outbox (route, type, payload, hlc) \
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) \
+        select iif(i % 10, 'orders', 'mails'), 't', x'00', i from n";
+    execute(backlog).await;
+    check_all(&store, "without statistics").await;
+    execute("analyze").await;
+    check_all(&store, "with fresh statistics").await;
+    // Some of everything, as a busy outbox has it.
+    execute(
+        "update pillarbox_outbox set status = 'delivered', settled_at = 1 where seq <= 60000; \
+         update pillarbox_outbox set status = 'retrying', attempts = 1, due_at = seq where seq between 60001 and 90000; \
+         update pillarbox_outbox set status = 'dead', settled_at = 1 where seq between 90001 and 90100; \
+         update pillarbox_outbox set status = 'retrying', attempts = 2 where seq between 90101 and 90200",
+    )
+    .await;
+    check_all(&store, "with stale statistics").await;
+    execute("analyze").await;
+    check_all(&store, "with fresh statistics of a mixture").await;
+    execute("delete from pillarbox_outbox; analyze").await;
+    execute(backlog).await;
+    check_all(&store, "with the statistics of an empty table").await;
+}

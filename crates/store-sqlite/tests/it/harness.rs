@@ -1,0 +1,152 @@
+//! The store under the conformance suite: each case on a file of its own.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::Timestamp;
+use pillarbox_core::port::Schema;
+use pillarbox_store_sqlite::{Inbox, Options, Outbox, SqliteStore};
+use pillarbox_testkit::{StoreHarness, Tamper};
+use sqlx::{Row, Sqlite, Transaction};
+use tempfile::TempDir;
+
+/// A migrated store in a directory that goes away with it.
+pub(crate) struct SqliteHarness {
+    store: Arc<SqliteStore>,
+    options: Options,
+    /// The file's directory; removed at the end.
+    pub(crate) directory: TempDir,
+}
+
+/// The URL of a file in that directory.
+pub(crate) fn url(directory: &TempDir) -> String {
+    format!("sqlite://{}", directory.path().join("pillarbox.db").display())
+}
+
+impl SqliteHarness {
+    /// A migrated store with these settings.
+    pub(crate) async fn with(options: Options) -> Self {
+        let directory = TempDir::new().unwrap();
+        let store = SqliteStore::connect(&url(&directory), options.clone()).await.unwrap();
+        let migrated = store.migrate().await.unwrap();
+        assert_eq!((migrated.from, migrated.to), (0, 1));
+        Self { store: Arc::new(store), options, directory }
+    }
+
+    /// Runs SQL behind the port's back.
+    pub(crate) async fn execute(&self, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(self.store.pool()).await.unwrap();
+    }
+
+    /// The one number that a query gives.
+    pub(crate) async fn number(&self, sql: &'static str) -> i64 {
+        sqlx::query(sql).fetch_one(self.store.pool()).await.unwrap().get_unchecked(0)
+    }
+
+    /// Another store on the same file, as another process would open it.
+    pub(crate) async fn another(&self) -> SqliteStore {
+        SqliteStore::connect(&url(&self.directory), self.options.clone()).await.unwrap()
+    }
+}
+
+#[async_trait]
+impl StoreHarness for SqliteHarness {
+    type Tx = Transaction<'static, Sqlite>;
+    type Outbox = Outbox;
+    type Inbox = Inbox;
+    type Store = SqliteStore;
+
+    const NAME: &'static str = "sqlite";
+
+    async fn start() -> Self {
+        Self::with(Options::default().causal_order(true)).await
+    }
+
+    fn store(&self) -> Arc<SqliteStore> {
+        Arc::clone(&self.store)
+    }
+
+    fn outbox(&self, route: &str) -> Outbox {
+        Outbox::new(route).options(self.options.clone())
+    }
+
+    fn inbox(&self) -> Inbox {
+        Inbox::new(self.options.clone())
+    }
+
+    async fn now(&self) -> Timestamp {
+        let micros = self.number("select cast(unixepoch('subsec') * 1000 as integer) * 1000").await;
+        Timestamp::from_micros(micros).unwrap()
+    }
+
+    async fn begin(&self) -> Self::Tx {
+        self.store.pool().begin_with("BEGIN IMMEDIATE").await.unwrap()
+    }
+
+    async fn commit(&self, tx: Self::Tx) {
+        tx.commit().await.unwrap();
+    }
+
+    async fn rollback(&self, tx: Self::Tx) {
+        tx.rollback().await.unwrap();
+    }
+
+    async fn savepoint(&self, tx: &mut Self::Tx) {
+        sqlx::query("savepoint suite").execute(&mut **tx).await.unwrap();
+    }
+
+    async fn rollback_to_savepoint(&self, tx: &mut Self::Tx) {
+        sqlx::query("rollback to savepoint suite").execute(&mut **tx).await.unwrap();
+    }
+
+    fn concurrent_writers(&self) -> bool {
+        false
+    }
+
+    async fn tamper(&self, tamper: Tamper) -> bool {
+        let pool = self.store.pool();
+        match tamper {
+            Tamper::FailAudit => {
+                self.execute(
+                    "create trigger fail_audit before insert on pillarbox_audit \
+                     begin select raise(abort, 'the audit trail is broken'); end",
+                )
+                .await;
+            }
+            Tamper::RepairAudit => self.execute("drop trigger fail_audit").await,
+            Tamper::SpoilHeaders(id) => {
+                let mut connection = pool.acquire().await.unwrap();
+                sqlx::query("pragma ignore_check_constraints = on").execute(&mut *connection).await.unwrap();
+                sqlx::query("update pillarbox_outbox set headers = '{\"cut' where event_id = ?1")
+                    .bind(id.to_string())
+                    .execute(&mut *connection)
+                    .await
+                    .unwrap();
+                connection.close().await.unwrap();
+            }
+            Tamper::DeleteEntry(id) => {
+                let delete =
+                    sqlx::query("delete from pillarbox_outbox where event_id = ?1").bind(id.to_string());
+                delete.execute(pool).await.unwrap();
+            }
+            Tamper::ForgetLeaseEnd(id) => {
+                let forget = sqlx::query("update pillarbox_outbox set due_at = null where event_id = ?1")
+                    .bind(id.to_string());
+                forget.execute(pool).await.unwrap();
+            }
+            Tamper::StagePlain { route, event_type, payload } => {
+                sqlx::query("insert into pillarbox_outbox (route, type, payload) values (?1, ?2, ?3)")
+                    .bind(route)
+                    .bind(event_type)
+                    .bind(payload)
+                    .execute(pool)
+                    .await
+                    .unwrap();
+            }
+            Tamper::DropColumn => self.execute("alter table pillarbox_outbox drop column last_error").await,
+            // SQLite locks the file, not rows.
+            _ => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,16 @@
+//! Everything that this crate promises, on real files.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
+
+mod cancel;
+mod contention;
+mod drift;
+mod files;
+mod full;
+mod harness;
+mod plain_sql;
+mod processes;
+mod staging;
+mod steps;
+
+pillarbox_testkit::store_conformance!(harness::SqliteHarness);
