@@ -1,6 +1,6 @@
 //! A bar for long work, only on a terminal.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::Output;
 
@@ -10,15 +10,32 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// Counts up to `total`; without a total it only counts.
     pub(crate) fn new(output: Output, what: &'static str, total: Option<u64>) -> Self {
+        let template = if total.is_some() {
+            "{msg} [{bar:32.cyan}] {human_pos}/{human_len}  {rate}/s  {elapsed}"
+        } else {
+            "{msg} {spinner} {human_pos}  {rate}/s  {elapsed}"
+        };
+        Self::with(output, what, total, template)
+    }
+
+    /// Counts bytes up to `total`; without a total it only counts.
+    pub(crate) fn bytes(output: Output, what: &'static str, total: Option<u64>) -> Self {
+        let template = if total.is_some() {
+            "{msg} [{bar:32.cyan}] {bytes}/{total_bytes}  {bytes_per_sec}  {elapsed}"
+        } else {
+            "{msg} {spinner} {bytes}  {bytes_per_sec}  {elapsed}"
+        };
+        Self::with(output, what, total, template)
+    }
+
+    fn with(output: Output, what: &'static str, total: Option<u64>, template: &str) -> Self {
         let target = if output.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(total, target);
-        let template = if total.is_some() {
-            "{msg:>10} [{bar:32.cyan}] {human_pos}/{human_len}  {per_sec}  {elapsed}"
-        } else {
-            "{msg:>10} {spinner} {human_pos}  {per_sec}  {elapsed}"
-        };
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+            let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let _ = write!(out, "{:.0}", state.per_sec());
+            };
+            bar.set_style(style.with_key("rate", rate));
         }
         bar.set_message(what);
         Self(bar)

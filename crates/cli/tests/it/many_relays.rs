@@ -35,23 +35,9 @@ fn eight_drains_on_one_sqlite_file_deliver_20000_entries_once() {
 fn on_postgres() -> Home {
     let home = Home::new();
     let schema = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
-    let url = postgres();
-    home.write("pillarbox.toml", &format!("[database]\nurl = \"{url}\"\nschema = \"{schema}\"\n"));
-    create_schema(&url, &schema);
+    home.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\nschema = \"{schema}\"\n", postgres()));
     home.ok(["migrate"]);
     home
-}
-
-fn create_schema(url: &str, schema: &str) {
-    use sqlx::Connection as _;
-    let schema = pillarbox_core::Ident::new(schema).unwrap().quoted();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
-        let sql = sqlx::AssertSqlSafe(format!("create schema if not exists {schema}"));
-        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-    });
 }
 
 #[test]

@@ -27,7 +27,7 @@ struct StagedJson {
 pub(crate) async fn run(source: &str, context: &Context) -> Result<(), Fault> {
     let mut lines = Lines::open(source)?;
     let database = context.open().await?;
-    let progress = Progress::new(context.out, "staging", lines.bytes());
+    let progress = Progress::bytes(context.out, "staging", lines.bytes());
     let mut counts = StagedJson::default();
     let mut tx: Option<StagingTx> = None;
     loop {
