@@ -3,12 +3,14 @@
 //! * [`MemoryStore`], [`MemoryOutbox`], [`MemoryInbox`] and [`MemorySink`]: an outbox and a destination in memory,
 //!   deterministic, and good enough to be the model that real ones are compared with.
 //! * [`assert_staged!`], [`drain`], [`eventually`], [`assert_idempotent`]: for an application's own tests.
+//! * [`FaultProxy`]: a TCP proxy that fails as it is told, for tests against real servers.
 //! * [`conformance`]: the suites that every store and sink passes; whoever writes one runs them on it.
 //! * [`sim`]: the deterministic simulator: one seed is one world of producers, relays and faults.
 
 pub mod conformance;
 mod drain;
 mod eventually;
+mod faultproxy;
 mod memory;
 pub mod sim;
 mod staged;
@@ -16,6 +18,7 @@ mod staged;
 pub use conformance::{Received, SinkHarness, StoreHarness, Tamper};
 pub use drain::{assert_idempotent, drain, drain_to};
 pub use eventually::eventually;
+pub use faultproxy::{Direction, Fault, FaultProxy};
 #[doc(hidden)]
 pub use memory::Mutant;
 pub use memory::{
