@@ -65,7 +65,6 @@ impl Target {
         SqlitePoolOptions::new()
             .max_connections(1)
             .test_before_acquire(false)
-            .after_release(|connection, _| Box::pin(is_reusable(connection)))
             .connect_with(
                 self.connect.clone().synchronous(SqliteSynchronous::Normal).pragma("cache_size", "-16384"),
             )

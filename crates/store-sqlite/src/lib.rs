@@ -1,4 +1,45 @@
 //! Pillarbox on SQLite: an outbox inside your own database file, and nothing else to install.
+//!
+//! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
+//! - [`SqliteStore`] is what relays and operators work on: the ports [`Store`](pillarbox_core::port::Store),
+//!   [`Admin`](pillarbox_core::port::Admin) and [`Schema`](pillarbox_core::port::Schema).
+//! - [`Inbox`] applies an event once on the other side.
+//!
+//! ```
+//! use pillarbox_core::port::Schema;
+//! use pillarbox_core::Event;
+//! use pillarbox_store_sqlite::{Options, Outbox, SqliteStore};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let url = format!("sqlite://{}", directory.path().join("shop.db").display());
+//! let store = SqliteStore::connect(&url, Options::default()).await?;
+//! let _ = store.migrate().await?;
+//! # sqlx::query("create table orders (id integer primary key)").execute(store.pool()).await?;
+//!
+//! let outbox = Outbox::new("orders").options(store.options().clone());
+//! let mut tx = store.pool().begin().await?;
+//! sqlx::query("insert into orders (id) values (7)").execute(&mut *tx).await?;
+//! let staged = outbox.stage(&mut tx, Event::json("order.placed", &7)?.key("o-7")).await?;
+//! assert!(!staged.is_duplicate());
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Any other language stages with one plain `INSERT` in its own transaction; the payload may be text or a blob:
+//!
+//! ```sql
+//! insert into pillarbox_outbox (route, type, payload) values ('orders', 'order.placed', '{"id": 1}');
+//! ```
+//!
+//! The file is in write-ahead mode, and SQLite lets one writer in at a time: whoever writes waits for the others,
+//! at most for the [busy timeout](Options::busy_timeout). Several processes may share a file on a local disk, not on
+//! a network share. What an application commits is on disk when its commit returns. Claims and settles do not wait for
+//! the disk, because a lost one only means a redelivery; deaths and the changes of operators do.
+//!
+//! Needs SQLite 3.38 or later in every program that opens the file; this crate brings its own.
 
 mod admin;
 mod batch;

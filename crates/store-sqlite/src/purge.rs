@@ -12,10 +12,8 @@ use crate::store::{SqliteStore, Step};
 
 pub(crate) async fn purge(store: &SqliteStore, request: PurgeRequest) -> Result<Purged> {
     let step = Purge { statements: &store.statements, request: &request };
-    // Most of the time there is nothing to do; a look does not need the write lock.
-    let mut reader = store.pool().acquire().await.map_err(classify)?;
-    let found = step.find(&mut reader).await?;
-    drop(reader);
+    // Most of the time there is nothing to do; a look does not take the write lock.
+    let found = step.find(&mut *store.writer().await?).await?;
     if found.is_empty() || request.effect == Effect::DryRun {
         return Ok(Purged { purged: found.len() as u64 });
     }

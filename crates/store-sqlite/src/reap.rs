@@ -15,10 +15,8 @@ use crate::store::{SqliteStore, Step};
 pub(crate) async fn reap(store: &SqliteStore, request: ReapRequest) -> Result<Reaped> {
     request.check()?;
     let step = Reap { statements: &store.statements, request: &request };
-    // Nearly always there is nothing to do; a look does not need the write lock.
-    let mut reader = store.pool().acquire().await.map_err(classify)?;
-    let found = step.find(&mut reader).await?;
-    drop(reader);
+    // Nearly always there is nothing to do; a look does not take the write lock.
+    let found = step.find(&mut *store.writer().await?).await?;
     let stale = found.iter().filter(|stale| stale.leased).count();
     if found.is_empty() || request.effect == Effect::DryRun {
         return Ok(Reaped { stale: stale as u64, ..Reaped::default() });

@@ -39,18 +39,18 @@ const VERSION: u32 = MIGRATIONS.len() as u32;
 
 pub(crate) async fn inspect(store: &SqliteStore) -> Result<SchemaState> {
     let mut connection = store.pool().acquire().await.map_err(classify)?;
-    Ok(Found::look(&store.statements.tables, &store.options, &mut connection).await?.state())
+    Ok(Found::look(&store.statements.tables, store.options(), &mut connection).await?.state())
 }
 
 pub(crate) async fn plan(store: &SqliteStore) -> Result<String> {
     let mut connection = store.pool().acquire().await.map_err(classify)?;
-    let found = Found::look(&store.statements.tables, &store.options, &mut connection).await?;
-    let scripts = found.scripts(&store.statements.tables, &store.options);
+    let found = Found::look(&store.statements.tables, store.options(), &mut connection).await?;
+    let scripts = found.scripts(&store.statements.tables, store.options());
     Ok(scripts.iter().map(|script| &**script).collect::<Vec<_>>().join("\n"))
 }
 
 pub(crate) async fn migrate(store: &SqliteStore) -> Result<Migrated> {
-    store.durably(&Migrate { tables: &store.statements.tables, options: &store.options }).await
+    store.durably(&Migrate { tables: &store.statements.tables, options: store.options() }).await
 }
 
 struct Migrate<'a> {

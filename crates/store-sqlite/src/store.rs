@@ -31,7 +31,7 @@ pub struct SqliteStore {
     /// Whether the writer is ours and does not wait for the disk.
     relaxed: bool,
     pub(crate) statements: Arc<Statements>,
-    pub(crate) options: Arc<Options>,
+    options: Arc<Options>,
 }
 
 impl SqliteStore {
@@ -73,11 +73,23 @@ impl SqliteStore {
         &self.pool
     }
 
+    /// The settings: give them to an outbox or inbox of the same tables.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Closes all connections; calls fail from then on. The last one on a file also puts its log away.
+    pub async fn close(&self) {
+        self.writer.close().await;
+        self.pool.close().await;
+    }
+
     /// A connection to write with, for claims and settles.
     pub(crate) async fn writer(&self) -> Result<PoolConnection<Sqlite>> {
         loop {
             let mut connection = self.writer.acquire().await.map_err(classify)?;
-            // Only on a pool of the application's own can this be anything else than free.
+            // A transaction that SQLite ended by itself, as it does on a full disk, still counts as open here.
             if !connection.is_in_transaction() || is_reusable(&mut connection).await.map_err(classify)? {
                 return Ok(connection);
             }

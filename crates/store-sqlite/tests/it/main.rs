@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
-mod cancel;
+mod cancelling;
+mod connecting;
 mod contention;
-mod drift;
-mod files;
 mod full;
 mod harness;
 mod plain_sql;
 mod processes;
+mod schema;
 mod staging;
 mod steps;
 
