@@ -41,9 +41,16 @@ pub(crate) enum Until {
 enum Step {
     Claimed { asked: u32, sent: Instant, idle: bool, result: Result<Claim> },
     Delivered { batch: BatchId, ended: Ended },
-    Settled { settlements: Vec<Settlement>, result: Result<Settled> },
+    Settled { group: Group, result: Result<Settled> },
     Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
     Reaped(Result<Reaped>),
+}
+
+/// Verdicts that are sent to the store together.
+struct Group {
+    settlements: Vec<Settlement>,
+    /// How often they failed together.
+    failures: u32,
 }
 
 type Underway<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = Step> + Send + 'a>>>;
@@ -95,8 +102,10 @@ pub(crate) struct Pipeline<'a> {
     settling: bool,
     settle_at: Instant,
     verdicts: Vec<Settlement>,
-    /// Groups that failed together and are tried apart.
-    apart: VecDeque<Vec<Settlement>>,
+    /// Groups that failed and are tried again, at last apart.
+    again: VecDeque<Group>,
+    /// The last settle failed: whatever came since goes first.
+    settle_failed: bool,
 
     extending: bool,
     extend_at: Instant,
@@ -141,7 +150,8 @@ impl<'a> Pipeline<'a> {
             settling: false,
             settle_at: now,
             verdicts: Vec::new(),
-            apart: VecDeque::new(),
+            again: VecDeque::new(),
+            settle_failed: false,
             extending: false,
             extend_at: now,
             reaping: false,
@@ -205,7 +215,7 @@ impl<'a> Pipeline<'a> {
         match step {
             Step::Claimed { asked, sent, idle, result } => self.on_claimed(asked, sent, idle, result),
             Step::Delivered { batch, ended } => self.on_delivered(batch, ended),
-            Step::Settled { settlements, result } => self.on_settled(settlements, result),
+            Step::Settled { group, result } => self.on_settled(group, result),
             Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
             Step::Reaped(result) => self.on_reaped(result),
         }

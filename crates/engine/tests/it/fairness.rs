@@ -1,11 +1,12 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+    Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Settlement,
+    Store, Verdict,
 };
-use pillarbox_core::{Error, ErrorKind, Event, Outcome, Result};
+use pillarbox_core::{Error, ErrorKind, Event, Outcome, Result, Status};
 use pillarbox_engine::{CircuitState, Relay};
 use pillarbox_testkit::{MemoryStore, Reply, Which};
 use tokio::time::sleep;
@@ -72,6 +73,55 @@ async fn a_probe_whose_answer_never_comes_does_not_close_the_circuit() {
     // Only what was tried may have spent its attempts: the oldest entry, again and again.
     assert!(result.unwrap().delivered >= 49);
     assert_eq!(handle.state().circuit, CircuitState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_that_waits_for_a_lock_does_not_hold_up_the_others() {
+    let world = World::new();
+    let dies = world.stage(Event::new("order.placed", "{}")).await;
+    world.sink.on(Which::Event(dies), Reply::Answer(Outcome::rejected("no", "")));
+    let store = Arc::new(LockedAudit(world.store.clone(), AtomicBool::new(true)));
+    let mut options = options();
+    options.batch = 10;
+    options.in_flight_max = 20;
+    let relay = Relay::builder(Arc::clone(&store) as Arc<dyn Store>, Arc::new(world.sink.clone()))
+        .route(ROUTE)
+        .options(options)
+        .seed(1)
+        .build()
+        .unwrap();
+    world.stage_many(100).await;
+    let (tally, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(100))), async {
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(world.with_status(Status::Delivered), 100);
+        assert_eq!(world.sink.received().len(), 100, "nothing is doubled either");
+        store.1.store(false, Ordering::Relaxed);
+    });
+    assert_eq!((tally.unwrap().dead, world.entry(dies).status), (1, Status::Dead));
+}
+
+/// Somebody holds the audit table: a settle with a death in it gives up after a while.
+struct LockedAudit(MemoryStore, AtomicBool);
+
+#[async_trait::async_trait]
+impl Store for LockedAudit {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+        self.0.claim(request).await
+    }
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        self.0.extend(request).await
+    }
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        let death = |settlement: &Settlement| matches!(settlement.verdict, Verdict::Dead { .. });
+        if self.1.load(Ordering::Relaxed) && request.settlements.iter().any(death) {
+            sleep(Duration::from_millis(200)).await;
+            return Err(Error::new(ErrorKind::Contention, "lock timeout"));
+        }
+        self.0.settle(request).await
+    }
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        self.0.reap(request).await
+    }
 }
 
 /// Everything works but claiming.

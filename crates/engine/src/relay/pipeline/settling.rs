@@ -13,7 +13,10 @@ use crate::circuit::CircuitState;
 use crate::verdict::{Ended, unreported, verdict};
 
 use super::super::batch::{BatchId, Reported};
-use super::{Pipeline, Step, Until, bounded};
+use super::{Group, Pipeline, Step, Until, bounded};
+
+/// How often verdicts fail together before they are tried apart: an outage of the store is over by then, or longer.
+const FAILURES_TOGETHER_MAX: u32 = 3;
 
 impl Pipeline<'_> {
     pub(super) fn on_report(&mut self, report: Reported) {
@@ -84,49 +87,64 @@ impl Pipeline<'_> {
     }
 
     pub(super) fn has_verdicts(&self) -> bool {
-        !self.verdicts.is_empty() || !self.apart.is_empty()
+        !self.verdicts.is_empty() || !self.again.is_empty()
     }
 
     pub(super) fn start_settle(&mut self, now: Instant) {
         if self.settling || now < self.settle_at || !self.has_verdicts() {
             return;
         }
-        let settlements = self.apart.pop_front().unwrap_or_else(|| {
+        let fresh_first = self.settle_failed && !self.verdicts.is_empty();
+        let again = if fresh_first { None } else { self.again.pop_front() };
+        let group = again.unwrap_or_else(|| {
             let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX).min(self.verdicts.len());
             let rest = self.verdicts.split_off(most);
-            std::mem::replace(&mut self.verdicts, rest)
+            Group { settlements: std::mem::replace(&mut self.verdicts, rest), failures: 0 }
         });
         self.settling = true;
         let store = Arc::clone(&self.relay.store);
         let request = SettleRequest {
             owner: self.relay.owner.clone(),
-            settlements: settlements.clone(),
+            settlements: group.settlements.clone(),
             keep: self.relay.options.keep,
             now: None,
         };
         let lease = self.relay.options.lease;
         self.underway.push(Box::pin(async move {
             let result = bounded(lease, store.settle(request)).await;
-            Step::Settled { settlements, result }
+            Step::Settled { group, result }
         }));
     }
 
-    pub(super) fn on_settled(&mut self, settlements: Vec<Settlement>, result: Result<Settled>) {
+    pub(super) fn on_settled(&mut self, group: Group, result: Result<Settled>) {
         self.settling = false;
+        self.settle_failed = result.is_err();
         match result {
             Ok(settled) => {
                 self.store_failures = 0;
-                self.record(settlements, &settled);
+                self.record(group.settlements, &settled);
             }
             // The settle carries fences: sending it again is safe even if the first one took effect.
             Err(error) if error.retry() != Retry::Never => {
                 let wait = self.store_failed("settle", error);
                 self.settle_at = Instant::now() + wait;
-                let kept = self.leave_expired(settlements, wait);
-                self.apart.push_front(kept);
-                self.apart.retain(|group| !group.is_empty());
+                let settlements = self.leave_expired(group.settlements, wait);
+                self.settle_again(Group { settlements, failures: group.failures + 1 });
             }
-            Err(error) => self.settle_apart(settlements, error),
+            Err(error) => self.settle_apart(group.settlements, error),
+        }
+    }
+
+    /// Puts verdicts at the end of the line. One of them may be what keeps them all waiting, such as a row that
+    /// somebody has locked: groups that fail again and again are halved, until it waits alone.
+    fn settle_again(&mut self, mut group: Group) {
+        if group.failures >= FAILURES_TOGETHER_MAX && group.settlements.len() > 1 {
+            let settlements = group.settlements.split_off(group.settlements.len() / 2);
+            group.failures = 0;
+            self.again.push_back(Group { settlements, failures: 0 });
+        }
+        if !group.settlements.is_empty() {
+            self.again.push_back(group);
         }
     }
 
@@ -135,8 +153,8 @@ impl Pipeline<'_> {
         let hopeless = matches!(error.kind(), ErrorKind::Schema | ErrorKind::Denied | ErrorKind::Unsupported);
         if settlements.len() > 1 && !hopeless {
             let second = settlements.split_off(settlements.len() / 2);
-            self.apart.push_front(second);
-            self.apart.push_front(settlements);
+            self.again.push_front(Group { settlements: second, failures: 0 });
+            self.again.push_front(Group { settlements, failures: 0 });
             return;
         }
         tracing::error!(
