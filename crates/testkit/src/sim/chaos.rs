@@ -51,6 +51,7 @@ struct State {
     reached: BTreeMap<Fault, u64>,
     store_down_until: Option<Instant>,
     sink_down_until: Option<Instant>,
+    locked: Option<(i64, Instant)>,
     /// Rows in flight, as the history has them: what a reap may take.
     in_flight: BTreeSet<i64>,
     calls: BTreeMap<(Arc<str>, u64), Calls>,
@@ -129,6 +130,7 @@ impl Chaos {
         let mut state = self.lock();
         state.store_down_until = None;
         state.sink_down_until = None;
+        state.locked = None;
         drop(state);
         self.0.healing.notify_waiters();
         self.record("world", Happened::Healed);

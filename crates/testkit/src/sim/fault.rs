@@ -23,6 +23,8 @@ pub enum Fault {
     StoreIsDown,
     /// The caller gives up on a call, and the store carries it out later all the same.
     LateEffect,
+    /// Somebody locks a claimed row: calls that change it give up.
+    LockedRow,
     /// A claimed row cannot be read.
     UndecodableRow,
     /// The destination fails this message.
@@ -83,7 +85,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::StoreFailsBefore,
         Self::StoreFailsAfter,
         Self::StoreIsSlow,
@@ -91,6 +93,7 @@ impl Fault {
         Self::StoreRefuses,
         Self::StoreIsDown,
         Self::LateEffect,
+        Self::LockedRow,
         Self::UndecodableRow,
         Self::SinkFails,
         Self::SinkFailsWithWait,
@@ -131,6 +134,7 @@ impl Fault {
             | Self::StoreRefuses
             | Self::LateEffect
             | Self::SinkPanics
+            | Self::LockedRow
             | Self::SinkHangs
             | Self::SinkIsDown
             | Self::PoisonedEntry => 10,

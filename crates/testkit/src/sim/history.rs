@@ -83,7 +83,7 @@ pub(crate) enum Happened {
     /// A relay was asked to stop.
     Stopping,
     /// A relay returned.
-    Stopped { error: Option<String> },
+    Stopped { error: Option<String>, delivered: u64 },
     /// Faults are over.
     Healed,
     /// Nothing is left to deliver, or the time for that is up.

@@ -6,6 +6,7 @@ mod attempts;
 mod bounded;
 mod broken;
 mod conservation;
+mod deaths;
 mod duplicates;
 mod fence_grows;
 mod fencing;
@@ -92,6 +93,7 @@ const CHECKS: &[Check] = &[
     fence_grows::check,
     attempts::check,
     conservation::check,
+    deaths::check,
     bounded::check,
     outcomes::check,
     publish_under_lease::check,

@@ -161,13 +161,14 @@ async fn watch(
 
 /// A daemon ends when it is told to, or by an error that waiting cannot mend.
 fn note_end(world: &World, who: &Arc<str>, ended: Ended<Outcome>, must_go_on: bool) {
-    let stopped = |error| world.chaos.record_as(who, Happened::Stopped { error });
     match ended {
         Ended::Returned(Ok(result)) => {
             if must_go_on && !matches!(&result, Err(error) if error.kind() == ErrorKind::Schema) {
                 world.broken("daemon", format!("{who} ended by itself: {result:?}"));
             }
-            stopped(result.err().map(|error| error.to_string()));
+            let delivered = result.as_ref().map_or(0, |tally| tally.delivered);
+            let error = result.err().map(|error| error.to_string());
+            world.chaos.record_as(who, Happened::Stopped { error, delivered });
         }
         Ended::Returned(Err(_panic)) => world.broken("F-05", format!("{who} panicked")),
         Ended::Killed => world.chaos.record_as(who, Happened::Crashed),

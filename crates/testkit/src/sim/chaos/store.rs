@@ -30,6 +30,9 @@ pub struct ChaosStore {
     rng: Mutex<Rng>,
 }
 
+/// How long a call waits for a locked row; below half of the shortest lease.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// What becomes of one call.
 enum Fate {
     Pass,
@@ -64,6 +67,28 @@ impl ChaosStore {
         };
         let waits = (wait(&mut rng), wait(&mut rng));
         (self.fate(&mut rng), waits.0, waits.1)
+    }
+
+    /// The fate of a call that changes these rows: one of them may be locked.
+    fn draw_on(&self, held: &[Held]) -> (Fate, Duration, Duration) {
+        let (fate, before, after) = self.draw();
+        let chaos = &self.log.chaos;
+        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if chaos.draws(&mut rng, Fault::LockedRow)
+            && let Some(held) = rng.index(held.len()).and_then(|index| held.get(index))
+        {
+            chaos.strike(Fault::LockedRow);
+            chaos.lock().locked = Some((held.seq, now + rng.millis(100..=30_000)));
+        }
+        let locked = chaos.lock().locked.filter(|(_, until)| now < *until);
+        match locked {
+            Some((seq, _)) if held.iter().any(|held| held.seq == seq) => {
+                let error = Error::new(ErrorKind::Contention, "a row is locked");
+                (Fate::FailBefore(error), before + LOCK_TIMEOUT, after)
+            }
+            _ => (fate, before, after),
+        }
     }
 
     fn fate(&self, rng: &mut Rng) -> Fate {
@@ -187,7 +212,7 @@ impl Store for ChaosStore {
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
-        let fate = self.draw();
+        let fate = self.draw_on(&request.held);
         let (inner, log) = (Arc::clone(&self.inner), self.log.clone());
         let effect = async move {
             let extended = inner.extend(request.clone()).await?;
@@ -200,8 +225,9 @@ impl Store for ChaosStore {
     }
 
     async fn settle(&self, request: SettleRequest) -> Result<Settled> {
-        let fate = self.draw();
-        for Held { seq, fence } in request.settlements.iter().map(|settlement| settlement.held) {
+        let held: Vec<Held> = request.settlements.iter().map(|settlement| settlement.held).collect();
+        let fate = self.draw_on(&held);
+        for Held { seq, fence } in held {
             self.log.record(Happened::SettleSent { seq, fence: fence.0 });
         }
         let (inner, log) = (Arc::clone(&self.inner), self.log.clone());

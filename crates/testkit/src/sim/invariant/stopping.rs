@@ -42,7 +42,7 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
                 release(&mut relays, seq);
                 leases.remove(&seq);
             }
-            Happened::Stopped { error: None } => {
+            Happened::Stopped { error: None, .. } => {
                 let Some(holds) = relays.get(&record.who) else { continue };
                 for (seq, (fence, until)) in &holds.leases {
                     if *until > record.db && !holds.tried.contains(&(*seq, *fence)) {
