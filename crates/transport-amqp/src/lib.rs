@@ -1,0 +1,24 @@
+//! Pillarbox on RabbitMQ, over AMQP 0-9-1: a sink that publishes confirmed and pipelined, and a source that consumes.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! use pillarbox_core::port::{Report, Sink};
+//! use pillarbox_transport_amqp::{AmqpSink, AmqpSource};
+//!
+//! # fn main() -> pillarbox_core::Result<()> {
+//! // Hand the sink to a relay, and the source to a consumer. Neither connects before it is used.
+//! let sink = AmqpSink::new("amqp://127.0.0.1/%2f?exchange=orders&routing_key={type}")?;
+//! let source = AmqpSource::new("amqp://127.0.0.1/%2f?queue=billing&queue_type=quorum")?;
+//! # Ok(()) }
+//! ```
+
+mod binding;
+mod connection;
+mod error;
+mod options;
+mod sink;
+mod source;
+
+pub use options::{Options, QueueType};
+pub use sink::AmqpSink;
+pub use source::AmqpSource;

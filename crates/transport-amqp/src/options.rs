@@ -1,0 +1,250 @@
+//! Where the broker is and how it is used, read from a URL.
+
+use std::fmt;
+use std::time::Duration;
+
+use lapin::uri::AMQPUri;
+use pillarbox_core::{Error, Result, Template, parse_duration, redact_url};
+use url::Url;
+
+/// What a sink's URL may set.
+const OF_SINKS: [&str; 6] =
+    ["exchange", "routing_key", "source", "payload_bytes_max", "connect_timeout", "heartbeat"];
+/// What a source's URL may set.
+const OF_SOURCES: [&str; 5] = ["queue", "queue_type", "prefetch", "connect_timeout", "heartbeat"];
+
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
+const PREFETCH_DEFAULT: u16 = 100;
+/// The longest heartbeat that the protocol can carry.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(u16::MAX as u64);
+
+/// Settings of a sink or a source: `amqp://user:password@host:port/vhost?name=value&…`.
+///
+/// `amqps://` is TLS, trusting what the system trusts. Without a user it is `guest`, without a port the scheme's
+/// own, without a vhost `/` (written `%2f`).
+///
+/// ```
+/// # use pillarbox_transport_amqp::Options;
+/// let options = Options::of_sink("amqp://127.0.0.1/%2f?exchange=orders&routing_key={type}")?;
+/// assert_eq!(options.exchange.to_string(), "orders");
+/// assert!(Options::of_sink("amqp://127.0.0.1/?exchnage=orders").is_err());
+/// # Ok::<(), pillarbox_core::Error>(())
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// The exchange to publish to; may hold `{type}`, `{key}` and `{route}`. Default: the default exchange, which
+    /// routes to the queue that the routing key names.
+    pub exchange: Template,
+    /// The routing key; may hold the same places. Default: `{type}`.
+    pub routing_key: Template,
+    /// The `source` attribute of what is published. Default: `pillarbox`.
+    pub source: String,
+    /// Largest payload in bytes; a larger one is rejected before it is sent. Default: none, and the broker's own
+    /// limit is learned when it is first passed.
+    pub payload_bytes_max: Option<usize>,
+    /// The queue to consume. A source needs it. Default: none.
+    pub queue: Option<String>,
+    /// What kind of queue that is, as far as a consumer must know. Default: none, told by what is seen.
+    pub queue_type: Option<QueueType>,
+    /// Most messages received and not yet answered. Default: 100.
+    pub prefetch: u16,
+    /// How long opening a connection may take, and any question to the broker after that. Keep it below the
+    /// relay's `publish_timeout`. Default: 10 s.
+    pub connect_timeout: Duration,
+    /// How often each side shows that it is alive; twice this long without a sign ends the connection. In whole
+    /// seconds; the broker may ask for less. Default: 10 s.
+    pub heartbeat: Duration,
+    server: AMQPUri,
+}
+
+/// The kinds of queue that differ for a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueType {
+    /// Tells whether a message was delivered before, not how often.
+    Classic,
+    /// Counts deliveries.
+    Quorum,
+}
+
+impl Options {
+    /// Reads the URL of a sink.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_sink(url: &str) -> Result<Self> {
+        Self::read(url, &OF_SINKS)
+    }
+
+    /// Reads the URL of a source.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_source(url: &str) -> Result<Self> {
+        let options = Self::read(url, &OF_SOURCES)?;
+        if options.queue.as_ref().is_none_or(String::is_empty) {
+            return Err(Error::invalid("queue= is missing: the queue to consume"));
+        }
+        Ok(options)
+    }
+
+    fn read(url: &str, allowed: &[&str]) -> Result<Self> {
+        // The parser's own error is shown without the URL, which holds a password.
+        let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
+        let mut options = Self {
+            exchange: "".parse()?,
+            routing_key: "{type}".parse()?,
+            source: "pillarbox".into(),
+            payload_bytes_max: None,
+            queue: None,
+            queue_type: None,
+            prefetch: PREFETCH_DEFAULT,
+            connect_timeout: CONNECT_TIMEOUT_DEFAULT,
+            heartbeat: HEARTBEAT_DEFAULT,
+            server: server(&parsed)?,
+        };
+        let mut seen = Vec::new();
+        for (name, value) in parsed.query_pairs() {
+            if !allowed.contains(&name.as_ref()) {
+                return Err(Error::invalid(format!(
+                    "unknown parameter {name:?}; allowed are {}",
+                    allowed.join(", ")
+                )));
+            }
+            if seen.contains(&name) {
+                return Err(Error::invalid(format!("{name}= is given twice")));
+            }
+            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
+            seen.push(name);
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let not_a_number = |_| Error::invalid("not a whole number in range");
+        match name {
+            "exchange" => self.exchange = value.parse()?,
+            "routing_key" => self.routing_key = value.parse()?,
+            "source" => self.source = value.to_owned(),
+            "payload_bytes_max" => self.payload_bytes_max = Some(value.parse().map_err(not_a_number)?),
+            "queue" => self.queue = Some(value.to_owned()),
+            "queue_type" => {
+                self.queue_type = Some(match value {
+                    "classic" => QueueType::Classic,
+                    "quorum" => QueueType::Quorum,
+                    _ => return Err(Error::invalid("allowed are classic and quorum")),
+                });
+            }
+            "prefetch" => self.prefetch = value.parse().map_err(not_a_number)?,
+            "connect_timeout" => self.connect_timeout = parse_duration(value)?,
+            _ => self.heartbeat = parse_duration(value)?,
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot work, before anything connects.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.prefetch == 0 {
+            return Err(Error::invalid(
+                "prefetch must be at least 1: without a bound the whole queue is sent",
+            ));
+        }
+        if self.connect_timeout.is_zero() {
+            return Err(Error::invalid("connect_timeout must be more than zero"));
+        }
+        if self.heartbeat.subsec_nanos() != 0 || self.heartbeat.is_zero() || self.heartbeat > HEARTBEAT_MAX {
+            return Err(Error::invalid("heartbeat must be 1 s to 65535 s, in whole seconds"));
+        }
+        if self.source.is_empty() {
+            return Err(Error::invalid("source must not be empty"));
+        }
+        Ok(())
+    }
+
+    /// Where to connect. Holds the password: never to be printed.
+    pub(crate) fn uri(&self) -> AMQPUri {
+        let mut uri = self.server.clone();
+        uri.query.heartbeat = u16::try_from(self.heartbeat.as_secs()).ok();
+        uri
+    }
+
+    /// Sets the `source` attribute of what is published.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = source.into();
+        self
+    }
+
+    /// Sets the largest payload in bytes.
+    #[must_use]
+    pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
+        self.payload_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Sets what kind of queue is consumed.
+    #[must_use]
+    pub fn queue_type(mut self, queue_type: QueueType) -> Self {
+        self.queue_type = Some(queue_type);
+        self
+    }
+
+    /// Sets how many messages may be received and not yet answered.
+    #[must_use]
+    pub fn prefetch(mut self, messages: u16) -> Self {
+        self.prefetch = messages;
+        self
+    }
+
+    /// Sets how long opening a connection may take.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how often each side shows that it is alive.
+    #[must_use]
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.heartbeat = every;
+        self
+    }
+}
+
+// By hand, because the server's address holds the password.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("server", &redact_url(&self.server.to_string()))
+            .field("exchange", &self.exchange.to_string())
+            .field("routing_key", &self.routing_key.to_string())
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+fn server(url: &Url) -> Result<AMQPUri> {
+    if !["amqp", "amqps"].contains(&url.scheme()) {
+        return Err(Error::invalid(format!("unknown scheme {:?}; allowed are amqp and amqps", url.scheme())));
+    }
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or_else(|| Error::invalid("the URL names no host"))?;
+    if url.path().matches('/').count() > 1 {
+        return Err(Error::invalid("the URL's path must be one vhost; write its slashes as %2f"));
+    }
+    let mut bare = url.clone();
+    bare.set_query(None);
+    let undecodable = |_| Error::invalid("the URL's user, password or vhost is not percent-encoded UTF-8");
+    let mut server: AMQPUri = bare.as_str().parse().map_err(undecodable)?;
+    // The client's own parser does not know IPv6 addresses, which stand in brackets in a URL only.
+    server.authority.host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    if server.vhost.is_empty() {
+        server.vhost = "/".into();
+    }
+    Ok(server)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Consuming a queue.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions,
+};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{Acker, Channel, Consumer};
+use pillarbox_core::port::{Message, Receipt, Source, SourceCapabilities, Subscription};
+use pillarbox_core::{Error, ErrorKind, Result};
+
+use crate::binding;
+use crate::connection::{Lazy, Link, within};
+use crate::error::Fault;
+use crate::options::{Options, QueueType};
+
+/// Consumes one queue of RabbitMQ, classic or quorum. Several consumers share a queue's messages.
+///
+/// A message that fails goes back to the queue, near its head. A parked one is rejected: the queue's dead-letter
+/// exchange gets it, and without one it is gone.
+pub struct AmqpSource {
+    options: Arc<Options>,
+    queue: ShortString,
+    link: Lazy<Arc<Link>>,
+    /// Whether the queue counts deliveries, as far as is known.
+    counts: Arc<AtomicBool>,
+}
+
+impl AmqpSource {
+    /// A source from `amqp://host/vhost?queue=…`. Only looks at the URL: it connects when it is subscribed to.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid), naming the part of the URL and what is allowed.
+    pub fn new(url: &str) -> Result<Self> {
+        Self::with_options(Options::of_source(url)?)
+    }
+
+    /// A source with these settings.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid), naming the setting.
+    pub fn with_options(options: Options) -> Result<Self> {
+        options.check()?;
+        let queue = options.queue.clone().unwrap_or_default();
+        let queue =
+            ShortString::try_new(queue).map_err(|error| Error::invalid(format!("queue=: {error}")))?;
+        let counts = Arc::new(AtomicBool::new(options.queue_type == Some(QueueType::Quorum)));
+        Ok(Self { options: Arc::new(options), queue, link: Lazy::new(), counts })
+    }
+
+    async fn consume(&self) -> Result<(Arc<Link>, Channel, Consumer), Fault> {
+        let options = Arc::clone(&self.options);
+        let open = async move { Link::open(&options).await.map(Arc::new) };
+        let link = self.link.get(|link| link.is_up(), open).await?;
+        let consuming = async {
+            let channel = link.connection.create_channel().await?;
+            channel.basic_qos(self.options.prefetch, BasicQosOptions::default()).await?;
+            let (queue, tag) = (self.queue.clone(), ShortString::default());
+            let (manner, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
+            let consumer = channel.basic_consume(queue, tag, manner, arguments).await?;
+            Ok((channel, consumer))
+        };
+        match within(self.options.connect_timeout, "consume", consuming).await {
+            Ok((channel, consumer)) => Ok((link, channel, consumer)),
+            Err(fault) => {
+                if fault.is_silence() {
+                    link.give_up();
+                }
+                Err(fault)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Source for AmqpSource {
+    /// A delivery count where the queue was said or seen to be a quorum queue. Whether a parked message is kept
+    /// depends on the queue's dead-letter exchange, which the broker does not tell.
+    fn capabilities(&self) -> SourceCapabilities {
+        SourceCapabilities::default().delivery_count(self.counts.load(Ordering::Relaxed))
+    }
+
+    async fn subscribe(&self) -> Result<Box<dyn Subscription>> {
+        let consuming = self.consume().await;
+        let (link, channel, consumer) = consuming
+            .map_err(|fault| fault.into_error(&format!("consume queue {:?}", self.queue.as_str())))?;
+        let counts = Arc::clone(&self.counts);
+        Ok(Box::new(Stream { consumer, counts, _channel: channel, _link: link }))
+    }
+}
+
+/// An open stream. Dropping it closes the channel, and the broker takes back what was not answered.
+struct Stream {
+    consumer: Consumer,
+    counts: Arc<AtomicBool>,
+    _channel: Channel,
+    _link: Arc<Link>,
+}
+
+impl Stream {
+    fn message(&self, delivery: Delivery) -> Message {
+        let (attributes, headers) = binding::read(&delivery.properties);
+        let counted = binding::delivery_count(&delivery.properties);
+        if counted.is_some() {
+            self.counts.store(true, Ordering::Relaxed);
+        }
+        // A quorum queue of RabbitMQ 3 says nothing the first time. A classic one only ever says that there was an
+        // earlier time, which is no count.
+        let first = || (self.counts.load(Ordering::Relaxed) && !delivery.redelivered).then_some(1);
+        Message {
+            attributes,
+            headers,
+            delivery_count: counted.or_else(first),
+            body: delivery.data,
+            receipt: Box::new(Slip(delivery.acker)),
+        }
+    }
+}
+
+#[async_trait]
+impl Subscription for Stream {
+    async fn next(&mut self) -> Result<Option<Message>> {
+        match self.consumer.next().await {
+            Some(Ok(delivery)) => Ok(Some(self.message(delivery))),
+            Some(Err(error)) => Err(Fault::from(error).into_error("receive")),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The answer to one delivery.
+struct Slip(Acker);
+
+/// An answer on a channel that is gone reaches nobody.
+fn taken(answered: lapin::Result<bool>) -> Result<()> {
+    match answered {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::new(
+            ErrorKind::Unavailable,
+            "the channel is closed: the broker delivers the message again",
+        )),
+        Err(error) => Err(Fault::from(error).into_error("answer")),
+    }
+}
+
+#[async_trait]
+impl Receipt for Slip {
+    async fn ack(self: Box<Self>) -> Result<()> {
+        taken(self.0.ack(BasicAckOptions::default()).await)
+    }
+
+    async fn nack(self: Box<Self>) -> Result<()> {
+        taken(self.0.nack(BasicNackOptions { multiple: false, requeue: true }).await)
+    }
+
+    async fn park(self: Box<Self>) -> Result<()> {
+        taken(self.0.reject(BasicRejectOptions { requeue: false }).await)
+    }
+}
