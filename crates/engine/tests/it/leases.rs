@@ -144,6 +144,56 @@ async fn publishing_stops_before_the_lease_ends_when_it_cannot_be_renewed() {
     assert_eq!((tally.claimed, tally.retried), (1, 1), "given up at 24 s of 30");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_gets_no_answer_is_tried_again_before_the_lease_is_given_up() {
+    let world = World::new();
+    let id = world.stage(Event::new("report", "{}")).await;
+    world.sink.set_latency(Duration::from_secs(60));
+    let mut options = options();
+    options.publish_timeout = None;
+    options.lease = Duration::from_secs(30);
+    let store = std::sync::Arc::new(LostRenewal(world.store.clone(), true.into()));
+    let relay = pillarbox_engine::Relay::builder(store, std::sync::Arc::new(world.sink.clone()))
+        .route(ROUTE)
+        .options(options)
+        .seed(1)
+        .build()
+        .unwrap();
+    let tally = relay.run(sleep(Duration::from_secs(90))).await.unwrap();
+    assert_eq!((tally.delivered, tally.retried, world.entry(id).attempts), (1, 0, 1));
+}
+
+/// The first renewal meets a connection that is dead without anybody having noticed.
+struct LostRenewal(MemoryStore, std::sync::atomic::AtomicBool);
+
+#[async_trait::async_trait]
+impl Store for LostRenewal {
+    async fn claim(&self, request: ClaimRequest) -> pillarbox_core::Result<pillarbox_core::port::Claim> {
+        self.0.claim(request).await
+    }
+    async fn extend(
+        &self,
+        request: pillarbox_core::port::ExtendRequest,
+    ) -> pillarbox_core::Result<pillarbox_core::port::Extended> {
+        if self.1.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        self.0.extend(request).await
+    }
+    async fn settle(
+        &self,
+        request: pillarbox_core::port::SettleRequest,
+    ) -> pillarbox_core::Result<pillarbox_core::port::Settled> {
+        self.0.settle(request).await
+    }
+    async fn reap(
+        &self,
+        request: pillarbox_core::port::ReapRequest,
+    ) -> pillarbox_core::Result<pillarbox_core::port::Reaped> {
+        self.0.reap(request).await
+    }
+}
+
 struct NoRenewal(pillarbox_testkit::MemoryStore);
 
 #[async_trait::async_trait]

@@ -1,6 +1,7 @@
 //! Tending what is in flight: renewing leases, stopping in time, and reaping what others left behind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillarbox_core::port::{Effect, ExtendRequest, Extended, ReapRequest, Reaped};
 use pillarbox_core::{Held, Result};
@@ -8,6 +9,9 @@ use tokio::time::Instant;
 
 use super::super::batch::BatchId;
 use super::{Pipeline, REAP_LIMIT, Step, Until, bounded};
+
+/// Twice the time that a slow but living store gets to answer a renewal, where the lease allows it.
+const RENEWAL_MIN: Duration = Duration::from_secs(4);
 
 impl Pipeline<'_> {
     pub(super) fn start_extend(&mut self, now: Instant) {
@@ -20,10 +24,12 @@ impl Pipeline<'_> {
         self.extending = true;
         let store = Arc::clone(&self.relay.store);
         let request = ExtendRequest { held: held.clone(), lease: self.relay.options.lease, now: None };
+        // A renewal that gets no answer must leave time for another before deliveries are stopped.
         let lease = self.relay.options.lease;
+        let patience = (lease / 3).max(RENEWAL_MIN).min(lease);
         self.underway.push(Box::pin(async move {
             let sent = Instant::now();
-            let result = bounded(lease, store.extend(request)).await;
+            let result = bounded(patience, store.extend(request)).await;
             Step::Extended { batches, held, sent, result }
         }));
     }
