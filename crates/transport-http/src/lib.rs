@@ -1,0 +1,50 @@
+//! Pillarbox over HTTP: a sink that sends webhooks, and what a service needs to receive them.
+//!
+//! A webhook is one POST per entry: CloudEvents 1.0 in binary mode, signed as [Standard Webhooks] says. An address
+//! that is not on the public internet is refused unless it is allowed; redirects are never followed.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use pillarbox_core::port::Sink;
+//! use pillarbox_transport_http::{HttpSink, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::default().secret(std::env::var("WEBHOOK_SECRET")?.parse()?);
+//! let sink: Arc<dyn Sink> = Arc::new(HttpSink::new("https://example.org/hooks/{type}", options)?);
+//! // Relay::builder(store, sink).route("orders").build()?.run(shutdown).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The other side verifies with [`Verifier`], or with the extractor `VerifiedEvent` where it uses axum 0.8 (feature
+//! `axum`).
+//!
+//! [Standard Webhooks]: https://www.standardwebhooks.com
+
+mod address;
+mod binding;
+mod connection;
+mod endpoint;
+mod error;
+mod options;
+mod pool;
+#[cfg(feature = "axum")]
+mod receiver;
+mod resolver;
+mod retry_after;
+mod secret;
+mod signature;
+mod sink;
+mod turns;
+mod verify;
+
+pub use options::{
+    CONCURRENCY_DEFAULT, CONCURRENCY_MAX, CONNECT_TIMEOUT_DEFAULT, IDLE_MAX_DEFAULT, Options, TIMEOUT_DEFAULT,
+};
+#[cfg(feature = "axum")]
+pub use receiver::{BODY_TIMEOUT_DEFAULT, NotTaken, Receiver, VerifiedEvent};
+pub use resolver::{Resolver, SystemResolver};
+pub use secret::Secret;
+pub use sink::HttpSink;
+pub use verify::{TOLERANCE_DEFAULT, Unverified, Verified, Verifier};

@@ -1,0 +1,243 @@
+//! How a webhook is sent: keys, limits, and what it may reach.
+//!
+//! Nothing of it is read from the URL: its query belongs to the endpoint.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox_core::port::Clock;
+use pillarbox_core::{Error, Result, check_name};
+use pillarbox_host::SystemClock;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use crate::resolver::{Resolver, SystemResolver};
+use crate::secret::Secret;
+use crate::signature;
+
+/// Requests under way at the same time to one endpoint.
+pub const CONCURRENCY_DEFAULT: usize = 32;
+/// Most requests under way at the same time that may be configured.
+pub const CONCURRENCY_MAX: usize = 1024;
+/// How long it may take to find the host and to connect to it.
+pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+/// How long an answer may take once the request is on its way.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
+/// How long a connection may rest before it is not used again. Below the five seconds after which Node.js closes
+/// one: a request that is written just then is lost, and nobody knows whether it was read.
+pub const IDLE_MAX_DEFAULT: Duration = Duration::from_secs(4);
+
+/// How a webhook is sent. Its `Debug` shows no key.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// The CloudEvents `source` of every event. Default: `pillarbox`.
+    pub source: String,
+    /// Keys that sign every request, all of them; the newest first while keys change. Default: none, and requests
+    /// are not signed.
+    pub secrets: Vec<Secret>,
+    /// Whether the endpoint may be in a private network or on this machine, on any port, and there without TLS.
+    /// Default: false.
+    pub allow_private: bool,
+    /// Whether `http://` may go to the public internet, where everybody on the way can read it. Default: false.
+    pub allow_http: bool,
+    /// Ports that the URL may name. With `allow_private`: any. Default: 443 and 80.
+    pub ports: Vec<u16>,
+    /// Requests under way at the same time, over all batches. 1 keeps everything in order; more keep the order of
+    /// each key. Default: [`CONCURRENCY_DEFAULT`].
+    pub concurrency: usize,
+    /// How long it may take to find the host and to connect to it. Default: [`CONNECT_TIMEOUT_DEFAULT`].
+    pub connect_timeout: Duration,
+    /// How long an answer may take once the request is on its way. Default: [`TIMEOUT_DEFAULT`].
+    pub timeout: Duration,
+    /// How long a connection may rest before it is not used again. Default: [`IDLE_MAX_DEFAULT`].
+    pub idle_max: Duration,
+    /// Largest payload in bytes that the endpoint takes; a larger one is rejected without being sent. Default: none.
+    pub payload_bytes_max: Option<usize>,
+    /// Certificate authorities to trust instead of the system's. Default: none, the system's are trusted.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Who looks names up. Default: the operating system.
+    pub resolver: Arc<dyn Resolver>,
+    /// What time it is for `webhook-timestamp` and `Retry-After`. Default: the system's clock.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            source: "pillarbox".into(),
+            secrets: Vec::new(),
+            allow_private: false,
+            allow_http: false,
+            ports: vec![443, 80],
+            concurrency: CONCURRENCY_DEFAULT,
+            connect_timeout: CONNECT_TIMEOUT_DEFAULT,
+            timeout: TIMEOUT_DEFAULT,
+            idle_max: IDLE_MAX_DEFAULT,
+            payload_bytes_max: None,
+            authorities: Vec::new(),
+            resolver: Arc::new(SystemResolver),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl Options {
+    /// Sets the CloudEvents `source`.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = source.into();
+        self
+    }
+
+    /// Adds a key that signs.
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secrets.push(secret);
+        self
+    }
+
+    /// Sets whether the endpoint may be in a private network or on this machine.
+    #[must_use]
+    pub fn allow_private(mut self, allow: bool) -> Self {
+        self.allow_private = allow;
+        self
+    }
+
+    /// Sets whether `http://` may go to the public internet.
+    #[must_use]
+    pub fn allow_http(mut self, allow: bool) -> Self {
+        self.allow_http = allow;
+        self
+    }
+
+    /// Sets the ports that the URL may name.
+    #[must_use]
+    pub fn ports(mut self, ports: impl Into<Vec<u16>>) -> Self {
+        self.ports = ports.into();
+        self
+    }
+
+    /// Sets how many requests are under way at the same time.
+    #[must_use]
+    pub fn concurrency(mut self, requests: usize) -> Self {
+        self.concurrency = requests;
+        self
+    }
+
+    /// Sets how long it may take to find the host and to connect to it.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long an answer may take once the request is on its way.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how long a connection may rest before it is not used again.
+    #[must_use]
+    pub fn idle_max(mut self, idle: Duration) -> Self {
+        self.idle_max = idle;
+        self
+    }
+
+    /// Sets the largest payload that the endpoint takes.
+    #[must_use]
+    pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
+        self.payload_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Trusts the certificate authorities of this PEM text instead of the system's.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) when there is no certificate in it.
+    pub fn authorities_pem(mut self, pem: &[u8]) -> Result<Self> {
+        let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let found = found.ok().filter(|found| !found.is_empty());
+        self.authorities.extend(found.ok_or_else(|| Error::invalid("no certificate in the PEM text"))?);
+        Ok(self)
+    }
+
+    /// Sets who looks names up.
+    #[must_use]
+    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// Sets what time it is.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Refuses what cannot work, before anything is sent.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_name("source", &self.source)?;
+        signature::check(&self.secrets)?;
+        if self.concurrency == 0 || self.concurrency > CONCURRENCY_MAX {
+            return Err(Error::invalid(format!("concurrency must be 1 to {CONCURRENCY_MAX}")));
+        }
+        for (name, timeout) in [("connect_timeout", self.connect_timeout), ("timeout", self.timeout)] {
+            if timeout.is_zero() {
+                return Err(Error::invalid(format!("{name} must be more than zero")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("source", &self.source)
+            .field("secrets", &self.secrets)
+            .field("allow_private", &self.allow_private)
+            .field("allow_http", &self.allow_http)
+            .field("ports", &self.ports)
+            .field("concurrency", &self.concurrency)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("timeout", &self.timeout)
+            .field("idle_max", &self.idle_max)
+            .field("payload_bytes_max", &self.payload_bytes_max)
+            .field("authorities", &self.authorities.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(options: Options, with: &str) {
+        let error = options.check().unwrap_err().to_string();
+        assert!(error.contains(with), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_name() {
+        let options = Options::default;
+        options().check().unwrap();
+        refused(options().concurrency(0), "concurrency must be 1 to 1024");
+        refused(options().concurrency(1025), "concurrency");
+        refused(options().connect_timeout(Duration::ZERO), "connect_timeout");
+        refused(options().timeout(Duration::ZERO), "timeout");
+        refused(options().source(""), "source");
+        assert!(options().authorities_pem(b"canary").unwrap_err().to_string().contains("no certificate"));
+    }
+
+    #[test]
+    fn debug_shows_no_key() {
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
+        let shown = format!("{:?}", Options::default().secret(secret));
+        assert!(shown.contains("whsec_***") && !shown.contains("MfKQ9"), "{shown}");
+    }
+}
