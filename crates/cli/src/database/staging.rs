@@ -70,6 +70,18 @@ impl Staging {
         }
     }
 
+    /// The names of the tables, as the lines of `[database]` that name them.
+    pub(crate) fn names(&self) -> String {
+        match self {
+            Self::Sqlite(_, options) => format!("prefix = \"{}\"", options.prefix.as_str()),
+            Self::Postgres(_, options) => {
+                let schema =
+                    options.schema.as_ref().map(|schema| format!("\nschema = \"{}\"", schema.as_str()));
+                format!("prefix = \"{}\"{}", options.prefix.as_str(), schema.unwrap_or_default())
+            }
+        }
+    }
+
     /// How this database is reached, for people.
     pub(crate) fn mode(&self) -> String {
         match self {

@@ -1,22 +1,74 @@
-//! What this process takes of memory, as the kernel counts it.
+//! What a relay takes of memory while it drains: a process of its own, as the kernel counts it.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// Resident memory after the drains.
+use super::BenchArgs;
+use super::bed::{Bed, ROUTE};
+use crate::fault::Fault;
+
+/// How long the relay is watched; it reaches its full window in far less.
+const WATCHED: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// The memory of `pillarbox relay --drain`.
 #[derive(Debug, Serialize)]
 pub(crate) struct MemoryFigures {
-    /// The largest backlog that was drained from.
+    /// Entries that were pending when it started.
     pub(crate) backlog: u32,
-    /// Now; absent where the kernel does not tell.
-    pub(crate) resident_bytes: Option<u64>,
-    /// At its highest.
+    /// Resident memory at its highest; absent where the kernel does not tell.
     pub(crate) peak_bytes: Option<u64>,
 }
 
-/// Reads the figures.
-pub(crate) fn now(backlog: u32) -> MemoryFigures {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    MemoryFigures { backlog, resident_bytes: bytes(&status, "VmRSS:"), peak_bytes: bytes(&status, "VmHWM:") }
+/// Starts a relay on the table that grew, or on a full one, and watches it.
+pub(crate) async fn measure(
+    bed: &Bed,
+    args: &BenchArgs,
+    url: &str,
+    folder: &Path,
+) -> Result<MemoryFigures, Fault> {
+    let (database, backlog) =
+        if args.pending > 0 { (&bed.big, args.pending) } else { (&bed.main, args.events) };
+    if args.pending == 0 {
+        bed.main.staging.execute(bed.sql.clear_outbox).await?;
+        bed.load(bed.sql.load_outbox, args.events).await?;
+    }
+    let cannot = |error: std::io::Error| Fault::failed(format!("cannot start a relay to watch: {error}"));
+    let config = folder.join("relay.toml");
+    let names = database.staging.names();
+    let route =
+        format!("[routes.{ROUTE}]\nto = \"null:\"\nbatch = {0}\nin_flight_max = {0}", args.batch.max(2000));
+    std::fs::write(&config, format!("[database]\n{names}\n{route}\n")).map_err(cannot)?;
+    let mut relay = Command::new(std::env::current_exe().map_err(cannot)?)
+        .args(["relay", "--drain", "--quiet", "--config"])
+        .arg(&config)
+        // Not on the command line: it may hold a password.
+        .env("DATABASE_URL", url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(cannot)?;
+    let peak_bytes = watch(&mut relay).await;
+    let _ = relay.kill();
+    let _ = relay.wait();
+    Ok(MemoryFigures { backlog, peak_bytes })
+}
+
+// The kernel keeps the highest figure until the process is gone: the last one that could be read counts.
+async fn watch(relay: &mut Child) -> Option<u64> {
+    let status = format!("/proc/{}/status", relay.id());
+    let started = Instant::now();
+    let mut peak = None;
+    while started.elapsed() < WATCHED && matches!(relay.try_wait(), Ok(None)) {
+        let now = std::fs::read_to_string(&status).ok().and_then(|status| bytes(&status, "VmHWM:"));
+        peak = now.or(peak);
+        tokio::time::sleep(INTERVAL).await;
+    }
+    peak
 }
 
 fn bytes(status: &str, name: &str) -> Option<u64> {
@@ -32,7 +84,6 @@ mod tests {
     #[test]
     fn the_kernels_words_are_read() {
         let status = "Name:\tpillarbox\nVmHWM:\t   20480 kB\nVmRSS:\t   10240 kB\n";
-        assert_eq!(bytes(status, "VmRSS:"), Some(10 * 1024 * 1024));
         assert_eq!(bytes(status, "VmHWM:"), Some(20 * 1024 * 1024));
         assert_eq!(bytes(status, "VmSwap:"), None);
     }

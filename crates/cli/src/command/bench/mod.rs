@@ -10,6 +10,8 @@ mod sql;
 mod stage;
 mod stats;
 
+use std::path::Path;
+
 use clap::Args;
 
 use crate::context::Context;
@@ -72,7 +74,7 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
     };
     let bed = Bed::create(&url, args).await?;
-    let measured = measure(&bed, args, context).await;
+    let measured = measure(&bed, args, context, &url, folder.path()).await;
     // Whatever happened, the tables go.
     let dropped = bed.drop().await;
     let report = measured?;
@@ -80,12 +82,19 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
     if context.out.json { context.out.json(&report) } else { context.out.data(&report) }
 }
 
-async fn measure(bed: &Bed, args: &BenchArgs, context: &Context) -> Result<Report, Fault> {
-    let steps = u64::from(args.repeat) * 2 + u64::from(args.settled > 0) + u64::from(args.pending > 0);
+async fn measure(
+    bed: &Bed,
+    args: &BenchArgs,
+    context: &Context,
+    url: &str,
+    folder: &Path,
+) -> Result<Report, Fault> {
+    let steps = u64::from(args.repeat) * 2 + u64::from(args.settled > 0) + u64::from(args.pending > 0) + 1;
     let progress = Progress::new(context.out, "measuring", Some(steps));
     let stage = stage::measure(bed, args, &progress).await?;
     let drain = drain::measure(bed, args, &progress).await?;
     let growth = growth::measure(bed, args, &progress).await?;
+    let memory = memory::measure(bed, args, url, folder).await?;
     Ok(Report {
         database: bed.name(),
         mode: bed.main.staging.mode(),
@@ -96,6 +105,6 @@ async fn measure(bed: &Bed, args: &BenchArgs, context: &Context) -> Result<Repor
         stage,
         drain,
         growth,
-        memory: memory::now(args.pending.max(args.events)),
+        memory,
     })
 }

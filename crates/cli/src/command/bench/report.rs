@@ -29,8 +29,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} ({}), {} entries of {} bytes, batches of {}, median of {} rounds\n",
-            self.database, self.mode, self.events, self.payload_bytes, self.batch, self.repeat
+            "{} ({}), {} entries of {} bytes, batches of {}, median of {} {}\n",
+            self.database,
+            self.mode,
+            self.events,
+            self.payload_bytes,
+            self.batch,
+            self.repeat,
+            if self.repeat == 1 { "round" } else { "rounds" }
         )?;
         let mut table = Table::new(&[("", Align::Left), ("a second", Align::Right), ("ratio", Align::Left)]);
         let mut row =
@@ -65,15 +71,9 @@ impl fmt::Display for Report {
         grown("settled", &self.growth.settled);
         grown("pending", &self.growth.pending);
         write!(f, "{table}")?;
-        if let (Some(now), Some(peak)) = (self.memory.resident_bytes, self.memory.peak_bytes) {
-            let mebibytes = |bytes: u64| bytes / (1024 * 1024);
-            write!(
-                f,
-                "\n\nmemory {} MiB, at most {} MiB, largest backlog {}",
-                mebibytes(now),
-                mebibytes(peak),
-                self.memory.backlog
-            )?;
+        if let Some(peak) = self.memory.peak_bytes {
+            let mebibytes = peak.div_ceil(1024 * 1024);
+            write!(f, "\n\nrelay memory at most {mebibytes} MiB, backlog {}", self.memory.backlog)?;
         }
         Ok(())
     }
