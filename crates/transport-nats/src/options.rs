@@ -1,0 +1,367 @@
+//! Where to publish and what to consume, as a URL says it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pillarbox_core::{Error, Result, Template, parse_duration};
+use url::Url;
+
+use crate::binding;
+
+/// The port of a URL that names none.
+const PORT_DEFAULT: u16 = 4222;
+/// Most messages that a source asks for ahead.
+const PREFETCH_MAX: usize = 10_000;
+/// What a sink's URL may set.
+const OF_SINKS: [&str; 6] = ["stream", "source", "connect_timeout", "confirm_timeout", "credentials", "ca"];
+/// What a source's URL may set.
+const OF_SOURCES: [&str; 9] = [
+    "stream",
+    "durable",
+    "ack_wait",
+    "nack_delay",
+    "prefetch",
+    "parked",
+    "connect_timeout",
+    "credentials",
+    "ca",
+];
+
+/// Settings of a sink or a source: `nats://host:port/subject?name=value&…`.
+///
+/// `tls://` is TLS whatever the server says. Before the host may stand `user:password@` or `token@`; several hosts of
+/// one cluster are separated by commas. The parameters have the names of the fields.
+///
+/// ```
+/// # use pillarbox_transport_nats::Options;
+/// let options = Options::of_sink("nats://127.0.0.1/orders.{type}?stream=ORDERS")?;
+/// assert_eq!(options.subject.to_string(), "orders.{type}");
+/// assert!(Options::of_sink("nats://127.0.0.1/orders?steam=ORDERS").is_err());
+/// # Ok::<(), pillarbox_core::Error>(())
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Scheme, host and port of each server.
+    pub(crate) servers: Vec<String>,
+    pub(crate) login: Login,
+    /// The path of the URL: for a sink the subject to publish to, with `{type}`, `{key}` and `{route}` in it where
+    /// they are wanted; for a source the subjects to consume, wildcards allowed. Default: none, and a sink needs one.
+    pub subject: Template,
+    /// The stream. A sink has the server check that it is this one that takes the subject. Default: none; a source
+    /// then looks for the stream of its subject.
+    pub stream: Option<String>,
+    /// The name of the durable consumer that a source reads through; sources of one name share the messages.
+    /// Default: none, and a source needs one.
+    pub durable: Option<String>,
+    /// How long the server waits for the answer to a message before it delivers it again. It counts when the source
+    /// makes the durable consumer; one that exists keeps its own. Default: 30 s.
+    pub ack_wait: Duration,
+    /// How long the server waits before it delivers again what was given back. Default: 1 s.
+    pub nack_delay: Duration,
+    /// Messages that a source asks for ahead. Each waits under `ack_wait`. Default: 64.
+    pub prefetch: usize,
+    /// Where a source puts what nobody can handle: a subject that a stream takes. Default: none, such a message is
+    /// only never delivered again.
+    pub parked: Option<String>,
+    /// The `source` attribute of what a sink publishes. Default: `pillarbox`.
+    pub source: String,
+    /// How long connecting may take, and each question to the server. Default: 5 s.
+    pub connect_timeout: Duration,
+    /// How long a confirmation may take. The relay has a deadline of its own, which is shorter by default: this one
+    /// is for whoever has none. Default: 60 s.
+    pub confirm_timeout: Duration,
+    /// A file with a JWT and an nkey, as `nsc` writes it. Default: none.
+    pub credentials: Option<PathBuf>,
+    /// A file with the certificates of the authorities to trust. Default: none, those of the system.
+    pub ca: Option<PathBuf>,
+}
+
+/// Who connects. Never shown.
+#[derive(Clone)]
+pub(crate) enum Login {
+    Nobody,
+    Token(String),
+    User { name: String, password: String },
+}
+
+impl Options {
+    /// Reads the URL of a sink.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_sink(url: &str) -> Result<Self> {
+        Self::read(url, &OF_SINKS)
+    }
+
+    /// Reads the URL of a source.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_source(url: &str) -> Result<Self> {
+        Self::read(url, &OF_SOURCES)
+    }
+
+    fn read(url: &str, allowed: &[&str]) -> Result<Self> {
+        let (hosts, first) = split_hosts(url)?;
+        // The parser's own error is shown without the URL, which holds a password.
+        let parsed = Url::parse(&first).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
+        let mut options = Self {
+            servers: servers(parsed.scheme(), &hosts)?,
+            login: login(&parsed)?,
+            subject: path(&parsed)?.parse()?,
+            stream: None,
+            durable: None,
+            ack_wait: Duration::from_secs(30),
+            nack_delay: Duration::from_secs(1),
+            prefetch: 64,
+            parked: None,
+            source: "pillarbox".into(),
+            connect_timeout: Duration::from_secs(5),
+            confirm_timeout: Duration::from_secs(60),
+            credentials: None,
+            ca: None,
+        };
+        let mut seen = Vec::new();
+        for (name, value) in parsed.query_pairs() {
+            if !allowed.contains(&name.as_ref()) {
+                let allowed = allowed.join(", ");
+                return Err(Error::invalid(format!("unknown parameter {name:?}; allowed are {allowed}")));
+            }
+            if seen.contains(&name) {
+                return Err(Error::invalid(format!("{name}= is given twice")));
+            }
+            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
+            seen.push(name);
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "stream" => self.stream = Some(value.to_owned()),
+            "durable" => self.durable = Some(value.to_owned()),
+            "ack_wait" => self.ack_wait = parse_duration(value)?,
+            "nack_delay" => self.nack_delay = parse_duration(value)?,
+            "prefetch" => {
+                self.prefetch = value.parse().map_err(|_| Error::invalid("not a whole number in range"))?;
+            }
+            "parked" => self.parked = Some(value.to_owned()),
+            "source" => self.source = value.to_owned(),
+            "connect_timeout" => self.connect_timeout = parse_duration(value)?,
+            "confirm_timeout" => self.confirm_timeout = parse_duration(value)?,
+            "credentials" => self.credentials = Some(value.into()),
+            _ => self.ca = Some(value.into()),
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot work, before anything connects.
+    fn check(&self) -> Result<()> {
+        for (what, duration) in [
+            ("ack_wait", self.ack_wait),
+            ("connect_timeout", self.connect_timeout),
+            ("confirm_timeout", self.confirm_timeout),
+        ] {
+            if duration.is_zero() {
+                return Err(Error::invalid(format!("{what} must be more than zero")));
+            }
+        }
+        if !(1..=PREFETCH_MAX).contains(&self.prefetch) {
+            return Err(Error::invalid(format!("prefetch must be 1 to {PREFETCH_MAX}")));
+        }
+        if self.source.is_empty() {
+            return Err(Error::invalid("source must not be empty"));
+        }
+        self.stream.as_deref().map_or(Ok(()), |stream| check_name("stream", stream))?;
+        self.durable.as_deref().map_or(Ok(()), |durable| check_name("durable", durable))?;
+        self.parked.as_deref().map_or(Ok(()), |parked| publishable(parked))
+    }
+
+    /// Refuses what no sink can work with.
+    pub(crate) fn check_sink(&self) -> Result<()> {
+        self.check()?;
+        match self.subject.constant() {
+            Some("") => Err(Error::invalid("the subject is missing: nats://host/orders.{type}")),
+            Some(subject) => publishable(subject),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what no source can work with, and gives the subjects to consume and the durable consumer's name.
+    pub(crate) fn check_source(&self) -> Result<(&str, &str)> {
+        self.check()?;
+        let durable = self.durable.as_deref();
+        let durable = durable.ok_or_else(|| Error::invalid("durable= is missing: the consumer's name"))?;
+        let subject = self.subject.constant();
+        let subject =
+            subject.ok_or_else(|| Error::invalid("a source's subject has no places like {type}"))?;
+        if !subject.is_empty() {
+            consumable(subject)?;
+        } else if self.stream.is_none() {
+            return Err(Error::invalid("neither a subject nor stream= says what to consume"));
+        }
+        Ok((subject, durable))
+    }
+
+    /// Sets the `source` attribute of what a sink publishes.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = source.into();
+        self
+    }
+
+    /// Sets the stream.
+    #[must_use]
+    pub fn stream(mut self, stream: impl Into<String>) -> Self {
+        self.stream = Some(stream.into());
+        self
+    }
+
+    /// Sets the name of the durable consumer.
+    #[must_use]
+    pub fn durable(mut self, durable: impl Into<String>) -> Self {
+        self.durable = Some(durable.into());
+        self
+    }
+
+    /// Sets how long the server waits for the answer to a message.
+    #[must_use]
+    pub fn ack_wait(mut self, ack_wait: Duration) -> Self {
+        self.ack_wait = ack_wait;
+        self
+    }
+
+    /// Sets how long the server waits before it delivers again what was given back.
+    #[must_use]
+    pub fn nack_delay(mut self, nack_delay: Duration) -> Self {
+        self.nack_delay = nack_delay;
+        self
+    }
+
+    /// Sets how many messages a source asks for ahead.
+    #[must_use]
+    pub fn prefetch(mut self, messages: usize) -> Self {
+        self.prefetch = messages;
+        self
+    }
+
+    /// Sets where a source puts what nobody can handle.
+    #[must_use]
+    pub fn parked(mut self, subject: impl Into<String>) -> Self {
+        self.parked = Some(subject.into());
+        self
+    }
+
+    /// Sets how long connecting may take, and each question to the server.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a confirmation may take.
+    #[must_use]
+    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
+        self.confirm_timeout = timeout;
+        self
+    }
+
+    /// The servers, as texts for people may name them: no user, no password, no token.
+    pub(crate) fn address(&self) -> String {
+        self.servers.join(",")
+    }
+
+    /// Whether the connection is made with TLS whatever the server says.
+    pub(crate) fn tls(&self) -> bool {
+        self.servers.iter().any(|server| server.starts_with("tls://"))
+    }
+}
+
+// By hand, so that no password and no token is ever printed.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("servers", &self.servers)
+            .field("subject", &self.subject.to_string())
+            .field("stream", &self.stream)
+            .field("durable", &self.durable)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks a subject to publish to: tokens between dots, none empty, no wildcard, no blank.
+pub(crate) fn publishable(subject: &str) -> Result<()> {
+    if subject.split('.').any(|token| token == "*" || token == ">") {
+        return Err(Error::invalid(format!("the subject {subject:?} has a wildcard in it")));
+    }
+    consumable(subject)
+}
+
+/// Checks a subject to consume: tokens between dots, none empty, no blank.
+fn consumable(subject: &str) -> Result<()> {
+    let blank = subject.contains(|c: char| c.is_whitespace() || c.is_control());
+    if blank || subject.split('.').any(str::is_empty) {
+        return Err(Error::invalid(format!(
+            "{subject:?} is not a subject: tokens are separated by dots, none is empty or has a blank in it"
+        )));
+    }
+    Ok(())
+}
+
+/// Streams and consumers have names of one token.
+fn check_name(what: &str, name: &str) -> Result<()> {
+    pillarbox_core::check_name(what, name)?;
+    if name.contains(|c: char| c.is_whitespace() || matches!(c, '.' | '*' | '>' | '/' | '\\')) {
+        return Err(Error::invalid(format!(
+            "{what} {name:?} must not have blanks, dots, slashes, * or > in it"
+        )));
+    }
+    Ok(())
+}
+
+/// The hosts, and the URL with the first of them alone: several hosts are no URL to others.
+fn split_hosts(url: &str) -> Result<(Vec<String>, String)> {
+    let unknown = || Error::invalid("not a URL: it must begin with nats:// or tls://");
+    let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (format!("{user}@"), hosts),
+        None => (String::new(), authority),
+    };
+    let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
+    let first = format!("{scheme}://{user}{}{behind}", hosts.first().map_or("", String::as_str));
+    Ok((hosts, first))
+}
+
+fn servers(scheme: &str, hosts: &[String]) -> Result<Vec<String>> {
+    if scheme != "nats" && scheme != "tls" {
+        return Err(Error::invalid(format!("unknown scheme {scheme:?}; allowed are nats and tls")));
+    }
+    let address = |host: &String| {
+        let url = Url::parse(&format!("{scheme}://{host}")).ok()?;
+        let host = url.host_str().filter(|host| !host.is_empty())?;
+        Some(format!("{scheme}://{host}:{}", url.port().unwrap_or(PORT_DEFAULT)))
+    };
+    let missing = || Error::invalid("the URL names no host, or a malformed one");
+    hosts.iter().map(|host| address(host).ok_or_else(missing)).collect()
+}
+
+fn login(url: &Url) -> Result<Login> {
+    let decode = |text: &str| binding::decode(text).ok_or_else(|| Error::invalid("the user is not UTF-8"));
+    Ok(match (url.username(), url.password()) {
+        ("", None) => Login::Nobody,
+        (token, None) => Login::Token(decode(token)?),
+        (name, Some(password)) => Login::User { name: decode(name)?, password: decode(password)? },
+    })
+}
+
+fn path(url: &Url) -> Result<String> {
+    let path = url.path().strip_prefix('/').unwrap_or(url.path());
+    binding::decode(path).ok_or_else(|| Error::invalid("the subject is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Publishing to JetStream: a whole batch is written, then its confirmations are reported as they come.
+
+mod delivery;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Report, Sink, SinkCapabilities};
+use pillarbox_core::{Entry, Result};
+
+use crate::connection::Connection;
+use crate::error;
+use crate::options::Options;
+
+use delivery::Delivery;
+
+/// What the server's limit of a message leaves for headers: it counts them and the payload together.
+const HEADERS_BYTES: usize = 16 * 1024;
+
+/// A sink that publishes to JetStream.
+///
+/// Confirmed means that a stream has stored the message, or has it already: the event id is the `Nats-Msg-Id`, and
+/// a repetition within the stream's duplicate window is dropped by the server. The window is the stream's, not the
+/// subject's: two routes that publish the same event id into one stream are one message there.
+pub struct NatsSink {
+    connection: Connection,
+}
+
+impl NatsSink {
+    /// A sink of this URL, such as `nats://127.0.0.1:4222/orders.{type}`. It connects at the first delivery.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL that is wrong.
+    pub fn new(url: &str) -> Result<Self> {
+        Self::with_options(Options::of_sink(url)?)
+    }
+
+    /// A sink with these settings. It connects at the first delivery.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the setting that cannot work.
+    pub fn with_options(options: Options) -> Result<Self> {
+        options.check_sink()?;
+        Ok(Self { connection: Connection::new(options) })
+    }
+
+    fn payload_bytes_max(&self) -> usize {
+        self.connection.max_payload().saturating_sub(HEADERS_BYTES)
+    }
+}
+
+#[async_trait]
+impl Sink for NatsSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        let mut capabilities = SinkCapabilities::default();
+        capabilities.payload_bytes_max = Some(self.payload_bytes_max());
+        capabilities.deduplicates = true;
+        // Written to a file, but synced to the disk only now and then, unless the server is told otherwise.
+        capabilities.durable = false;
+        capabilities
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        if batch.is_empty() {
+            return;
+        }
+        let live = match self.connection.live().await {
+            Ok(live) => live,
+            Err(error) => {
+                let outcome = error::down(&error);
+                return (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
+            }
+        };
+        Delivery::new(&self.connection, live, batch, report).run(self.payload_bytes_max()).await;
+    }
+}

@@ -1,0 +1,205 @@
+//! One batch on its way: what was written, what was confirmed, and what is left when the connection goes.
+
+use std::collections::BTreeSet;
+use std::future::IntoFuture;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::jetstream::publish::PublishAck;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pillarbox_core::port::Report;
+use pillarbox_core::{Entry, Envelope, Outcome};
+use tokio::sync::mpsc;
+
+use crate::binding;
+use crate::connection::{Connection, Live};
+use crate::error;
+use crate::options;
+
+/// A batch that is being delivered. Dropped before its end, it leaves a connection behind that nobody trusts: some
+/// confirmation did not come in time.
+pub(super) struct Delivery<'a> {
+    connection: &'a Connection,
+    live: Live,
+    batch: &'a [Entry],
+    report: &'a dyn Report,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// Subjects of the entries without an outcome, by index; `None` once there is one.
+    open: Vec<Option<Open>>,
+    left: usize,
+    denied: BTreeSet<String>,
+}
+
+#[derive(Clone)]
+enum Open {
+    /// Nothing of it was written.
+    Waiting,
+    /// Written to this subject; the server's word is missing.
+    Written(String),
+}
+
+impl<'a> Delivery<'a> {
+    pub(super) fn new(
+        connection: &'a Connection,
+        live: Live,
+        batch: &'a [Entry],
+        report: &'a dyn Report,
+    ) -> Self {
+        let open = vec![Some(Open::Waiting); batch.len()];
+        let progress = Progress { open, left: batch.len(), denied: BTreeSet::new() };
+        Self { connection, live, batch, report, progress: Mutex::new(progress) }
+    }
+
+    pub(super) async fn run(self, payload_bytes_max: usize) {
+        {
+            let (written, confirms) = mpsc::unbounded_channel();
+            let deliver =
+                async { tokio::join!(self.write(payload_bytes_max, written), self.confirm(confirms)) };
+            tokio::select! {
+                biased;
+                _ = deliver => {}
+                () = self.listen() => {}
+                () = self.live.lost() => {}
+            }
+        }
+        if self.progress().left > 0 {
+            self.lose().await;
+        }
+    }
+
+    /// Writes the entries in their order.
+    async fn write(
+        &self,
+        payload_bytes_max: usize,
+        written: mpsc::UnboundedSender<(usize, PublishAckFuture)>,
+    ) {
+        let settings = self.connection.options();
+        for (index, entry) in self.batch.iter().enumerate() {
+            let subject = settings.subject.render(entry);
+            if let Err(error) = options::publishable(&subject) {
+                self.settle(index, error::unroutable(&error));
+                continue;
+            }
+            if entry.payload.len() > payload_bytes_max {
+                let (size, most) = (entry.payload.len(), payload_bytes_max);
+                let text = format!("a payload of {size} bytes; at most {most} are taken");
+                self.settle(index, error::too_large(&text));
+                continue;
+            }
+            if self.progress().denied.contains(&*subject) {
+                self.settle(index, error::denied(&subject));
+                continue;
+            }
+            let envelope = Envelope::of(entry, &settings.source);
+            let headers = binding::headers(&envelope, settings.stream.as_deref());
+            let publish = self.live.context.publish_with_headers(
+                subject.clone().into_owned(),
+                headers,
+                entry.payload.clone().into(),
+            );
+            match publish.await {
+                Ok(confirm) => {
+                    // Done before the next await, so that a denial cannot come in between.
+                    self.progress().open[index] = Some(Open::Written(subject.into_owned()));
+                    // The receiver lives as long as we do.
+                    let _ = written.send((index, confirm));
+                }
+                Err(error) => self.settle(index, error::unsent(&error)),
+            }
+        }
+    }
+
+    /// Reports the confirmations as they come, while more is being written.
+    async fn confirm(&self, mut written: mpsc::UnboundedReceiver<(usize, PublishAckFuture)>) {
+        let mut awaited = FuturesUnordered::new();
+        let mut writing = true;
+        while writing || !awaited.is_empty() {
+            tokio::select! {
+                Some((index, confirmed)) = awaited.next(), if !awaited.is_empty() => self.confirmed(index, confirmed),
+                next = written.recv(), if writing => match next {
+                    Some((index, confirm)) => awaited.push(async move { (index, confirm.into_future().await) }),
+                    None => writing = false,
+                },
+            }
+        }
+    }
+
+    fn confirmed(&self, index: usize, confirmed: Result<PublishAck, PublishError>) {
+        let error = match confirmed {
+            // A repetition that the server dropped is as good as stored: it was stored before.
+            Ok(_stored_or_repeated) => return self.settle(index, Outcome::Confirmed),
+            Err(error) => error,
+        };
+        match error.kind() {
+            // Whether that means unknown or down is decided for all entries at once, in `lose`.
+            PublishErrorKind::BrokenPipe => return,
+            PublishErrorKind::TimedOut => self.live.distrust(),
+            _ => {}
+        }
+        let subject = match &self.progress().open[index] {
+            Some(Open::Written(subject)) => subject.clone(),
+            _ => return,
+        };
+        self.settle(index, error::unconfirmed(&error, &subject));
+    }
+
+    /// Hears which subjects the server refuses. It answers no publish that it refuses, so without this the entries
+    /// would wait for their deadline. Ends when every entry has its outcome.
+    async fn listen(&self) {
+        let mut denials = self.live.denials();
+        while self.progress().left > 0 {
+            let denied = denials.next().await;
+            let refused: Vec<usize> = {
+                let mut progress = self.progress();
+                progress.denied.insert(denied.clone());
+                let open = progress.open.iter().enumerate();
+                let hit =
+                    |open: &Option<Open>| matches!(open, Some(Open::Written(subject)) if *subject == denied);
+                open.filter(|(_, open)| hit(open)).map(|(index, _)| index).collect()
+            };
+            refused.into_iter().for_each(|index| self.settle(index, error::denied(&denied)));
+        }
+    }
+
+    /// The connection is gone. What was written may have arrived; but where nobody answers any more, nobody is there
+    /// to be asked again, and the entries wait until somebody is, without an attempt spent.
+    async fn lose(&self) {
+        self.live.distrust();
+        let reopened = self.connection.live().await;
+        let open = self.progress().open.clone();
+        for (index, open) in open.into_iter().enumerate() {
+            let outcome = match (open, &reopened) {
+                (None, _) => continue,
+                (Some(_), Err(error)) => error::down(error),
+                (Some(Open::Waiting), Ok(_)) => error::lost_before(),
+                (Some(Open::Written(_)), Ok(_)) => error::lost(),
+            };
+            self.settle(index, outcome);
+        }
+    }
+
+    fn settle(&self, index: usize, outcome: Outcome) {
+        let mut progress = self.progress();
+        if progress.open[index].take().is_some() {
+            progress.left -= 1;
+            self.report.outcome(index, outcome);
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Delivery<'_> {
+    fn drop(&mut self) {
+        if self.progress().left > 0 {
+            self.live.distrust();
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Everything that this crate promises, on real servers: Debian's version and the latest one.
+//!
+//! `cargo xtask services nats nats-latest -- cargo test -p pillarbox-transport-nats` starts both.
+
+mod errors;
+mod faults;
+mod harness;
+mod readback;
+mod relay;
+mod sink;
+mod source;
