@@ -81,13 +81,10 @@ impl From<Error> for Fault {
         match error.kind() {
             ErrorKind::Invalid | ErrorKind::TooLarge => Self::Usage(message),
             ErrorKind::Schema => Self::Schema(message),
-            ErrorKind::Unavailable | ErrorKind::Timeout => {
-                Self::Unavailable(format!("{message}; is the database running, and is its URL right?"))
-            }
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::ReadOnly => Self::Unavailable(message),
             ErrorKind::Contention => Self::Unavailable(format!(
                 "{message}; another transaction was in the way: run the command again"
             )),
-            ErrorKind::ReadOnly => Self::Unavailable(message),
             _ => Self::Failed(message),
         }
     }

@@ -18,7 +18,8 @@ use crate::output::{Progress, confirm};
 const BATCH: u32 = 1000;
 
 const EXAMPLES: &str = "\
-A running relay does this by itself. Dead entries are never purged: requeue or discard them first.
+A running relay does this by itself. Dead entries are never purged: requeue or discard them \
+first.
 
 Examples:
   pillarbox purge --dry-run
@@ -29,7 +30,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PurgeArgs {
     /// Only what was settled at least this long ago [default: retention.delivered of the configuration, 1d]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     older_than: Option<Duration>,
     /// Only count what would be deleted
     #[arg(long)]

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::fault::Fault;
 
 const EXAMPLES: &str = "\
-A running relay does this by itself. An entry whose attempts are spent is buried here only if its allowed
-attempts are known: from the entry, from the configuration of --route, or from --max-attempts.
+A running relay does this by itself. An entry whose attempts are spent is buried here only if \
+its allowed attempts are known: from the entry, from the configuration of --route, or from --max-attempts.
 
 Examples:
   pillarbox reap --dry-run

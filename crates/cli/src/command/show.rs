@@ -6,7 +6,7 @@ use pillarbox_core::port::Story;
 
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::output::{EntryJson, StoryJson};
+use crate::output::{COLUMNS, EntryJson, StoryJson};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,14 +49,14 @@ pub(crate) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Fault>
 fn people(context: &Context, story: &Story) -> Result<(), Fault> {
     let value = serde_json::to_value(EntryJson::from(&story.entry))
         .map_err(|error| Fault::failed(format!("cannot write the entry: {error}")))?;
-    let columns = value.as_object().into_iter().flatten();
-    for (name, value) in columns.filter(|(name, value)| !value.is_null() && *name != "payload") {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let columns = COLUMNS.into_iter().filter_map(|name| Some((name, value.get(name)?)));
+    for (name, value) in columns.filter(|(name, value)| *name == "payload" || !value.is_null()) {
+        let text = match (name, value.as_str()) {
+            ("payload", _) => String::from_utf8_lossy(&story.entry.payload).into_owned(),
+            (_, Some(text)) => text.to_owned(),
+            (_, None) => value.to_string(),
+        };
         context.out.data(format_args!("{name:>16}  {}", clean(&text)))?;
-    }
-    if value.get("payload").is_some() {
-        let payload = String::from_utf8_lossy(&story.entry.payload);
-        context.out.data(format_args!("{:>16}  {}", "payload", clean(&payload)))?;
     }
     for record in &story.audit {
         let line = format!("{} {} by {}: {}", record.at, record.kind, record.actor, record.detail);

@@ -25,7 +25,7 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     check: bool,
     /// The longest wait that --check calls healthy
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", allow_hyphen_values = true)]
     max_age: Duration,
 }
 

@@ -101,8 +101,16 @@ fn scheme(url: &str) -> Result<Scheme, Fault> {
     }
 }
 
+// Which database it was, and what to look at.
 fn at(url: &str, error: Error) -> Fault {
-    Fault::from(error).context(&redact_url(url))
+    let fault = match Fault::from(error) {
+        fault @ Fault::Unavailable(_) if sqlite_file(url).is_some() => {
+            fault.and("is its directory there, and may you write to it?")
+        }
+        fault @ Fault::Unavailable(_) => fault.and("is the server running, and is the URL right?"),
+        fault => fault,
+    };
+    fault.context(&redact_url(url))
 }
 
 /// Whether this is a SQLite file that is not there yet.

@@ -78,6 +78,37 @@ impl<'a> From<&'a Entry> for EntryJson<'a> {
     }
 }
 
+/// The columns in their order, the payload last: for people.
+pub(crate) const COLUMNS: [&str; 27] = [
+    "event_id",
+    "route",
+    "type",
+    "key",
+    "status",
+    "attempts",
+    "max_attempts",
+    "due_at",
+    "last_error",
+    "last_attempt_at",
+    "created_at",
+    "settled_at",
+    "owner",
+    "fence",
+    "seq",
+    "priority",
+    "tenant",
+    "correlation_id",
+    "causation_id",
+    "execution_id",
+    "occurred_at",
+    "group_id",
+    "hlc",
+    "headers",
+    "content_type",
+    "payload_base64",
+    "payload",
+];
+
 /// An entry's columns, with its audit records under `audit`.
 #[derive(Serialize)]
 pub(crate) struct StoryJson<'a> {
@@ -132,6 +163,41 @@ mod tests {
     fn line_breaks_are_dropped_outside_texts_only() {
         let json = "{\n  \"a b\" : [ 1.50 ,\r\n 2e3 ],\t\"q\\\" \\\\\" : \" x \"\n}";
         assert_eq!(without_spaces(json), r#"{"a b":[1.50,2e3],"q\" \\":" x "}"#);
+    }
+
+    #[test]
+    fn every_column_is_shown_to_people() {
+        let entry = Entry {
+            seq: 1,
+            event_id: EventId(uuid::Uuid::nil()),
+            route: RouteName::new("r").unwrap(),
+            event_type: "t".into(),
+            key: None,
+            payload: b"{}".to_vec(),
+            content_type: "application/json".into(),
+            headers: Headers::new(),
+            tenant: None,
+            correlation_id: None,
+            causation_id: None,
+            execution_id: None,
+            occurred_at: None,
+            priority: 100,
+            group_id: None,
+            hlc: None,
+            status: Status::Pending,
+            attempts: 0,
+            max_attempts: None,
+            due_at: None,
+            fence: Fence::NONE,
+            owner: None,
+            last_error: None,
+            last_attempt_at: None,
+            created_at: Timestamp::MIN,
+            settled_at: None,
+        };
+        let value = serde_json::to_value(EntryJson::from(&entry)).unwrap();
+        assert!(value.as_object().unwrap().keys().all(|name| COLUMNS.contains(&name.as_str())));
+        assert_eq!(value.as_object().unwrap().len() + 1, COLUMNS.len(), "all but payload_base64");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::fault::Fault;
 
 pub(crate) use confirm::confirm;
-pub(crate) use entry::{EntryJson, StoryJson, is_json_type};
+pub(crate) use entry::{COLUMNS, EntryJson, StoryJson, is_json_type};
 pub(crate) use progress::Progress;
 pub(crate) use table::{Align, Table};
 

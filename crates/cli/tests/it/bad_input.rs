@@ -90,7 +90,7 @@ fn a_database_that_is_not_there_is_one_clear_line_without_the_password() {
         let mut args = vec!["--database", "postgres://app:hunter2@127.0.0.1:1/x"];
         args.extend(command);
         let said = home.run(&args);
-        said.refused(1, &["127.0.0.1:1", "is the database running"]);
+        said.refused(1, &["127.0.0.1:1", "is the server running"]);
         assert!(!said.stderr.contains("hunter2"), "{said:?}");
         assert_eq!(said.stderr.lines().count(), 1, "{said:?}");
     }

@@ -28,8 +28,8 @@ What is compared, interleaved in one run, with the same payloads and batches:
   relay     what `pillarbox relay --to null:` does
 Rates depend on the machine and on what else it does; the ratios are what to look at.
 
-Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not looked at. On a named
-database it works in tables of its own (pillarbox_bench…), which it creates and drops.
+Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not \
+looked at. On a named database it works in tables of its own (pillarbox_bench…), which it creates and drops.
 
 Examples:
   pillarbox bench

@@ -18,12 +18,12 @@ use crate::output::Progress;
 use world::World;
 
 const EXAMPLES: &str = "\
-Producers write orders and stage their events in the same transactions, a fifth of which roll back. Two relays
-deliver through a destination that fails, loses confirmations and goes away for a while; one relay is killed in
-mid-flight. A consumer applies each event through the inbox. Then everything is counted.
+Producers write orders and stage their events in the same transactions, a fifth of which roll \
+back. Two relays deliver through a destination that fails, loses confirmations and goes away for a while; one \
+relay is killed in mid-flight. A consumer applies each event through the inbox. Then everything is counted.
 
-Without --database it all happens in a SQLite file in a temporary directory; DATABASE_URL is not looked at. In a
-named database it works in tables of its own (pillarbox_demo_…), which stay.
+Without --database it all happens in a SQLite file in a temporary directory; DATABASE_URL is not looked at. \
+In a named database it works in tables of its own (pillarbox_demo_…), which stay.
 
 Examples:
   pillarbox demo

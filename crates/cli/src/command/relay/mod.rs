@@ -19,12 +19,13 @@ use crate::signal::Signals;
 use run::Work;
 
 const EXAMPLES: &str = "\
-Destinations: file:PATH (CloudEvents JSON, one a line, appended; {route} in it is the route), stdout:, null:.
-SIGTERM and SIGINT stop claiming and finish or release what is in flight; a second one stops at once.
+Destinations: file:PATH (CloudEvents JSON, one a line, appended; {route} in it is the route), \
+stdout: and null:. SIGTERM and SIGINT stop claiming and finish or release what is in flight; a second one \
+stops at once.
 
 Examples:
-  pillarbox relay                                         every route of pillarbox.toml, for ever
-  pillarbox relay --drain                                 until nothing is due, for cron; overlapping runs are safe
+  pillarbox relay                                         every configured route, for ever
+  pillarbox relay --drain                                 until nothing is due, for cron
   pillarbox relay --route orders --to file:orders.ndjson  without a configuration";
 
 /// What to deliver, and for how long.

@@ -15,14 +15,13 @@ use crate::fault::Fault;
 const EXAMPLES: &str = "\
 Examples:
   pillarbox stage --route orders --type order.placed --key o-1 --payload '{\"id\":1}'
-  pillarbox stage --route mail --type mail.send --payload @mail.json --delay 10m --header source=shop
-  cat photo.png | pillarbox stage --route media --type photo.added --content-type image/png --payload -
+  pillarbox stage --route mail --type mail.send --payload @mail.json --delay 10m --header a=b
+  pillarbox stage --route media --type photo --content-type image/png --payload - < photo.png
   pillarbox stage --ndjson events.ndjson
 
-A line of --ndjson is {\"route\", \"type\", \"payload\"} and any of \"key\", \"headers\", \"event_id\", \"delay\",
-\"content_type\", \"tenant\", \"correlation_id\", \"causation_id\", \"execution_id\", \"occurred_at\", \"priority\",
-\"group_id\", \"max_attempts\"; \"payload\" is any JSON value, \"payload_base64\" takes its place for other bytes.
-All lines are staged in one transaction: a bad line is named, and nothing of that run is staged.";
+A line of --ndjson is {\"route\", \"type\", \"payload\"} and any of key, headers, event_id, delay, content_type, \
+tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id and max_attempts; payload is \
+any JSON value, payload_base64 takes its place for other bytes. All lines are staged in one transaction: a bad line is named, and nothing of that run is staged.";
 
 /// What to stage.
 #[derive(Args, Debug)]
@@ -47,7 +46,7 @@ pub(crate) struct StageArgs {
     #[arg(long, value_name = "UUID")]
     event_id: Option<EventId>,
     /// Nobody may claim it before this much time has passed [default: none]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     delay: Option<Duration>,
     /// What the payload is; other than JSON, its bytes are not looked at [default: application/json]
     #[arg(long, value_name = "TYPE")]
