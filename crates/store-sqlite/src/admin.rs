@@ -89,9 +89,9 @@ fn waits_since(
 pub(crate) async fn list(store: &SqliteStore, filter: Filter) -> Result<Vec<Entry>> {
     filter.check()?;
     let statement = match filter.status {
-        Some(Status::Dead) => &store.statements.list_dead,
+        Some(Status::Dead | Status::Discarded) => &store.statements.list_ended,
         Some(Status::Pending | Status::Retrying | Status::InFlight) => &store.statements.list_live,
-        Some(Status::Delivered | Status::Discarded) | None => &store.statements.list,
+        Some(Status::Delivered) | None => &store.statements.list,
     };
     let rows = query(statement)
         .bind(filter.status.map(Status::as_str))
@@ -106,10 +106,13 @@ pub(crate) async fn list(store: &SqliteStore, filter: Filter) -> Result<Vec<Entr
 }
 
 pub(crate) async fn show(store: &SqliteStore, id: EventId) -> Result<Vec<Story>> {
+    // One transaction, so that the trail explains the status that is shown.
+    let mut tx = store.pool().begin().await.map_err(classify)?;
     let entries = query(&store.statements.show).bind(id.to_string());
-    let entries = entries.fetch_all(store.pool()).await.map_err(classify)?;
+    let entries = entries.fetch_all(&mut *tx).await.map_err(classify)?;
     let audit = query(&store.statements.audit_of).bind(id.to_string());
-    let audit = records(&audit.fetch_all(store.pool()).await.map_err(classify)?)?;
+    let audit = records(&audit.fetch_all(&mut *tx).await.map_err(classify)?)?;
+    tx.rollback().await.map_err(classify)?;
     entries
         .iter()
         .map(|row| {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
 use pillarbox_core::{Entry, Error, Fence, Held, Result};
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
 use crate::error::classify;
 use crate::row::decode;
@@ -24,6 +24,9 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
         ClaimOrder::Causal => &store.statements.claim_causal,
     };
     let mut connection = store.writer().await?;
+    if !claimable(store, &request, &mut connection).await? {
+        return Ok(Claim::default());
+    }
     // One UPDATE takes the write lock before it looks: it needs no transaction around it.
     let rows = query(statement)
         .bind(request.now.map(|now| now.as_micros()))
@@ -50,6 +53,21 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
     }
     sort(&mut claim.entries, request.order);
     Ok(claim)
+}
+
+async fn claimable(
+    store: &SqliteStore,
+    request: &ClaimRequest,
+    connection: &mut SqliteConnection,
+) -> Result<bool> {
+    let row = query(&store.statements.claimable)
+        .bind(request.now.map(|now| now.as_micros()))
+        .bind(request.route.as_str().to_owned())
+        .bind(request.max_attempts)
+        .fetch_one(connection)
+        .await
+        .map_err(classify)?;
+    row.try_get_unchecked(0).map_err(classify)
 }
 
 /// RETURNING promises no order, and the two arms of a claim have one each.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -14,6 +15,9 @@ use crate::options::Options;
 const CONNECTIONS_MAX: u32 = 8;
 /// Rows that the driver's thread may be ahead of us: a whole default batch, so that it does not wait in between.
 const ROW_BUFFER: usize = 1024;
+
+/// What SQLite can count, in milliseconds.
+const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// Where a URL leads.
 pub(crate) struct Target {
@@ -35,7 +39,7 @@ impl Target {
         }
         let mut connect = SqliteConnectOptions::from_str(url)
             .map_err(|_| malformed())?
-            .busy_timeout(options.busy_timeout)
+            .busy_timeout(options.busy_timeout.min(BUSY_TIMEOUT_MAX))
             .synchronous(SqliteSynchronous::Full)
             .row_buffer_size(ROW_BUFFER)
             .disable_statement_logging();

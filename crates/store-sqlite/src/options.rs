@@ -9,7 +9,7 @@ use pillarbox_core::Ident;
 pub const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 /// Settings that staging, relaying and migrating must share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// What the names of all tables and indexes start with. Default: `pillarbox`.

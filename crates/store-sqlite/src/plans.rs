@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pillarbox_core::port::Schema;
 use sqlx::Row;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use tempfile::TempDir;
 
 use crate::sql::query;
@@ -45,6 +46,7 @@ async fn check_all(store: &SqliteStore, when: &str) {
     let causal = "USING INDEX pillarbox_outbox_causal (route=?)";
     check(store, when, &s.claim_staged, &[row, ready, due], false).await;
     check(store, when, &s.claim_causal, &[row, causal, due], false).await;
+    check(store, when, &s.claimable, &["USING INDEX pillarbox_outbox_", due], false).await;
     for sql in [
         &s.extend,
         &s.settle_mixed,
@@ -76,15 +78,18 @@ async fn check_all(store: &SqliteStore, when: &str) {
     )
     .await;
     check(store, when, &s.selected_matching, &["USING INDEX pillarbox_outbox_ended (status=?"], false).await;
-    check(store, when, &s.list_dead, &["USING INDEX pillarbox_outbox_ended (status=?"], true).await;
+    check(store, when, &s.list_ended, &["USING INDEX pillarbox_outbox_ended (status=?"], true).await;
     check(store, when, &s.audit_of, &["USING INDEX pillarbox_audit_event (event_id=?)"], false).await;
 }
 
 #[tokio::test]
 async fn no_call_scans_or_sorts_the_backlog_whatever_the_statistics_say() {
     let directory = TempDir::new().unwrap();
-    let url = format!("sqlite://{}", directory.path().join("plans.db").display());
-    let store = SqliteStore::connect(&url, Options::default().causal_order(true)).await.unwrap();
+    // One connection, because each has read the statistics at a time of its own.
+    let options =
+        SqliteConnectOptions::new().filename(directory.path().join("plans.db")).create_if_missing(true);
+    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let store = SqliteStore::new(pool, Options::default().causal_order(true)).unwrap();
     let _ = store.migrate().await.unwrap();
     let execute = async |sql: &'static str| {
         sqlx::raw_sql(sql).execute(store.pool()).await.unwrap();

@@ -13,4 +13,3 @@ from event
 -- Without a where, "on conflict" would be read as the condition of a join.
 where true
 on conflict (event_id, route) do nothing
-returning event_id

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pillarbox_core::port::{Schema, SchemaState, Store, Verdict};
+use pillarbox_core::port::{Admin, Effect, Filter, ReapRequest, Reaped, Schema, SchemaState, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use pillarbox_testkit::StoreHarness;
@@ -96,8 +96,26 @@ async fn an_entry_that_commits_after_newer_ones_were_settled_is_not_skipped() {
 }
 
 #[tokio::test]
+async fn a_relay_with_nothing_to_do_is_in_no_writers_way() {
+    let harness = SqliteHarness::with(Options::default().busy_timeout(Duration::ZERO)).await;
+    let mut other = harness.begin().await;
+    assert_eq!(harness.outbox(ROUTE).stage_all(&mut other, [event(1)]).await.unwrap().len(), 1);
+    assert!(claim(&harness.store(), 10).await.is_empty(), "it looked without asking for the lock");
+    let reap = ReapRequest {
+        route: None,
+        limit: 100,
+        max_attempts: Some(5),
+        owner: "reaper".into(),
+        effect: Effect::Apply,
+        now: None,
+    };
+    assert_eq!(harness.store().reap(reap).await.unwrap(), Reaped::default());
+    harness.commit(other).await;
+    assert_eq!(claim(&harness.store(), 10).await.len(), 1);
+}
+
+#[tokio::test]
 async fn a_reader_never_waits_for_a_writer() {
-    use pillarbox_core::port::{Admin, Filter};
     let harness = SqliteHarness::with(Options::default().busy_timeout(Duration::ZERO)).await;
     stage(&harness, 3).await;
     let mut other = harness.begin().await;
