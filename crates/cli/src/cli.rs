@@ -38,7 +38,7 @@ pub(crate) struct Globals {
     /// The configuration file [default: pillarbox.toml if it is there]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The database, sqlite://FILE or postgres://…; first of: this option, [database] url in the configuration,
+    /// The database, sqlite://FILE or postgres://…; first of: this option, database.url of the configuration,
     /// the variable DATABASE_URL (keep passwords there: options are visible to others) [default:
     /// sqlite://pillarbox.db]
     #[arg(long, global = true, value_name = "URL")]
