@@ -18,10 +18,10 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-pub use admin::RecordingAdmin;
+pub(crate) use admin::RecordingAdmin;
 pub(crate) use gate::{Ended, Gate, Supervised};
-pub use sink::ChaosSink;
-pub use store::ChaosStore;
+pub(crate) use sink::ChaosSink;
+pub(crate) use store::ChaosStore;
 
 use super::clock::SimClock;
 use super::fault::Fault;
@@ -33,7 +33,7 @@ pub(crate) type Late = (Instant, Pin<Box<dyn Future<Output = ()> + Send>>);
 
 /// Which faults strike, until they are over; and where everything is written down. Clones are the same weather.
 #[derive(Clone)]
-pub struct Chaos(Arc<Inner>);
+pub(crate) struct Chaos(Arc<Inner>);
 
 struct Inner {
     faults: BTreeMap<Fault, u32>,
@@ -170,14 +170,12 @@ impl Chaos {
     }
 
     /// What happened so far.
-    #[must_use]
-    pub fn history(&self) -> &History {
+    pub(crate) fn history(&self) -> &History {
         &self.0.history
     }
 
     /// How often each fault struck so far.
-    #[must_use]
-    pub fn reached(&self) -> BTreeMap<Fault, u64> {
+    pub(crate) fn reached(&self) -> BTreeMap<Fault, u64> {
         self.lock().reached.clone()
     }
 

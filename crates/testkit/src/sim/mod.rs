@@ -28,7 +28,6 @@ mod run;
 mod shrink;
 mod world;
 
-pub use chaos::{Chaos, ChaosSink, ChaosStore, RecordingAdmin};
 pub use clock::SimClock;
 pub use fault::Fault;
 pub use history::History;
@@ -36,6 +35,5 @@ pub use invariant::Violation;
 pub use mutant::SimMutant;
 pub use plan::Plan;
 pub use report::{failure_report, seeds};
-pub use rng::Rng;
 pub use run::{Run, run};
 pub use shrink::{Shrunk, shrink};

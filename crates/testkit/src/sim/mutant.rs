@@ -1,15 +1,18 @@
 //! Planted defects that the simulator must find: those of the in-memory store, and some made by layers on the ports.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use pillarbox_core::port::{
     Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, Report, SettleRequest, Settled, Sink,
     SinkCapabilities, Store, Verdict,
 };
 use pillarbox_core::{Entry, Outcome, Result};
 
+use super::chaos::Chaos;
 use crate::memory::Mutant;
 
 /// One planted defect.
@@ -30,6 +33,8 @@ pub enum SimMutant {
     ReleaseIsForgotten,
     /// A relay that finds nothing asks again and again.
     AsksInALoop,
+    /// What a relay has given up is published all the same, long after its lease.
+    PublishesTooLate,
 }
 
 impl From<Mutant> for SimMutant {
@@ -58,9 +63,10 @@ impl SimMutant {
     }
 
     /// The sink above the weather.
-    pub(crate) fn sink_above(self, inner: Arc<dyn Sink>) -> Arc<dyn Sink> {
+    pub(crate) fn sink_above(self, inner: Arc<dyn Sink>, chaos: &Chaos, lease: Duration) -> Arc<dyn Sink> {
         match self {
             Self::ConfirmBeforeDelivery => Arc::new(EagerSink(inner)),
+            Self::PublishesTooLate => Arc::new(LateSink { inner, chaos: chaos.clone(), wait: lease * 2 }),
             _ => inner,
         }
     }
@@ -131,6 +137,27 @@ impl Sink for EagerSink {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
         self.0.deliver(batch, &Unheard).await;
+    }
+}
+
+struct LateSink {
+    inner: Arc<dyn Sink>,
+    chaos: Chaos,
+    wait: Duration,
+}
+
+#[async_trait]
+impl Sink for LateSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        self.inner.capabilities()
+    }
+
+    async fn deliver(&self, batch: &[Entry], _report: &dyn Report) {
+        let (inner, batch) = (Arc::clone(&self.inner), batch.to_vec());
+        self.chaos.later(self.wait, async move {
+            // Nobody is left to contain a panic of the sink.
+            let _ = AssertUnwindSafe(inner.deliver(&batch, &Unheard)).catch_unwind().await;
+        });
     }
 }
 

@@ -5,20 +5,18 @@ use std::time::Duration;
 
 /// A small generator (xoshiro256\*\*, seeded by SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]
-pub struct Rng([u64; 4]);
+pub(crate) struct Rng([u64; 4]);
 
 impl Rng {
     /// The numbers of this seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut state = seed;
         Self([(); 4].map(|()| split_mix(&mut state)))
     }
 
     /// A generator of its own for one actor. What one actor draws does not move what another one draws, so that
     /// a world with one actor or one fault less is still nearly the same world.
-    #[must_use]
-    pub fn fork(&self, label: &str) -> Self {
+    pub(crate) fn fork(&self, label: &str) -> Self {
         // FNV-1a: the label only has to tell the actors apart.
         let hash = label.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
@@ -27,7 +25,7 @@ impl Rng {
     }
 
     /// The next number.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.0;
         let answer = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = *b << 17;
@@ -41,7 +39,7 @@ impl Rng {
     }
 
     /// A number of this range.
-    pub fn between(&mut self, range: RangeInclusive<u64>) -> u64 {
+    pub(crate) fn between(&mut self, range: RangeInclusive<u64>) -> u64 {
         let width = range.end().saturating_sub(*range.start()).saturating_add(1);
         // The high half of the product is below the width: no division, and no bias that a simulation could see.
         let product = u128::from(self.next_u64()) * u128::from(width);
@@ -49,29 +47,29 @@ impl Rng {
     }
 
     /// A number of this range.
-    pub fn between_u32(&mut self, range: RangeInclusive<u32>) -> u32 {
+    pub(crate) fn between_u32(&mut self, range: RangeInclusive<u32>) -> u32 {
         let number = self.between(u64::from(*range.start())..=u64::from(*range.end()));
         u32::try_from(number).unwrap_or(*range.end())
     }
 
     /// A place in a list of this length; `None` for an empty list.
-    pub fn index(&mut self, len: usize) -> Option<usize> {
+    pub(crate) fn index(&mut self, len: usize) -> Option<usize> {
         let last = u64::try_from(len).ok()?.checked_sub(1)?;
         usize::try_from(self.between(0..=last)).ok()
     }
 
     /// One of these.
-    pub fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
         self.index(of.len()).and_then(|index| of.get(index).copied())
     }
 
     /// True this many times in a thousand.
-    pub fn permille(&mut self, times: u32) -> bool {
+    pub(crate) fn permille(&mut self, times: u32) -> bool {
         self.between_u32(0..=999) < times
     }
 
     /// Whole milliseconds of this range: the grain of the runtime's timers.
-    pub fn millis(&mut self, range: RangeInclusive<u64>) -> Duration {
+    pub(crate) fn millis(&mut self, range: RangeInclusive<u64>) -> Duration {
         Duration::from_millis(self.between(range))
     }
 }

@@ -3,4 +3,5 @@
 #![allow(clippy::print_stdout, reason = "what was found and how often is the point of these tests")]
 
 mod mutants;
+mod reports;
 mod worlds;

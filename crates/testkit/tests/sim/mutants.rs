@@ -92,6 +92,11 @@ fn the_simulator_catches_a_relay_that_stops_without_giving_back() {
 }
 
 #[test]
+fn the_simulator_catches_a_relay_that_publishes_after_its_lease() {
+    is_caught(SimMutant::PublishesTooLate, "lease");
+}
+
+#[test]
 fn the_simulator_catches_a_relay_that_asks_in_a_loop() {
     is_caught(SimMutant::AsksInALoop, "I-15");
 }

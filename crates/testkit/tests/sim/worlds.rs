@@ -2,30 +2,81 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use pillarbox_testkit::sim::{Fault, Plan, failure_report, run, seeds};
+use pillarbox_testkit::sim::{Fault, Plan, Run, failure_report, run, seeds};
 
 /// Seeds of a push.
 const SEEDS: u64 = 200;
 
-#[test]
-fn every_seed_keeps_every_promise() {
-    let mut reached: BTreeMap<Fault, u64> = BTreeMap::new();
-    let (mut committed, mut deliveries, mut calls) = (0, 0, 0);
-    let seeds = seeds(SEEDS).unwrap();
-    for seed in seeds.clone() {
-        let world = run(&Plan::draw(seed)).unwrap();
+/// What happened over all seeds together.
+#[derive(Default)]
+struct Total {
+    committed: u64,
+    deliveries: u64,
+    calls: u64,
+    reached: BTreeMap<Fault, u64>,
+    failed: Vec<Run>,
+}
+
+impl Total {
+    fn add(&mut self, world: Run) {
+        self.committed += world.committed;
+        self.deliveries += world.deliveries;
+        self.calls += world.calls;
         for (fault, times) in &world.reached {
-            *reached.entry(*fault).or_default() += times;
+            *self.reached.entry(*fault).or_default() += times;
         }
-        committed += world.committed;
-        deliveries += world.deliveries;
-        calls += world.calls;
         if !world.violations.is_empty() {
-            let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sim");
-            panic!("{}", failure_report(world, "every_seed_keeps_every_promise", &directory));
+            self.failed.push(world);
         }
     }
+
+    fn merge(mut self, other: Self) -> Self {
+        self.committed += other.committed;
+        self.deliveries += other.deliveries;
+        self.calls += other.calls;
+        for (fault, times) in other.reached {
+            *self.reached.entry(fault).or_default() += times;
+        }
+        self.failed.extend(other.failed);
+        self
+    }
+}
+
+/// Worlds do not touch each other: as many run at once as there are processors, up to the first failure.
+fn run_all(seeds: std::ops::RangeInclusive<u64>) -> Total {
+    let next = AtomicU64::new(*seeds.start());
+    let work = || {
+        let mut total = Total::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > *seeds.end() {
+                return total;
+            }
+            total.add(run(&Plan::draw(seed)).unwrap());
+            if !total.failed.is_empty() {
+                next.store(seeds.end() + 1, Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).fold(Total::default(), Total::merge)
+    })
+}
+
+#[test]
+fn every_seed_keeps_every_promise() {
+    let seeds = seeds(SEEDS).unwrap();
+    let mut total = run_all(seeds.clone());
+    total.failed.sort_by_key(|world| world.plan.seed);
+    if let Some(world) = total.failed.into_iter().next() {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sim");
+        panic!("{}", failure_report(world, "every_seed_keeps_every_promise", &directory));
+    }
+    let Total { committed, deliveries, calls, reached, .. } = total;
     println!("seeds {seeds:?}: {committed} committed, {deliveries} deliveries, {calls} calls to the store");
     println!("faults: {reached:?}");
     if seeds.count() >= 100 {

@@ -104,7 +104,7 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng) -> Result<Re
     ));
     if let Some(mutant) = world.plan.mutant {
         store = mutant.store_above(store);
-        sink = mutant.sink_above(sink);
+        sink = mutant.sink_above(sink, chaos, world.plan.options.lease);
     }
     let (told, teller) = (chaos.clone(), Arc::clone(who));
     Relay::builder(store, sink)

@@ -14,7 +14,7 @@ use super::super::history::Happened;
 use super::Chaos;
 
 /// Wraps an [`Admin`]: finds out which entries a change took, and writes that down.
-pub struct RecordingAdmin {
+pub(crate) struct RecordingAdmin {
     inner: Arc<dyn Admin>,
     chaos: Chaos,
 }

@@ -16,7 +16,7 @@ use super::super::rng::Rng;
 use super::{Chaos, Gate};
 
 /// Wraps a sink: faults by the weather, and every delivery written down when it takes place.
-pub struct ChaosSink {
+pub(crate) struct ChaosSink {
     inner: Arc<dyn Sink>,
     chaos: Chaos,
     gate: Gate,

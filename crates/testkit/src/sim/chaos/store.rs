@@ -22,7 +22,7 @@ use super::{Chaos, Gate};
 /// Wraps a store: faults by the weather, and every effect written down when it takes place.
 ///
 /// One layer belongs to one relay: the relay that a fault kills or freezes is its own.
-pub struct ChaosStore {
+pub(crate) struct ChaosStore {
     log: Log,
     admin: Arc<dyn Admin>,
     inner: Arc<dyn Store>,
