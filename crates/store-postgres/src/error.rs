@@ -86,8 +86,10 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
         | sqlx::Error::ColumnIndexOutOfBounds { .. }
         | sqlx::Error::RowNotFound => Error::new(ErrorKind::Corrupt, "the database's answer cannot be read"),
         sqlx::Error::Protocol(text) => {
-            let error =
-                Error::new(ErrorKind::Internal, format!("the connection is out of step: {}", redact(&text)));
+            let error = Error::new(
+                ErrorKind::Unavailable,
+                format!("the connection is out of step: {}", redact(&text)),
+            );
             if phase == Phase::Committing { error.with_retry(Retry::Unknown) } else { error }
         }
         other => Error::new(ErrorKind::Internal, redact(&other.to_string())),
@@ -112,9 +114,11 @@ fn of_server(error: &dyn DatabaseError, phase: Phase) -> Error {
         _ => redact(error.message()),
     };
     let result = Error::new(kind, message);
-    // 08007 and 40003: the server itself does not know whether the transaction was committed.
-    let result =
-        if matches!(&*state, "08007" | "40003") { result.with_retry(Retry::Unknown) } else { result };
+    // 08007 and 40003: the server itself does not know whether the transaction was committed. The others of
+    // class 08 are what a pooler says when it lost the server: it does not know either.
+    let unknown =
+        matches!(&*state, "08007" | "40003") || (phase == Phase::Committing && state.starts_with("08"));
+    let result = if unknown { result.with_retry(Retry::Unknown) } else { result };
     if state.is_empty() { result } else { result.with_code(state) }
 }
 
@@ -232,10 +236,14 @@ mod tests {
         assert_eq!(classify(reset(), Phase::Committing).retry(), Retry::Unknown);
         assert_eq!(classify(reset(), Phase::Before).retry(), Retry::Later);
         assert_eq!(classify(reset(), Phase::Before).kind(), ErrorKind::Unavailable);
+        let pooler = sqlx::Error::Database(Box::new(Server("08P01", "server conn crashed?")));
+        assert_eq!(classify(pooler, Phase::Committing).retry(), Retry::Unknown);
+        let ended = sqlx::Error::Database(Box::new(Server("57P01", "terminating connection")));
+        assert_eq!(classify(ended, Phase::Committing).retry(), Retry::Later);
         let late = classify(sqlx::Error::Io(io::ErrorKind::TimedOut.into()), Phase::Before);
         assert_eq!((late.kind(), late.retry()), (ErrorKind::Timeout, Retry::Later));
         let torn = classify(sqlx::Error::Protocol("unexpected".into()), Phase::Committing);
-        assert_eq!((torn.kind(), torn.retry()), (ErrorKind::Internal, Retry::Unknown));
+        assert_eq!((torn.kind(), torn.retry()), (ErrorKind::Unavailable, Retry::Unknown));
     }
 
     #[test]
