@@ -62,7 +62,20 @@ impl PostgresStore {
 
     /// Begins a transaction of several statements. Dropped without a commit, it is rolled back.
     pub(crate) async fn begin(&self, line: Line) -> Result<Unit> {
-        Unit::begin(self.acquire(line).await?, self.begin_script(line)).await
+        let held = self.acquire(line).await?;
+        match Unit::begin(held, self.begin_script(line), self.patience()).await {
+            Err(error) if error.kind() == ErrorKind::Unavailable && error.retry() == Retry::Later => {
+                tracing::debug!(%error, "the connection broke; once more on a fresh one");
+                let held = self.acquire_tested(line).await?;
+                Unit::begin(held, self.begin_script(line), self.patience()).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// How long the client waits for one answer.
+    fn patience(&self) -> Duration {
+        self.options().statement_timeout.saturating_add(SILENCE)
     }
 
     async fn attempt(
@@ -78,23 +91,18 @@ impl PostgresStore {
             match self.mode() {
                 Mode::Direct => held.run_alone(sql, arguments, lost).await,
                 Mode::Pooled => {
-                    let mut unit = Unit::begin(held, self.begin_script(line)).await?;
+                    let mut unit = Unit::begin(held, self.begin_script(line), self.patience()).await?;
                     let rows = unit.rows(sql, arguments).await?;
                     unit.commit(lost).await?;
                     Ok(rows)
                 }
             }
         };
-        let patience = self.options().statement_timeout.saturating_add(SILENCE);
-        match timeout(patience, work).await {
-            Ok(answer) => answer,
-            // The work was dropped, and its silent connection with it.
-            Err(_) => {
-                let retry = if again == Again::Always { Retry::Later } else { Retry::Unknown };
-                Err(Error::new(ErrorKind::Timeout, "the database went silent during a call")
-                    .with_retry(retry))
-            }
-        }
+        // When it takes too long the work is dropped, and its silent connection with it.
+        timeout(self.patience(), work).await.unwrap_or_else(|_| {
+            let retry = if again == Again::Always { Retry::Later } else { Retry::Unknown };
+            Err(silent().with_retry(retry))
+        })
     }
 
     async fn acquire(&self, line: Line) -> Result<Held> {
@@ -113,6 +121,10 @@ impl PostgresStore {
         }
         Err(Error::new(ErrorKind::Unavailable, "no connection to the database answers"))
     }
+}
+
+fn silent() -> Error {
+    Error::new(ErrorKind::Timeout, "the database went silent during a call")
 }
 
 /// A connection during one call. A call that is dropped half-way takes its connection with it: nobody can know
@@ -147,22 +159,27 @@ impl Held {
 /// hand on to somebody else.
 pub(crate) struct Unit {
     held: Held,
+    patience: Duration,
 }
 
 impl Unit {
-    async fn begin(mut held: Held, begin: &Sql) -> Result<Self> {
+    async fn begin(mut held: Held, begin: &Sql, patience: Duration) -> Result<Self> {
         // Not the driver's own `begin`: cancelled half-way, that one gives an open transaction back to the pool.
-        begin
-            .script()
-            .execute(&mut *held.connection)
-            .await
-            .map_err(|error| classify(error, Phase::Before))?;
-        Ok(Self { held })
+        let begun = timeout(patience, begin.script().execute(&mut *held.connection)).await;
+        begun.map_err(|_| silent())?.map_err(|error| classify(error, Phase::Before))?;
+        Ok(Self { held, patience })
+    }
+
+    /// Waits for as long as the server takes: for migrations.
+    pub(crate) fn patiently(mut self) -> Self {
+        self.patience = Duration::MAX;
+        self
     }
 
     pub(crate) async fn rows(&mut self, sql: &Sql, arguments: PgArguments) -> Result<Vec<PgRow>> {
-        let answer = sql.with(arguments).persistent(false).fetch_all(self.connection()).await;
-        self.or_rollback(answer).await
+        let query = sql.with(arguments).persistent(false);
+        let answer = timeout(self.patience, query.fetch_all(self.connection())).await;
+        self.or_rollback(answer.map_err(|_| silent())?).await
     }
 
     pub(crate) async fn script(&mut self, sql: &Sql) -> Result<()> {

@@ -117,7 +117,7 @@ impl Schema for PostgresStore {
     /// find it done.
     async fn migrate(&self) -> Result<Migrated> {
         let tables = self.tables();
-        let mut unit = self.begin(Line::Operator).await?;
+        let mut unit = self.begin(Line::Operator).await?.patiently();
         unit.script(&Sql::new(PATIENCE, tables)).await?;
         let lock = Bind::new().text(&tables.schema).text(&tables.prefix).done()?;
         unit.rows(&Sql::new(LOCK, tables), lock).await?;

@@ -85,6 +85,7 @@ async fn connections_that_the_server_ends_are_replaced_without_a_word() {
     assert_eq!(store.list(Filter::default()).await.unwrap().len(), 6);
     end_all().await;
     assert_eq!(store.reap(reap_request()).await.unwrap().stale, 0);
+    assert_eq!(store.counts(None).await.unwrap().len(), 1);
     assert_eq!(harness.number("select max(attempts)::bigint from {s}.pillarbox_outbox").await, 1);
 }
 
