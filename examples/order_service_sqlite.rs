@@ -41,7 +41,8 @@ async fn main() -> Result<(), Failure> {
     let refused = place(&pool, &outbox, &Order { id: "o-4".into(), total: 0 }).await;
     println!("o-4: {}", refused.err().map_or("placed".into(), |error| error.to_string()));
 
-    let relay = Relay::builder(Arc::new(store), Arc::new(FileSink::open(&events)?)).route("orders").build()?;
+    let relay =
+        Relay::builder(Arc::new(store), Arc::new(FileSink::open(&events)?)).route("orders").build()?;
     let tally = relay.drain().await?;
     println!("delivered {} events to {events}", tally.delivered);
     Ok(())
