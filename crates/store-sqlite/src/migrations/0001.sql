@@ -7,8 +7,8 @@ create table {outbox} (
   event_id text not null default (lower(
       hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
       || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))
-    check (length(event_id) = 36 and event_id not glob '*[^0-9a-f-]*'
-      and event_id glob '????????-????-????-????-????????????'),
+    -- Written out: a star in the pattern would be tried at every place.
+    check (event_id glob '[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]'),
   route text not null check (length(route) between 1 and 255),
   type text not null check (length(type) between 1 and 255),
   key text check (length(key) between 1 and 255),
