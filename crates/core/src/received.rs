@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::entry::Fence;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{CONTENT_TYPE_DEFAULT, EventId, Headers};
+use crate::event::{CONTENT_TYPE_DEFAULT, Event, EventId, Headers};
 use crate::hlc::Hlc;
 use crate::limits::{HEADER_VALUE_BYTES_MAX, HEADERS_MAX, PAYLOAD_BYTES_MAX};
 use crate::name::check_name;
@@ -136,6 +136,17 @@ impl Received {
     }
 }
 
+impl<T> Received<T> {
+    /// An event that follows from this one: it belongs to the same correlation, and this event is its cause. What
+    /// the new event already says of itself stays.
+    #[must_use]
+    pub fn causes(&self, mut event: Event) -> Event {
+        event.correlation_id = event.correlation_id.or_else(|| self.correlation_id.clone());
+        event.causation_id = event.causation_id.or_else(|| Some(self.event_id.to_string()));
+        event
+    }
+}
+
 fn corrupt(why: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("not an event: {why}"))
 }
@@ -193,5 +204,18 @@ mod tests {
         let received = Received::decode(more, Headers::new(), Vec::new()).unwrap();
         assert_eq!(received.headers["shop"], "north");
         assert_eq!(received.key.as_deref(), Some("o-1"));
+    }
+
+    #[test]
+    fn what_follows_keeps_the_correlation_and_names_its_cause() {
+        let mut more = attributes();
+        more.insert("correlationid".into(), "order-7".into());
+        more.insert("causationid".into(), "click".into());
+        let received = Received::decode(more, Headers::new(), Vec::new()).unwrap();
+        let event = received.causes(Event::new("invoice.sent", "{}"));
+        assert_eq!(event.correlation_id.as_deref(), Some("order-7"));
+        assert_eq!(event.causation_id, Some(received.event_id.to_string()));
+        let own = received.causes(Event::new("invoice.sent", "{}").correlation_id("c").causation_id("d"));
+        assert_eq!((own.correlation_id.as_deref(), own.causation_id.as_deref()), (Some("c"), Some("d")));
     }
 }

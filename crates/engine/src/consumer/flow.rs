@@ -6,15 +6,17 @@ use std::pin::pin;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pillarbox_core::port::{Message, Subscription, Transactions};
-use pillarbox_core::{ErrorKind, Received, Result};
+use pillarbox_core::port::{Message, Transactions};
+use pillarbox_core::{Error, ErrorKind, Received, Result};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::sink::HandlerError;
 
 use super::Consumer;
-use super::one::{Done, Ready};
+use super::one::{Answer, Done, Job, Ready, Worked};
 use super::options::ConsumerTally;
+use super::stream::{Step, Stream};
 
 /// Messages that wait behind their keys, as a multiple of those handled at once.
 const AHEAD: usize = 2;
@@ -26,21 +28,22 @@ pub(super) struct Flow<'a, S: Transactions, F> {
     consumer: &'a Consumer<S>,
     handler: &'a F,
     tally: ConsumerTally,
-    subscription: Option<Box<dyn Subscription>>,
-    /// When to subscribe again.
-    restart_at: Instant,
+    stream: Stream<'a>,
     /// Keys at work, each with what waits behind it.
-    waiting: BTreeMap<String, VecDeque<Ready>>,
+    waiting: BTreeMap<String, VecDeque<Box<Ready>>>,
     queued: usize,
-    last_arrival: Instant,
-    stopping: bool,
+    /// When a message last arrived or was done.
+    last_activity: Instant,
+    /// Tells those at work that they are to come to an end.
+    stopping: watch::Sender<bool>,
+    /// Why the run ends, if waiting cannot mend it.
+    fatal: Option<Error>,
 }
 
 /// What happened next.
 enum Next {
-    Arrived(Result<Option<Message>>),
-    Finished(Option<String>, Done),
-    Restart,
+    Stream(Step),
+    Finished(Option<String>, Worked),
     Idle,
     Stop,
 }
@@ -56,12 +59,12 @@ where
             consumer,
             handler,
             tally: ConsumerTally::default(),
-            subscription: None,
-            restart_at: now,
+            stream: Stream::Lost { until: now },
             waiting: BTreeMap::new(),
             queued: 0,
-            last_arrival: now,
-            stopping: false,
+            last_activity: now,
+            stopping: watch::Sender::new(false),
+            fatal: None,
         }
     }
 
@@ -71,133 +74,122 @@ where
         let (consumer, handler) = (self.consumer, self.handler);
         let concurrency = consumer.options.concurrency;
         loop {
-            if self.stopping && running.is_empty() {
-                return Ok(self.tally);
+            let stopping = *self.stopping.borrow();
+            if stopping && running.is_empty() {
+                return self.fatal.map_or(Ok(self.tally), Err);
             }
             // A hot key must not keep the others from being received: what waits has a bound of its own.
-            let room = !self.stopping && running.len() < concurrency && self.queued < concurrency * AHEAD;
-            let idle_at = consumer
-                .options
-                .idle
-                .filter(|_| running.is_empty() && !self.stopping && self.subscription.is_some())
-                .map(|idle| self.last_arrival + idle);
+            let room = running.len() < concurrency && self.queued < concurrency * AHEAD;
+            let may_step = !stopping && (room || !self.stream.is_open());
+            let idle = consumer.options.idle.filter(|_| running.is_empty() && self.stream.is_open());
+            let idle_at = self.last_activity + idle.unwrap_or_default();
             let next = tokio::select! {
                 biased;
-                Some((key, done)) = running.next(), if !running.is_empty() => Next::Finished(key, done),
-                () = &mut shutdown, if !self.stopping => Next::Stop,
-                arrived = receive(&mut self.subscription), if room && self.subscription.is_some() => Next::Arrived(arrived),
-                () = sleep_until(self.restart_at), if self.subscription.is_none() && !self.stopping => Next::Restart,
-                () = sleep_until(idle_at.unwrap_or(self.last_arrival)), if idle_at.is_some() => Next::Idle,
+                Some((key, worked)) = running.next(), if !running.is_empty() => Next::Finished(key, worked),
+                () = &mut shutdown, if !stopping => Next::Stop,
+                step = self.stream.step(), if may_step => Next::Stream(step),
+                () = sleep_until(idle_at), if idle.is_some() && !stopping => Next::Idle,
             };
-            let ready = match next {
-                Next::Finished(key, done) => self.finished(key, done).await,
-                Next::Arrived(arrived) => self.arrived(arrived).await?,
-                Next::Restart => {
-                    self.subscribe().await?;
-                    None
-                }
-                Next::Idle | Next::Stop => {
-                    self.stop().await;
-                    None
-                }
+            let jobs = match next {
+                Next::Finished(key, worked) => self.finished(key, worked).into_iter().collect(),
+                Next::Stream(step) => self.stepped(step),
+                Next::Idle | Next::Stop => self.stop(),
             };
-            if let Some(ready) = ready {
-                let key = ready.event.key.clone();
-                running.push(async move { (key, consumer.handle(handler, ready).await) });
-            }
+            running.extend(jobs.into_iter().map(|job| {
+                let stopping = self.stopping.subscribe();
+                async move { consumer.work(handler, job, stopping).await }
+            }));
         }
     }
 
-    /// Opens the stream; what waiting cannot mend ends the run.
-    async fn subscribe(&mut self) -> Result<()> {
-        match self.consumer.source.subscribe().await {
-            Ok(subscription) => {
-                self.subscription = Some(subscription);
-                self.last_arrival = Instant::now();
-                Ok(())
+    /// The stream went on: its news are kept, and a message becomes a job.
+    fn stepped(&mut self, step: Step) -> Vec<Job> {
+        match step {
+            Step::Due => self.stream = Stream::Opening(self.consumer.source.subscribe()),
+            Step::Opened(Ok(subscription)) => {
+                self.last_activity = Instant::now();
+                self.stream = Stream::Open(subscription);
             }
-            Err(error) => {
-                self.lost(&error.to_string());
+            Step::Opened(Err(error)) => {
                 let mendable = matches!(
                     error.kind(),
                     ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Contention | ErrorKind::Internal
                 );
-                if mendable { Ok(()) } else { Err(error.context("subscribe")) }
+                if !mendable {
+                    self.fatal = Some(error.context("subscribe"));
+                    return self.stop();
+                }
+                self.lost(&error.to_string());
             }
+            Step::Received(Ok(Some(message))) => {
+                self.last_activity = Instant::now();
+                return self.arrived(message).into_iter().collect();
+            }
+            Step::Received(Ok(None)) => self.lost("closed by the broker"),
+            Step::Received(Err(error)) => self.lost(&error.to_string()),
         }
+        Vec::new()
     }
 
     fn lost(&mut self, why: &str) {
         tracing::warn!(consumer = %self.consumer.name, why, "the stream is lost and will be restarted");
-        self.subscription = None;
-        self.restart_at = Instant::now() + self.consumer.options.restart_backoff;
+        self.stream = Stream::Lost { until: Instant::now() + self.consumer.options.restart_backoff };
     }
 
-    /// A message arrived: give it back as ready to run, or let it wait behind its key.
-    async fn arrived(&mut self, arrived: Result<Option<Message>>) -> Result<Option<Ready>> {
-        let message = match arrived {
-            Ok(Some(message)) => message,
-            Ok(None) => {
-                self.lost("closed by the broker");
-                return Ok(None);
-            }
-            Err(error) => {
-                self.lost(&error.to_string());
-                return Ok(None);
-            }
-        };
-        self.last_arrival = Instant::now();
-        let ready = match self.consumer.open(message).await {
+    /// A message arrived: it can be worked on now, or waits behind its key.
+    fn arrived(&mut self, message: Message) -> Option<Job> {
+        let ready = match self.consumer.open(message) {
             Ok(ready) => ready,
-            Err(done) => {
-                self.count(done);
-                return Ok(None);
-            }
+            Err(receipt) => return Some(Job::Park(receipt)),
         };
-        let Some(key) = ready.event.key.clone() else { return Ok(Some(ready)) };
-        match self.waiting.get_mut(&key) {
-            Some(behind) => {
-                behind.push_back(ready);
-                self.queued += 1;
-                Ok(None)
-            }
-            None => {
-                self.waiting.insert(key, VecDeque::new());
-                Ok(Some(ready))
-            }
-        }
-    }
-
-    /// A message is done: the next one of its key may run.
-    async fn finished(&mut self, key: Option<String>, done: Done) -> Option<Ready> {
-        self.count(done);
-        let key = key?;
-        if done == Done::Failed || self.stopping {
-            // The failed one comes again: what waited behind it must come behind it too.
-            self.give_back(&key).await;
+        let Some(key) = ready.event.key.clone() else { return Some(Job::Handle(ready)) };
+        if let Some(behind) = self.waiting.get_mut(&key) {
+            behind.push_back(ready);
+            self.queued += 1;
             return None;
         }
-        let next = self.waiting.get_mut(&key)?.pop_front();
-        match next {
-            Some(_) => self.queued -= 1,
-            None => drop(self.waiting.remove(&key)),
-        }
-        next
+        self.waiting.insert(key, VecDeque::new());
+        Some(Job::Handle(ready))
     }
 
-    async fn give_back(&mut self, key: &str) {
-        for ready in self.waiting.remove(key).into_iter().flatten() {
-            self.queued -= 1;
-            self.consumer.answer(Done::Failed, ready.receipt).await;
+    /// A job is done: the next message of its key may run.
+    fn finished(&mut self, key: Option<String>, worked: Worked) -> Option<Job> {
+        self.last_activity = Instant::now();
+        match worked {
+            Worked::Done(done) => {
+                self.count(done);
+                let behind = self.waiting.get_mut(key.as_ref()?)?;
+                let Some(next) = behind.pop_front() else {
+                    self.waiting.remove(&key?);
+                    return None;
+                };
+                self.queued -= 1;
+                Some(Job::Handle(next))
+            }
+            Worked::Failed(receipt) => {
+                self.count(Done::Failed);
+                // It comes again, and what waited behind it must come behind it too: both are given back in
+                // this order by one job.
+                let behind = key.map(|key| self.take_behind(&key)).unwrap_or_default();
+                Some(Job::GiveBack([receipt].into_iter().chain(behind).collect()))
+            }
+            Worked::GaveBack => None,
         }
     }
 
-    async fn stop(&mut self) {
-        self.stopping = true;
+    /// Takes what waits behind a key; nothing of that key is at work any more.
+    fn take_behind(&mut self, key: &str) -> Vec<Answer> {
+        let behind = self.waiting.remove(key).unwrap_or_default();
+        self.queued -= behind.len();
+        behind.into_iter().map(|ready| ready.receipt).collect()
+    }
+
+    /// Receives nothing more; what waits is given back, what is at work is finished.
+    fn stop(&mut self) -> Vec<Job> {
+        self.stopping.send_replace(true);
         let keys: Vec<String> = self.waiting.keys().cloned().collect();
-        for key in keys {
-            self.give_back(&key).await;
-        }
+        let behind = keys.iter().flat_map(|key| self.take_behind(key)).collect();
+        vec![Job::GiveBack(behind)]
     }
 
     fn count(&mut self, done: Done) {
@@ -207,12 +199,5 @@ where
             Done::Parked => self.tally.parked += 1,
             Done::Failed => self.tally.failed += 1,
         }
-    }
-}
-
-async fn receive(subscription: &mut Option<Box<dyn Subscription>>) -> Result<Option<Message>> {
-    match subscription {
-        Some(subscription) => subscription.next().await,
-        None => std::future::pending().await,
     }
 }

@@ -3,6 +3,7 @@
 mod flow;
 mod one;
 mod options;
+mod stream;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -38,7 +39,31 @@ impl<S: Transactions> Consumer<S> {
     /// Consumes until `shutdown` resolves, or until the source was idle for as long as the options say; then
     /// finishes what is in flight and returns what it did. A lost connection is restarted.
     ///
-    /// The handler gets the transaction that holds the mark: what it writes there happens once.
+    /// The handler gets the transaction that holds the mark: what it writes there happens once. A handler that fails
+    /// gives its message back to the broker; messages of its key that were received already are given back behind
+    /// it. How a broker orders what it delivers again is its own: where order must hold through failures, set
+    /// [`retries`](ConsumerOptions::retries), which keep the key waiting.
+    ///
+    /// The future can be spawned when the handler owns what it uses, as an `async move` closure does: the compiler
+    /// cannot see yet that the future of a closure that borrows is `Send`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use pillarbox_core::{Event, Result, port::{Source, Stage, Transactions}};
+    /// # use pillarbox_engine::Consumer;
+    /// # async fn example<I>(source: Arc<dyn Source>, inbox: Arc<I>, outbox: Arc<dyn Stage<I::Tx>>) -> Result<()>
+    /// # where I: Transactions + 'static {
+    /// let consumer = Consumer::builder(source, inbox).name("billing").build()?;
+    /// let shutdown = std::future::pending();
+    /// let tally = consumer
+    ///     .run(shutdown, async move |tx, event| {
+    ///         let invoice = event.causes(Event::new("invoice.sent", event.payload.clone()));
+    ///         outbox.stage_all(tx, vec![invoice]).await?;
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// Only for what waiting cannot mend, such as a queue that does not exist or missing rights.

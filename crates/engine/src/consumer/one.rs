@@ -1,14 +1,24 @@
 //! One message: decode, accept, handle, commit, answer.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use pillarbox_core::port::{AcceptRequest, Accepted, Message, Receipt, Transactions};
 use pillarbox_core::{Outcome, Received, Result};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::sink::HandlerError;
 
 use super::Consumer;
+
+/// How long the broker may take to take an answer. Without one the message comes again.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// The way to answer the broker.
+pub(super) type Answer = Box<dyn Receipt>;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,58 +32,112 @@ pub(super) enum Done {
 /// A message that can be handled.
 pub(super) struct Ready {
     pub(super) event: Received,
-    pub(super) receipt: Box<dyn Receipt>,
+    pub(super) receipt: Answer,
+}
+
+/// Something to do beside the loop.
+pub(super) enum Job {
+    /// Handle a message and answer it, unless it failed.
+    Handle(Box<Ready>),
+    /// Answer a message that never reaches the handler.
+    Park(Answer),
+    /// Give messages back to the broker, one after the other.
+    GiveBack(Vec<Answer>),
+}
+
+/// What became of a job.
+pub(super) enum Worked {
+    Done(Done),
+    /// Not answered yet: what waits behind it must be given back behind it.
+    Failed(Answer),
+    GaveBack,
 }
 
 /// Why a try did not end in a commit.
 enum Miss {
-    /// May work in another try.
-    Again,
+    /// May work in another try, after this long if the handler said so.
+    Again(Option<Duration>),
     /// Never will.
     Never,
 }
 
 impl<S: Transactions> Consumer<S> {
-    /// Decodes a message; one that cannot be handled is answered here and never reaches the handler.
-    pub(super) async fn open(&self, message: Message) -> Result<Ready, Done> {
+    /// Decodes a message; one that is not for the handler is given back as an answer to make.
+    pub(super) fn open(&self, message: Message) -> Result<Box<Ready>, Answer> {
         let Message { attributes, headers, body, delivery_count, receipt } = message;
         let event = match Received::decode(attributes, headers, body) {
             Ok(event) => event,
             Err(error) => {
                 tracing::warn!(consumer = %self.name, %error, "parked: undecodable");
-                return Err(self.answer(Done::Parked, receipt).await);
+                return Err(receipt);
             }
         };
         if let (Some(most), Some(count)) = (self.options.max_deliveries, delivery_count)
             && count > most
         {
             tracing::warn!(consumer = %self.name, event_id = %event.event_id, count, "parked: delivered too often");
-            return Err(self.answer(Done::Parked, receipt).await);
+            return Err(receipt);
         }
-        Ok(Ready { event, receipt })
+        Ok(Box::new(Ready { event, receipt }))
     }
 
-    pub(super) async fn handle<F>(&self, handler: &F, ready: Ready) -> Done
+    /// Does a job and says for which key.
+    pub(super) async fn work<F>(
+        &self,
+        handler: &F,
+        job: Job,
+        mut stopping: watch::Receiver<bool>,
+    ) -> (Option<String>, Worked)
     where
         F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
     {
-        let Ready { event, receipt } = ready;
+        match job {
+            Job::Handle(ready) => {
+                let Ready { event, receipt } = *ready;
+                let done = self.handle(handler, &event, &mut stopping).await;
+                if done == Done::Failed {
+                    // Held for a while: a broker that redelivers at once would make a failing message spin.
+                    stops_within(&mut stopping, self.options.redeliver_after).await;
+                    return (event.key, Worked::Failed(receipt));
+                }
+                self.answer(done, receipt).await;
+                (event.key, Worked::Done(done))
+            }
+            Job::Park(receipt) => {
+                self.answer(Done::Parked, receipt).await;
+                (None, Worked::Done(Done::Parked))
+            }
+            Job::GiveBack(receipts) => {
+                for receipt in receipts {
+                    self.answer(Done::Failed, receipt).await;
+                }
+                (None, Worked::GaveBack)
+            }
+        }
+    }
+
+    /// Tries as often as the options say; a shutdown ends the wait between two tries.
+    async fn handle<F>(&self, handler: &F, event: &Received, stopping: &mut watch::Receiver<bool>) -> Done
+    where
+        F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
+    {
         let mut tries = 0;
-        let done = loop {
+        loop {
             tries += 1;
-            match self.attempt(handler, &event).await {
-                Ok(done) => break done,
-                Err(Miss::Never) => break Done::Parked,
-                Err(Miss::Again) if tries > self.options.retries => break Done::Failed,
-                Err(Miss::Again) => {
-                    let random = pillarbox_host::random_u64();
-                    let wait =
-                        self.options.backoff.delay(tries, random).unwrap_or(self.options.backoff.max());
-                    tokio::time::sleep(wait).await;
+            match self.attempt(handler, event).await {
+                Ok(done) => return done,
+                Err(Miss::Never) => return Done::Parked,
+                Err(Miss::Again(_)) if tries > self.options.retries => return Done::Failed,
+                Err(Miss::Again(after)) => {
+                    let backoff = self.options.backoff;
+                    let by_tries = || backoff.delay(tries, pillarbox_host::random_u64());
+                    let wait = after.unwrap_or_else(|| by_tries().unwrap_or(backoff.max()));
+                    if stops_within(stopping, wait).await {
+                        return Done::Failed;
+                    }
                 }
             }
-        };
-        self.answer(done, receipt).await
+        }
     }
 
     /// One try in one fresh transaction: the mark and the handler's write are committed together.
@@ -84,7 +148,7 @@ impl<S: Transactions> Consumer<S> {
         let failed = |doing: &'static str| {
             move |error: pillarbox_core::Error| {
                 tracing::warn!(consumer = %self.name, event_id = %event.event_id, %error, "{doing} failed");
-                Miss::Again
+                Miss::Again(None)
             }
         };
         let mut tx = self.inbox.begin().await.map_err(failed("begin"))?;
@@ -102,7 +166,8 @@ impl<S: Transactions> Consumer<S> {
                 }
             }
         }
-        let handled = AssertUnwindSafe(handler(&mut tx, event.clone())).catch_unwind().await;
+        // The closure itself may panic before it returns a future: both are contained.
+        let handled = AssertUnwindSafe(async { handler(&mut tx, event.clone()).await }).catch_unwind().await;
         let miss = match handled {
             Ok(Ok(())) => {
                 self.inbox.commit(tx).await.map_err(failed("commit"))?;
@@ -112,11 +177,15 @@ impl<S: Transactions> Consumer<S> {
             Ok(Err(error)) => {
                 let outcome = Outcome::from(error);
                 tracing::warn!(consumer = %self.name, event_id = %event.event_id, ?outcome, "the handler failed");
-                if matches!(outcome, Outcome::Rejected(_)) { Miss::Never } else { Miss::Again }
+                match outcome {
+                    Outcome::Rejected(_) => Miss::Never,
+                    Outcome::Failed { retry_after, .. } => Miss::Again(retry_after),
+                    _ => Miss::Again(None),
+                }
             }
             Err(_panic) => {
                 tracing::error!(consumer = %self.name, event_id = %event.event_id, "the handler panicked");
-                Miss::Again
+                Miss::Again(None)
             }
         };
         self.roll_back(tx).await;
@@ -143,15 +212,26 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Tells the broker. An answer that is lost is not fatal: the message comes again, and the inbox knows it.
-    pub(super) async fn answer(&self, done: Done, receipt: Box<dyn Receipt>) -> Done {
-        let answered = match done {
-            Done::Processed | Done::Duplicate => receipt.ack().await,
-            Done::Failed => receipt.nack().await,
-            Done::Parked => receipt.park().await,
+    async fn answer(&self, done: Done, receipt: Answer) {
+        let answering = match done {
+            Done::Processed | Done::Duplicate => receipt.ack(),
+            Done::Failed => receipt.nack(),
+            Done::Parked => receipt.park(),
         };
-        if let Err(error) = answered {
-            tracing::warn!(consumer = %self.name, %error, ?done, "the broker did not take the answer");
+        match timeout(ANSWER_MAX, answering).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(consumer = %self.name, %error, ?done, "the broker did not take the answer");
+            }
+            Err(_) => {
+                tracing::warn!(consumer = %self.name, ?done, "the broker did not take the answer in time")
+            }
         }
-        done
     }
+}
+
+/// Waits this long, or until the run is to end; says whether it is.
+fn stops_within(stopping: &mut watch::Receiver<bool>, wait: Duration) -> impl Future<Output = bool> {
+    timeout(wait, async { stopping.wait_for(|stopping| *stopping).await.is_ok() })
+        .map(|waited| waited.is_ok())
 }

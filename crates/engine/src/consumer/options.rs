@@ -18,6 +18,9 @@ pub struct ConsumerOptions {
     pub retries: u32,
     /// The wait between these tries. Default: [`Backoff::BROKER`].
     pub backoff: Backoff,
+    /// How long a failed message is held before it is given back: brokers deliver it again at once, and a message
+    /// that fails every time would spin. Default: 1 s.
+    pub redeliver_after: Duration,
     /// A message that was delivered more often than this is parked without running the handler. Only where the
     /// source tells a delivery count. Default: none.
     pub max_deliveries: Option<u32>,
@@ -36,6 +39,7 @@ impl Default for ConsumerOptions {
             concurrency: 16,
             retries: 0,
             backoff: Backoff::BROKER,
+            redeliver_after: Duration::from_secs(1),
             max_deliveries: None,
             restart_backoff: Duration::from_secs(5),
             idle: None,
