@@ -1,4 +1,4 @@
-//! Behaviour as a product: what every store and every sink must show, as named cases that anyone can run on
+//! Behaviour as a product: what every store, sink, source and inbox must show, as named cases that anyone can run on
 //! an adapter of their own.
 //!
 //! A case is a sentence. It takes a harness, uses only the ports, pins the time it acts at, and panics where
@@ -9,10 +9,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub(crate) mod case;
+pub mod consumer;
 mod harness;
 pub mod sink;
 pub mod store;
 
 pub use case::{Case, CaseFuture};
+pub use consumer::{InboxHarness, SourceHarness};
 pub use harness::{StoreHarness, Tamper};
 pub use sink::{Received, SinkHarness};

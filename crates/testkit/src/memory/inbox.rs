@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::Result;
-use pillarbox_core::port::{AcceptRequest, Accepted, Inbox};
+use pillarbox_core::port::{AcceptRequest, Accepted, Inbox, Transactions};
 
 use super::state::Key;
 use super::store::{MemoryStore, Shared};
@@ -36,5 +36,25 @@ impl Inbox<MemoryTx> for MemoryInbox {
             (vec![Write { key: key.clone(), row: None }], Accepted::Fresh)
         })
         .await
+    }
+}
+
+#[async_trait]
+impl Transactions for MemoryInbox {
+    type Tx = MemoryTx;
+
+    async fn begin(&self) -> Result<MemoryTx> {
+        Ok(MemoryTx::begin(&self.shared))
+    }
+
+    async fn commit(&self, tx: MemoryTx) -> Result<()> {
+        tx.check_store(&self.shared)?;
+        tx.commit();
+        Ok(())
+    }
+
+    async fn rollback(&self, tx: MemoryTx) -> Result<()> {
+        tx.rollback();
+        Ok(())
     }
 }

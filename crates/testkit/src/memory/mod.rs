@@ -2,6 +2,7 @@
 //! an audit trail. It is deterministic, and simple enough to be the model that other stores are compared with.
 
 mod admin;
+mod broker;
 mod claim;
 mod clock;
 mod harness;
@@ -16,6 +17,7 @@ mod state;
 mod store;
 mod tx;
 
+pub use broker::{MemoryBroker, MemoryBrokerHarness, MemoryInboxHarness, MemorySource, Published};
 pub use clock::{ManualClock, TokioClock};
 pub use harness::MemoryHarness;
 pub use inbox::MemoryInbox;

@@ -1,0 +1,89 @@
+//! What travels with an event: stamps, correlation, cause, payload.
+
+use std::time::Duration;
+
+use super::harness::{InboxHarness, SourceHarness};
+use super::steps::*;
+
+/// The consumer's clock goes beyond what it has applied; a replay of old events does not move it, and a stamp from
+/// too far ahead is refused without refusing its event.
+pub async fn a_stamp_is_merged_for_fresh_events_only<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+    let (ahead, far) = (clock_at(Duration::from_secs(30)).now(), clock_at(Duration::from_secs(3600)).now());
+    let stamped = |n, stamp: pillarbox_core::Hlc| {
+        let mut message = message(n);
+        message.attributes.insert("pillarboxhlc".into(), stamp.to_string());
+        message
+    };
+    let clock = clock_at(Duration::ZERO);
+    let with_clock = || {
+        let mut setup = world.setup();
+        setup.clock = Some(clock.clone());
+        setup
+    };
+    world.broker.publish(stamped(1, far)).await;
+    let (work, _) = world.consume_the_rest(with_clock()).await;
+    assert!(work.calls_of(1) == 1 && clock.now() < ahead, "refused, and the event is applied");
+    world.broker.publish(stamped(2, ahead)).await;
+    world.consume_the_rest(with_clock()).await;
+    assert!(clock.now() > ahead, "merged");
+
+    let clock = clock_at(Duration::ZERO);
+    let mut replay = world.setup();
+    replay.clock = Some(clock.clone());
+    world.broker.publish(stamped(2, ahead)).await;
+    let (work, tally) = world.consume_the_rest(replay).await;
+    assert!(work.calls_of(2) == 0 && tally.duplicates >= 1);
+    assert!(clock.now() < ahead, "a duplicate does not move the clock");
+}
+
+/// What a handler stages belongs to the same correlation, and names the consumed event as its cause.
+pub async fn what_follows_keeps_the_correlation_and_names_its_cause<B: SourceHarness, I: InboxHarness>(
+    world: &World<B, I>,
+) {
+    world.broker.publish(made(event(1).correlation_id("order-7").causation_id("click"))).await;
+    world.consume_the_rest(world.setup()).await;
+    let applied = world.inbox.applied().await;
+    let follows = applied.iter().find(|entry| entry.payload == b"1").unwrap();
+    assert_eq!(follows.correlation_id.as_deref(), Some("order-7"));
+    assert_eq!(follows.causation_id, Some(id(1).to_string()));
+}
+
+/// Every field arrives as it was staged.
+pub async fn an_event_arrives_with_its_whole_context<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let sent = event(1)
+        .key("kunde-ä/1 %")
+        .content_type("application/x-number")
+        .header("shop", "north")
+        .header("traceparent", trace)
+        .tenant("acme")
+        .correlation_id("order-7")
+        .causation_id("click")
+        .execution_id("run-3");
+    let message = made(sent);
+    let occurred_at = message.attributes["time"].clone();
+    let hlc = message.attributes["pillarboxhlc"].clone();
+    world.broker.publish(message).await;
+    let (seen, mut arrived) = tokio::sync::mpsc::unbounded_channel();
+    let work = world.work();
+    let handler = work.clone();
+    world
+        .setup()
+        .run(work.until_called(1), async move |tx, event| {
+            seen.send(event.clone()).unwrap();
+            handler.apply(tx, &event).await
+        })
+        .await;
+    let event = arrived.recv().await.unwrap();
+    assert_eq!((event.event_id, event.event_type.as_str()), (id(1), "order.placed"));
+    assert_eq!((event.payload.as_slice(), event.content_type.as_str()), (&b"1"[..], "application/x-number"));
+    assert_eq!(event.key.as_deref(), Some("kunde-ä/1 %"));
+    assert_eq!(event.headers.get("shop").map(String::as_str), Some("north"));
+    assert_eq!(event.headers.get("traceparent").map(String::as_str), Some(trace));
+    assert_eq!(event.tenant.as_deref(), Some("acme"));
+    assert_eq!(event.correlation_id.as_deref(), Some("order-7"));
+    assert_eq!(event.causation_id.as_deref(), Some("click"));
+    assert_eq!(event.execution_id.as_deref(), Some("run-3"));
+    assert_eq!(event.occurred_at.map(|at| at.to_string()), Some(occurred_at));
+    assert_eq!(event.hlc.map(|hlc| hlc.to_string()), Some(hlc));
+}
