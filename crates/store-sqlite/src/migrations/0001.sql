@@ -15,7 +15,7 @@ create table {outbox} (
   payload any not null check (typeof(payload) in ('blob', 'text')),
   content_type text not null default 'application/json' check (length(content_type) between 1 and 255),
   headers text not null default '{}'
-    check (case when json_valid(headers) then json_type(headers) = 'object' else 0 end),
+    check (headers = '{}' or case when json_valid(headers) then json_type(headers) = 'object' else 0 end),
   tenant text check (length(tenant) between 1 and 255),
   correlation_id text check (length(correlation_id) between 1 and 255),
   causation_id text check (length(causation_id) between 1 and 255),
@@ -25,10 +25,10 @@ create table {outbox} (
   group_id text check (length(group_id) between 1 and 255),
   hlc integer check (hlc >= 0),
   status text not null default 'pending'
-    check (status in ('pending', 'retrying', 'in_flight', 'delivered', 'dead', 'discarded')),
+    check ({live} or {ended}),
   attempts integer not null default 0 check (attempts >= 0),
   max_attempts integer check (max_attempts between 1 and 1000000),
-  due_at integer check (due_at is null or status in ('pending', 'retrying', 'in_flight')),
+  due_at integer check (due_at is null or {live}),
   fence integer not null default 0,
   owner text,
   last_error text,

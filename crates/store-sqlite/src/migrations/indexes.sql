@@ -3,16 +3,16 @@
 -- A live entry is in exactly one of the next two. The columns after seq are there so that claims, counts and
 -- reaps need the index alone.
 create index if not exists {ready_index} on {outbox} (route, priority, seq, status, due_at)
-  where due_at is null and status in ('pending', 'retrying', 'in_flight');
+  where due_at is null and {live};
 create index if not exists {due_index} on {outbox} (route, due_at, seq, status, attempts, max_attempts)
   where due_at is not null;
 
 -- What only the reaper looks for among the entries that are due at once: in flight without a lease's end, or
 -- attempts spent. A fresh entry is not in it, so it costs staging nothing.
 create index if not exists {stuck_index} on {outbox} (route, seq)
-  where due_at is null and status in ('pending', 'retrying', 'in_flight') and (attempts > 0 or status = 'in_flight');
+  where due_at is null and {live} and (attempts > 0 or status = 'in_flight');
 
 create index if not exists {ended_index} on {outbox} (status, settled_at, route)
-  where status in ('delivered', 'dead', 'discarded');
+  where {ended};
 
 create index if not exists {audit_event_index} on {audit} (event_id, seq) where event_id is not null;

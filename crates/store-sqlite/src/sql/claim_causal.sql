@@ -13,7 +13,7 @@ due (seq) as materialized (
   limit ?3),
 ready (seq) as materialized (
   select seq from {outbox}
-  where route = ?2 and due_at is null and status in ('pending', 'retrying', 'in_flight')
+  where route = ?2 and due_at is null and {live}
     and attempts < coalesce(max_attempts, ?6)
   order by coalesce(hlc, 9223372036854775807), created_at, seq
   limit ?3 - min((?3 + 1) / 2, (select count(*) from due)))

@@ -6,5 +6,5 @@ select exists (
       and attempts < coalesce(max_attempts, ?3))
   or exists (
     select 1 from {outbox}
-    where route = ?2 and due_at is null and status in ('pending', 'retrying', 'in_flight')
+    where route = ?2 and due_at is null and {live}
       and attempts < coalesce(max_attempts, ?3))

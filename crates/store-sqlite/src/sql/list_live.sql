@@ -4,7 +4,7 @@ select {columns}
 from {outbox}
 where seq in (
     select seq from {outbox}
-    where due_at is null and status in ('pending', 'retrying', 'in_flight') and status = ?1
+    where due_at is null and {live} and status = ?1
     union all
     select seq from {outbox} where due_at is not null and status = ?1)
   and (?2 is null or route = ?2) and (?3 is null or type = ?3) and (?4 is null or key = ?4)

@@ -3,12 +3,12 @@
 with
 delivered (seq) as materialized (
   select seq from {outbox}
-  where status = 'delivered' and status in ('delivered', 'dead', 'discarded')
+  where status = 'delivered' and {ended}
     and settled_at <= coalesce(?1, {now}) - ?2
   limit ?3),
 discarded (seq) as materialized (
   select seq from {outbox}
-  where status = 'discarded' and status in ('delivered', 'dead', 'discarded')
+  where status = 'discarded' and {ended}
     and settled_at <= coalesce(?1, {now}) - ?2
   limit ?3 - (select count(*) from delivered))
 select seq from delivered union all select seq from discarded

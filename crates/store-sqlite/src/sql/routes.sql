@@ -8,11 +8,11 @@ timed (route) as (
   from timed where timed.route is not null),
 stuck (route) as (
   select min(route) from {outbox}
-  where due_at is null and status in ('pending', 'retrying', 'in_flight') and (attempts > 0 or status = 'in_flight')
+  where due_at is null and {live} and (attempts > 0 or status = 'in_flight')
   union all
   select (
     select min(route) from {outbox}
-    where due_at is null and status in ('pending', 'retrying', 'in_flight')
+    where due_at is null and {live}
       and (attempts > 0 or status = 'in_flight') and route > stuck.route)
   from stuck where stuck.route is not null)
 select route from timed where route is not null union select route from stuck where route is not null

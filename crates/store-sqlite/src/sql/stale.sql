@@ -10,7 +10,7 @@ expired (seq) as materialized (
   limit ?3),
 stuck (seq) as materialized (
   select seq from {outbox}
-  where route = ?2 and due_at is null and status in ('pending', 'retrying', 'in_flight')
+  where route = ?2 and due_at is null and {live}
     and (attempts > 0 or status = 'in_flight')
     and (status = 'in_flight' or attempts >= coalesce(max_attempts, ?4))
   order by seq
