@@ -176,7 +176,7 @@ impl Options {
         }
         self.stream.as_deref().map_or(Ok(()), |stream| check_name("stream", stream))?;
         self.durable.as_deref().map_or(Ok(()), |durable| check_name("durable", durable))?;
-        self.parked.as_deref().map_or(Ok(()), |parked| publishable(parked))
+        self.parked.as_deref().map_or(Ok(()), publishable)
     }
 
     /// Refuses what no sink can work with.

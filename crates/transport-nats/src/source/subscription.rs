@@ -148,6 +148,8 @@ impl Drop for NatsSubscription {
     /// Gives back what arrived and nobody has seen, so that it need not wait for `ack_wait`.
     fn drop(&mut self) {
         let client = self.live.client();
+        // First, so that what is given back is not delivered to us again.
+        let _ = self.pulled.unsubscribe().now_or_never();
         while let Some(Some(message)) = self.pulled.next().now_or_never() {
             if message.status.is_none()
                 && let Some(reply) = message.reply

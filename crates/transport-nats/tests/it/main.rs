@@ -2,6 +2,8 @@
 //!
 //! `cargo xtask services nats nats-latest -- cargo test -p pillarbox-transport-nats` starts both.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
+
 mod errors;
 mod faults;
 mod harness;
