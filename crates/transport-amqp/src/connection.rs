@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use lapin::tcp::OwnedTLSConfig;
 use lapin::{Connection, ConnectionProperties};
 
 use crate::error::Fault;
@@ -21,7 +22,9 @@ impl Link {
     /// Connects and logs in.
     pub(crate) async fn open(options: &Options) -> Result<Self, Fault> {
         let named = ConnectionProperties::default().with_connection_name("pillarbox".into());
-        let opening = Connection::connect_uri(options.uri(), named);
+        let trusted = OwnedTLSConfig { identity: None, cert_chain: authorities(options)? };
+        let runtime = lapin::runtime::default_runtime()?;
+        let opening = Connection::connect_uri_with_config(options.uri(), named, trusted, runtime);
         let connection = within(options.connect_timeout, "connect", opening).await?;
         Ok(Self { connection, given_up: AtomicBool::new(false) })
     }
@@ -35,6 +38,12 @@ impl Link {
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
+}
+
+/// The certificates of the authorities to trust, read at each connect: the file may have been renewed.
+fn authorities(options: &Options) -> Result<Option<String>, Fault> {
+    let read = |file| std::fs::read_to_string(file).map_err(|error| Fault::unreadable("ca=", &error));
+    options.ca.as_ref().map(read).transpose()
 }
 
 /// Bounds a question to the broker.

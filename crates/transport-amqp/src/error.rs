@@ -8,6 +8,7 @@
 //! | no exchange, no queue (404) | down | not found |
 //! | no rights, wrong password (403), wrong vhost (530) | down | denied |
 //! | certificate refused | down | denied |
+//! | a file that a setting names cannot be read | down | invalid |
 //! | message over the broker's limit (406) | that message rejected; the others as after a lost connection | – |
 //! | connection or channel lost after the message was written | unknown, or down if nobody answers any more | unavailable |
 //! | connection or channel lost before that | down | unavailable |
@@ -56,6 +57,12 @@ pub(crate) enum Progress {
 impl Fault {
     pub(crate) fn down(code: &'static str, text: impl Into<String>) -> Self {
         Self { means: Means::Down, code, kind: ErrorKind::Unavailable, text: text.into() }
+    }
+
+    /// A file that a setting names cannot be read.
+    pub(crate) fn unreadable(setting: &str, error: &io::Error) -> Self {
+        let text = format!("cannot read the file of {setting}: {error}");
+        Self { kind: ErrorKind::Invalid, ..Self::down("unreadable", text) }
     }
 
     /// Nobody answered in time.

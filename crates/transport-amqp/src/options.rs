@@ -1,6 +1,7 @@
 //! Where the broker is and how it is used, read from a URL.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lapin::uri::AMQPUri;
@@ -8,10 +9,10 @@ use pillarbox_core::{Error, Result, Template, parse_duration, redact_url};
 use url::Url;
 
 /// What a sink's URL may set.
-const OF_SINKS: [&str; 6] =
-    ["exchange", "routing_key", "source", "payload_bytes_max", "connect_timeout", "heartbeat"];
+const OF_SINKS: [&str; 7] =
+    ["exchange", "routing_key", "source", "payload_bytes_max", "connect_timeout", "heartbeat", "ca"];
 /// What a source's URL may set.
-const OF_SOURCES: [&str; 5] = ["queue", "queue_type", "prefetch", "connect_timeout", "heartbeat"];
+const OF_SOURCES: [&str; 6] = ["queue", "queue_type", "prefetch", "connect_timeout", "heartbeat", "ca"];
 
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
@@ -21,7 +22,7 @@ const HEARTBEAT_MAX: Duration = Duration::from_secs(u16::MAX as u64);
 
 /// Settings of a sink or a source: `amqp://user:password@host:port/vhost?name=value&…`.
 ///
-/// `amqps://` is TLS, trusting what the system trusts. Without a user it is `guest`, without a port the scheme's
+/// `amqps://` is TLS. Without a user it is `guest`, without a port the scheme's
 /// own, without a vhost `/` (written `%2f`).
 ///
 /// ```
@@ -56,6 +57,8 @@ pub struct Options {
     /// How often each side shows that it is alive; twice this long without a sign ends the connection. In whole
     /// seconds; the broker may ask for less. Default: 10 s.
     pub heartbeat: Duration,
+    /// A file with certificates of authorities to trust beside those of the system. Default: none.
+    pub ca: Option<PathBuf>,
     server: AMQPUri,
 }
 
@@ -103,6 +106,7 @@ impl Options {
             prefetch: PREFETCH_DEFAULT,
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
             heartbeat: HEARTBEAT_DEFAULT,
+            ca: None,
             server: server(&parsed)?,
         };
         let mut seen = Vec::new();
@@ -139,7 +143,8 @@ impl Options {
             }
             "prefetch" => self.prefetch = value.parse().map_err(not_a_number)?,
             "connect_timeout" => self.connect_timeout = parse_duration(value)?,
-            _ => self.heartbeat = parse_duration(value)?,
+            "heartbeat" => self.heartbeat = parse_duration(value)?,
+            _ => self.ca = Some(value.into()),
         }
         Ok(())
     }
@@ -209,6 +214,13 @@ impl Options {
     #[must_use]
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.heartbeat = every;
+        self
+    }
+
+    /// Sets the file with certificates of authorities to trust beside those of the system.
+    #[must_use]
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca = Some(file.into());
         self
     }
 }

@@ -130,6 +130,14 @@ fn a_refused_certificate_is_down_and_denied() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_down_and_invalid_and_names_the_setting() {
+    let fault = Fault::unreadable("ca=", &io::Error::from(io::ErrorKind::NotFound));
+    down(&fault, "unreadable");
+    assert!(fault.text.contains("ca="), "{}", fault.text);
+    assert_eq!(kind(fault), ErrorKind::Invalid);
+}
+
+#[test]
 fn a_failed_login_is_down_and_denied() {
     let fault = Fault::from(lapin::Error::from(Cause::AuthProviderError("no".into())));
     down(&fault, "denied");

@@ -21,7 +21,7 @@ fn a_url_with_nothing_but_a_host_means_the_defaults() {
 fn every_parameter_is_read() {
     let options = Options::of_sink(
         "amqps://a%40b:p%3a+%2f@[::1]:1234/v%2fh?exchange=e.{route}&routing_key={type}.{key}&source=%2Fshop\
-         &payload_bytes_max=1000&connect_timeout=2s&heartbeat=1m",
+         &payload_bytes_max=1000&connect_timeout=2s&heartbeat=1m&ca=%2Fetc%2Fca.pem",
     )
     .unwrap();
     let uri = options.uri();
@@ -34,6 +34,7 @@ fn every_parameter_is_read() {
     assert_eq!(options.source, "/shop");
     assert_eq!(options.payload_bytes_max, Some(1000));
     assert_eq!(options.connect_timeout, Duration::from_secs(2));
+    assert_eq!(options.ca, Some("/etc/ca.pem".into()));
 
     let options = Options::of_source("amqp://mq/?queue=q&queue_type=quorum&prefetch=7").unwrap();
     assert_eq!((options.queue.as_deref(), options.prefetch), (Some("q"), 7));

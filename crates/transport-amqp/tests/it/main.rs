@@ -1,4 +1,5 @@
 //! Everything that this crate promises, on a real RabbitMQ.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod errors;
 mod faults;
@@ -7,3 +8,4 @@ mod readback;
 mod relay;
 mod sink;
 mod source;
+mod tls;
