@@ -16,7 +16,7 @@ use crate::{Options, SqliteStore};
 
 /// What the planner says it will do, a line a step.
 async fn plan(store: &SqliteStore, sql: &str) -> Vec<String> {
-    let sql: Arc<str> = format!("explain query plan {sql}").into();
+    let sql: Arc<str> = ["explain query plan ", sql].concat().into();
     // Unbound parameters are null; the plan does not look at them.
     let rows = query(&sql).fetch_all(store.pool()).await.unwrap();
     rows.iter().map(|row| row.get_unchecked(3)).collect()
