@@ -1,4 +1,5 @@
 //! The examples do what they say: each is run as a program, and what it delivered is read back.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
 use std::path::Path;
 use std::process::{Command, Output};
