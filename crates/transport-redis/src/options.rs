@@ -1,0 +1,322 @@
+//! Where to publish and what to consume, as a URL says it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pillarbox_core::{Error, Result, Template, parse_duration};
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use url::Url;
+
+/// The port of a URL that names none.
+const PORT_DEFAULT: u16 = 6379;
+/// Most entries that a source takes ahead.
+const PREFETCH_MAX: usize = 10_000;
+/// What a sink's URL may set.
+const OF_SINKS: [&str; 6] = ["stream", "maxlen", "source", "connect_timeout", "confirm_timeout", "ca"];
+/// What a source's URL may set.
+const OF_SOURCES: [&str; 9] = [
+    "stream",
+    "group",
+    "consumer",
+    "create_group",
+    "reclaim_after",
+    "nack_delay",
+    "prefetch",
+    "connect_timeout",
+    "ca",
+];
+
+/// Settings of a sink or a source: `redis://user:password@host:port/db?name=value&…`.
+///
+/// `rediss://` is TLS; `valkey://` and `valkeys://` are the same servers by their other name. Without a database it is
+/// 0. The parameters have the names of the fields.
+///
+/// ```
+/// # use pillarbox_transport_redis::Options;
+/// let options = Options::of_sink("redis://127.0.0.1/0?stream=orders:{type}")?;
+/// assert_eq!(options.stream.to_string(), "orders:{type}");
+/// assert!(Options::of_sink("redis://127.0.0.1/0?steam=orders").is_err());
+/// # Ok::<(), pillarbox_core::Error>(())
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where the server is, and who connects. Holds the password: never to be printed.
+    server: ConnectionInfo,
+    address: String,
+    /// The key of the stream: for a sink with `{type}`, `{key}` and `{route}` in it where they are wanted. Default:
+    /// none, and both need one.
+    pub stream: Template,
+    /// About how many entries a sink lets the stream hold; older ones are deleted, read or not. Default: none, nothing
+    /// is deleted.
+    pub maxlen: Option<u64>,
+    /// The `source` attribute of what a sink publishes. Default: `pillarbox`.
+    pub source: String,
+    /// The group that a source reads in: its members share the entries. Default: none, and a source needs one.
+    pub group: Option<String>,
+    /// The name of this member of the group. No two that run at the same time may share one; one that comes back under
+    /// its name begins with what it left unanswered. Default: none, a fresh name each time.
+    pub consumer: Option<String>,
+    /// Whether a source makes the group, and the stream, if they are not there; it then begins with the oldest entry.
+    /// Default: true.
+    pub create_group: bool,
+    /// How long an entry waits for its answer before another member takes it over. Default: 60 s.
+    pub reclaim_after: Duration,
+    /// How long an entry that was given back waits before it comes again. Default: 1 s.
+    pub nack_delay: Duration,
+    /// Entries that a source takes ahead. Each waits under `reclaim_after`. Default: 64.
+    pub prefetch: usize,
+    /// How long connecting may take, and each question to the server. Default: 5 s.
+    pub connect_timeout: Duration,
+    /// How long a confirmation may take. The relay has a deadline of its own, which is shorter by default: this one
+    /// is for whoever has none. Default: 60 s.
+    pub confirm_timeout: Duration,
+    /// A file with the certificates of the authorities to trust. Default: none, those of the system.
+    pub ca: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the URL of a sink.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_sink(url: &str) -> Result<Self> {
+        Self::read(url, &OF_SINKS)
+    }
+
+    /// Reads the URL of a source.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_source(url: &str) -> Result<Self> {
+        Self::read(url, &OF_SOURCES)
+    }
+
+    fn read(url: &str, allowed: &[&str]) -> Result<Self> {
+        // The parser's own error is shown without the URL, which holds a password.
+        let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
+        let (server, address) = server(&parsed)?;
+        let mut options = Self {
+            server,
+            address,
+            stream: "".parse()?,
+            maxlen: None,
+            source: "pillarbox".into(),
+            group: None,
+            consumer: None,
+            create_group: true,
+            reclaim_after: Duration::from_secs(60),
+            nack_delay: Duration::from_secs(1),
+            prefetch: 64,
+            connect_timeout: Duration::from_secs(5),
+            confirm_timeout: Duration::from_secs(60),
+            ca: None,
+        };
+        let mut seen = Vec::new();
+        for (name, value) in parsed.query_pairs() {
+            if !allowed.contains(&name.as_ref()) {
+                let allowed = allowed.join(", ");
+                return Err(Error::invalid(format!("unknown parameter {name:?}; allowed are {allowed}")));
+            }
+            if seen.contains(&name) {
+                return Err(Error::invalid(format!("{name}= is given twice")));
+            }
+            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
+            seen.push(name);
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let not_a_number = |_| Error::invalid("not a whole number in range");
+        match name {
+            "stream" => self.stream = value.parse()?,
+            "maxlen" => self.maxlen = Some(value.parse().map_err(not_a_number)?),
+            "source" => self.source = value.to_owned(),
+            "group" => self.group = Some(value.to_owned()),
+            "consumer" => self.consumer = Some(value.to_owned()),
+            "create_group" => {
+                self.create_group = match value {
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err(Error::invalid("allowed are true and false")),
+                };
+            }
+            "reclaim_after" => self.reclaim_after = parse_duration(value)?,
+            "nack_delay" => self.nack_delay = parse_duration(value)?,
+            "prefetch" => self.prefetch = value.parse().map_err(not_a_number)?,
+            "connect_timeout" => self.connect_timeout = parse_duration(value)?,
+            "confirm_timeout" => self.confirm_timeout = parse_duration(value)?,
+            _ => self.ca = Some(value.into()),
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot work, before anything connects.
+    fn check(&self) -> Result<()> {
+        for (what, duration) in [
+            ("reclaim_after", self.reclaim_after),
+            ("connect_timeout", self.connect_timeout),
+            ("confirm_timeout", self.confirm_timeout),
+        ] {
+            if duration.is_zero() {
+                return Err(Error::invalid(format!("{what} must be more than zero")));
+            }
+        }
+        if !(1..=PREFETCH_MAX).contains(&self.prefetch) {
+            return Err(Error::invalid(format!("prefetch must be 1 to {PREFETCH_MAX}")));
+        }
+        if self.maxlen == Some(0) {
+            return Err(Error::invalid("maxlen must be at least 1"));
+        }
+        if self.source.is_empty() {
+            return Err(Error::invalid("source must not be empty"));
+        }
+        Ok(())
+    }
+
+    /// Refuses what no sink can work with.
+    pub(crate) fn check_sink(&self) -> Result<()> {
+        self.check()?;
+        if self.stream.constant() == Some("") {
+            return Err(Error::invalid("stream= is missing: the key of the stream to publish to"));
+        }
+        Ok(())
+    }
+
+    /// Refuses what no source can work with, and gives the stream and the group to consume.
+    pub(crate) fn check_source(&self) -> Result<(&str, &str)> {
+        self.check()?;
+        let stream = match self.stream.constant() {
+            Some("") => Err(Error::invalid("stream= is missing: the key of the stream to consume")),
+            None => Err(Error::invalid("a source's stream has no places like {type}")),
+            Some(stream) => Ok(stream),
+        }?;
+        let group = self.group.as_deref();
+        let group = group.ok_or_else(|| Error::invalid("group= is missing: the group to consume in"))?;
+        pillarbox_core::check_name("group", group)?;
+        self.consumer
+            .as_deref()
+            .map_or(Ok(()), |consumer| pillarbox_core::check_name("consumer", consumer))?;
+        Ok((stream, group))
+    }
+
+    /// Sets the `source` attribute of what a sink publishes.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = source.into();
+        self
+    }
+
+    /// Sets about how many entries a sink lets the stream hold.
+    #[must_use]
+    pub fn maxlen(mut self, entries: u64) -> Self {
+        self.maxlen = Some(entries);
+        self
+    }
+
+    /// Sets the name of this member of the group.
+    #[must_use]
+    pub fn consumer(mut self, consumer: impl Into<String>) -> Self {
+        self.consumer = Some(consumer.into());
+        self
+    }
+
+    /// Sets whether a source makes the group and the stream.
+    #[must_use]
+    pub fn create_group(mut self, create: bool) -> Self {
+        self.create_group = create;
+        self
+    }
+
+    /// Sets how long an entry waits for its answer before another member takes it over.
+    #[must_use]
+    pub fn reclaim_after(mut self, reclaim_after: Duration) -> Self {
+        self.reclaim_after = reclaim_after;
+        self
+    }
+
+    /// Sets how long an entry that was given back waits before it comes again.
+    #[must_use]
+    pub fn nack_delay(mut self, nack_delay: Duration) -> Self {
+        self.nack_delay = nack_delay;
+        self
+    }
+
+    /// Sets how many entries a source takes ahead.
+    #[must_use]
+    pub fn prefetch(mut self, entries: usize) -> Self {
+        self.prefetch = entries;
+        self
+    }
+
+    /// Sets how long connecting may take, and each question to the server.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a confirmation may take.
+    #[must_use]
+    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
+        self.confirm_timeout = timeout;
+        self
+    }
+
+    /// Where to connect. Holds the password: never to be printed.
+    pub(crate) fn server(&self) -> ConnectionInfo {
+        self.server.clone()
+    }
+
+    /// The server, as texts for people may name it: no user, no password.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+// By hand, so that no password is ever printed.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("server", &self.address)
+            .field("stream", &self.stream.to_string())
+            .field("group", &self.group)
+            .field("consumer", &self.consumer)
+            .finish_non_exhaustive()
+    }
+}
+
+fn server(url: &Url) -> Result<(ConnectionInfo, String)> {
+    if !matches!(url.scheme(), "redis" | "rediss" | "valkey" | "valkeys") {
+        let scheme = url.scheme();
+        return Err(Error::invalid(format!(
+            "unknown scheme {scheme:?}; allowed are redis, rediss, valkey and valkeys"
+        )));
+    }
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or_else(|| Error::invalid("the URL names no host"))?;
+    let database = url.path().trim_matches('/');
+    if !database.is_empty() && database.parse::<u32>().is_err() {
+        return Err(Error::invalid(format!(
+            "the URL's path is {database:?}; it must be a database's number"
+        )));
+    }
+    // A fragment would switch the check of certificates off.
+    if url.fragment().is_some() {
+        return Err(Error::invalid("the URL must not have a fragment (#)"));
+    }
+    let address = format!("{}://{host}:{}", url.scheme(), url.port().unwrap_or(PORT_DEFAULT));
+    let mut bare = url.clone();
+    bare.set_query(None);
+    // The client's own error may quote what it was given.
+    let refused = |_| Error::invalid("the URL's user, password or host cannot be read");
+    let info = bare.into_connection_info().map_err(refused)?;
+    // The newer protocol tells when a connection is lost, even while nobody asks.
+    let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    Ok((info.set_redis_settings(redis), address))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! Publishing to streams: a whole batch is written, then its confirmations are reported as they come.
+
+mod delivery;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Report, Sink, SinkCapabilities};
+use pillarbox_core::{Entry, Result};
+
+use crate::connection::Connection;
+use crate::error;
+use crate::options::Options;
+
+use delivery::Delivery;
+
+/// A sink that publishes to Redis streams.
+///
+/// Confirmed means that the server has added the entry to the stream. Whether that survives a crash is the server's
+/// setting, and a repetition is a second entry: the inbox of the consumer absorbs it.
+pub struct RedisSink {
+    connection: Connection,
+}
+
+impl RedisSink {
+    /// A sink of this URL, such as `redis://127.0.0.1:6379/0?stream=orders:{type}`. It connects at the first delivery.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL that is wrong.
+    pub fn new(url: &str) -> Result<Self> {
+        Self::with_options(Options::of_sink(url)?)
+    }
+
+    /// A sink with these settings. It connects at the first delivery.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the setting that cannot work.
+    pub fn with_options(options: Options) -> Result<Self> {
+        options.check_sink()?;
+        Ok(Self { connection: Connection::new(options) })
+    }
+}
+
+#[async_trait]
+impl Sink for RedisSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        let mut capabilities = SinkCapabilities::default();
+        // In memory first, and on the disk when the server thinks it is time.
+        capabilities.durable = false;
+        capabilities
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        if batch.is_empty() {
+            return;
+        }
+        match self.connection.live().await {
+            Ok(live) => Delivery::new(&self.connection, live, batch, report).run().await,
+            Err(error) => {
+                let outcome = error::down(&error);
+                (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! One batch on its way: what was confirmed, and what is left when the connection goes.
+
+use std::task::Poll;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{StreamExt, poll};
+use pillarbox_core::port::Report;
+use pillarbox_core::{Entry, Envelope, Outcome};
+use redis::{Cmd, RedisResult, Value};
+
+use crate::binding;
+use crate::connection::{Connection, Live};
+use crate::error;
+use crate::options::Options;
+
+/// A batch that is being delivered. Dropped before its end, it leaves a connection behind that nobody trusts: some
+/// confirmation did not come in time.
+pub(super) struct Delivery<'a> {
+    connection: &'a Connection,
+    live: Live,
+    batch: &'a [Entry],
+    report: &'a dyn Report,
+    /// Whether each entry has no outcome yet.
+    open: Vec<bool>,
+    left: usize,
+}
+
+impl<'a> Delivery<'a> {
+    pub(super) fn new(
+        connection: &'a Connection,
+        live: Live,
+        batch: &'a [Entry],
+        report: &'a dyn Report,
+    ) -> Self {
+        Self { connection, live, batch, report, open: vec![true; batch.len()], left: batch.len() }
+    }
+
+    pub(super) async fn run(mut self) {
+        let (live, options) = (self.live.clone(), self.connection.options());
+        let mut awaited = FuturesUnordered::new();
+        for (index, entry) in self.batch.iter().enumerate() {
+            let Some(command) = command(entry, options) else {
+                self.settle(index, error::unroutable());
+                continue;
+            };
+            // Each command is a request of its own, so that each has its own answer as soon as it comes, whatever
+            // becomes of the rest. The first look at a request hands it to the connection, which writes all that
+            // waits at once. So we look in the order of the batch, and nothing may make a request wait for its turn.
+            let mut commands = live.commands.clone();
+            let request = async move { (index, command.query_async::<Value>(&mut commands).await) };
+            let mut request = Box::pin(tokio::task::unconstrained(request));
+            match poll!(&mut request) {
+                Poll::Ready((index, answer)) => self.answered(index, answer),
+                Poll::Pending => awaited.push(request),
+            }
+        }
+        let deadline = tokio::time::sleep(options.confirm_timeout);
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                biased;
+                answer = awaited.next() => match answer {
+                    Some((index, answer)) => self.answered(index, answer),
+                    None => break,
+                },
+                () = live.lost() => break,
+                () = &mut deadline => {
+                    (0..self.batch.len()).for_each(|index| self.settle(index, error::no_answer()));
+                    live.distrust();
+                }
+            }
+            if self.left == 0 {
+                break;
+            }
+        }
+        if self.left > 0 {
+            self.lose().await;
+        }
+    }
+
+    fn answered(&mut self, index: usize, answer: RedisResult<Value>) {
+        let error = match answer {
+            Ok(_id) => return self.settle(index, Outcome::Confirmed),
+            Err(error) => error,
+        };
+        let stream = self.connection.options().stream.render(&self.batch[index]);
+        if let Some(outcome) = error::unconfirmed(&error, &stream) {
+            self.settle(index, outcome);
+        }
+    }
+
+    /// The connection is gone. What was written may have arrived; but where nobody answers any more, nobody is there
+    /// to be asked again, and the entries wait until somebody is, without an attempt spent.
+    async fn lose(&mut self) {
+        self.live.distrust();
+        let outcome = match self.connection.live().await {
+            Ok(_) => error::lost(),
+            Err(error) => error::down(&error),
+        };
+        (0..self.batch.len()).for_each(|index| self.settle(index, outcome.clone()));
+    }
+
+    fn settle(&mut self, index: usize, outcome: Outcome) {
+        if std::mem::take(&mut self.open[index]) {
+            self.left -= 1;
+            self.report.outcome(index, outcome);
+        }
+    }
+}
+
+/// The command that publishes an entry, unless it has nowhere to go.
+fn command(entry: &Entry, options: &Options) -> Option<Cmd> {
+    let stream = options.stream.render(entry);
+    if stream.is_empty() {
+        return None;
+    }
+    let mut command = redis::cmd("XADD");
+    command.arg(&*stream);
+    if let Some(maxlen) = options.maxlen {
+        // About: the server deletes whole nodes of the stream, which costs next to nothing.
+        command.arg("MAXLEN").arg("~").arg(maxlen);
+    }
+    command.arg("*");
+    binding::write(&Envelope::of(entry, &options.source), &mut command);
+    Some(command)
+}
+
+impl Drop for Delivery<'_> {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            self.live.distrust();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Waiting for entries: new ones, and those that another member left.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use pillarbox_core::Result;
+use pillarbox_core::port::{Message, Subscription};
+use tokio::time::{Instant, sleep_until};
+
+use crate::binding;
+use crate::connection::Live;
+
+use super::group::{Delivered, Group, no_answer};
+use super::receipt::RedisReceipt;
+use super::reply::{self, Read};
+
+/// How long the server may keep a question for new entries open.
+const WAIT: Duration = Duration::from_secs(5);
+/// The longest and the shortest time between two looks for what others left.
+const LOOK_MAX: Duration = Duration::from_secs(5);
+const LOOK_MIN: Duration = Duration::from_millis(50);
+/// The first entry, for a look at all that is pending, and what the server calls the end of such a look.
+const START: &str = "0-0";
+
+/// A stream of messages.
+///
+/// **Invariant:** a question that was sent is in `reading` or `looking` until its answer is in `ready`. So whoever
+/// drops a wait for the next message drops no answer.
+pub(super) struct RedisSubscription {
+    group: Arc<Group>,
+    /// A connection of its own: waiting for entries keeps it busy.
+    reader: Live,
+    ready: VecDeque<Delivered>,
+    reading: Option<BoxFuture<'static, Result<Vec<Read>>>>,
+    looking: Option<BoxFuture<'static, Result<(String, Vec<Delivered>)>>>,
+    /// When to look for what others left, and from which entry on.
+    look_at: Instant,
+    look_from: String,
+}
+
+impl RedisSubscription {
+    pub(super) async fn open(group: &Arc<Group>, left: Vec<Delivered>) -> Result<Self> {
+        Ok(Self {
+            group: Arc::clone(group),
+            reader: group.connection.open().await?,
+            ready: left.into(),
+            reading: None,
+            looking: None,
+            look_at: Instant::now(),
+            look_from: START.to_owned(),
+        })
+    }
+
+    fn read(&self) -> BoxFuture<'static, Result<Vec<Read>>> {
+        let (group, mut reader) = (Arc::clone(&self.group), self.reader.commands.clone());
+        Box::pin(async move {
+            let bound = WAIT + group.options().connect_timeout;
+            match tokio::time::timeout(bound, group.fresh(WAIT).query_async(&mut reader)).await {
+                Ok(Ok(answer)) => Ok(reply::streams(answer)),
+                Ok(Err(cause)) => Err(group.failed(&cause)),
+                Err(_) => Err(no_answer(bound)),
+            }
+        })
+    }
+
+    fn look(&self) -> BoxFuture<'static, Result<(String, Vec<Delivered>)>> {
+        let (group, start) = (Arc::clone(&self.group), self.look_from.clone());
+        Box::pin(async move { group.overdue(&start).await })
+    }
+
+    fn looked(&mut self, next: String, taken: Vec<Delivered>) {
+        self.ready.extend(taken);
+        let every = (self.group.options().reclaim_after / 4).clamp(LOOK_MIN, LOOK_MAX);
+        // Given back meanwhile, it may be due earlier than that.
+        self.look_at = Instant::now() + if next == START { every } else { Duration::ZERO };
+        self.look_from = next;
+    }
+
+    fn message(&self, delivered: Delivered) -> Message {
+        let Delivered { id, fields, count } = delivered;
+        let (attributes, headers, body) = binding::read(fields);
+        let receipt = Box::new(RedisReceipt::new(&self.group, id));
+        Message { attributes, headers, body, delivery_count: Some(count), receipt }
+    }
+}
+
+#[async_trait]
+impl Subscription for RedisSubscription {
+    async fn next(&mut self) -> Result<Option<Message>> {
+        loop {
+            if let Some(delivered) = self.ready.pop_front() {
+                return Ok(Some(self.message(delivered)));
+            }
+            if self.reading.is_none() {
+                self.reading = Some(self.read());
+            }
+            if self.looking.is_none() && self.look_at <= Instant::now() {
+                self.looking = Some(self.look());
+            }
+            tokio::select! {
+                biased;
+                looked = pending(&mut self.looking) => {
+                    self.looking = None;
+                    let (next, taken) = looked?;
+                    self.looked(next, taken);
+                }
+                read = pending(&mut self.reading) => {
+                    self.reading = None;
+                    let new = |Read { id, fields }| Delivered { id, fields, count: 1 };
+                    self.ready.extend(read?.into_iter().map(new));
+                }
+                () = self.group.given_back.notified() => {
+                    // A little later than it is due, because the server counts in milliseconds.
+                    let due = Instant::now() + self.group.options().nack_delay + Duration::from_millis(2);
+                    self.look_at = self.look_at.min(due);
+                    START.clone_into(&mut self.look_from);
+                }
+                () = sleep_until(self.look_at), if self.looking.is_none() => {}
+            }
+        }
+    }
+}
+
+/// Waits for the answer to a question, if there is one.
+async fn pending<T>(question: &mut Option<BoxFuture<'static, T>>) -> T {
+    match question {
+        Some(question) => question.await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Drop for RedisSubscription {
+    /// Gives back what arrived and nobody has seen, so that it need not wait until it is overdue.
+    fn drop(&mut self) {
+        if !self.ready.is_empty() {
+            self.group.let_go(self.ready.iter().map(|delivered| delivered.id.as_str()));
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Everything that this crate promises, on real servers: Redis and Valkey.
+//!
+//! `cargo xtask services redis valkey -- cargo test -p pillarbox-transport-redis` starts both.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
+
+mod errors;
+mod faults;
+mod harness;
+mod readback;
+mod relay;
+mod sink;
+mod source;

@@ -1,0 +1,112 @@
+//! The suite for sinks, on both servers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::Sink;
+use pillarbox_core::{Event, Outcome};
+use pillarbox_testkit::{Received, SinkHarness};
+use pillarbox_transport_redis::RedisSink;
+
+use crate::harness::{Place, REDIS, VALKEY, deliver, entries, entry};
+
+struct Here {
+    place: Place,
+    sink: Arc<RedisSink>,
+}
+
+impl Here {
+    async fn start(variable: &str) -> Self {
+        let place = Place::new(variable).await;
+        let sink = Arc::new(RedisSink::new(&place.to()).unwrap());
+        Self { place, sink }
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        let stored = self.place.stored().await.into_iter();
+        let received = stored.map(|stored| Received {
+            event_id: stored.text("ce-id").unwrap().parse().unwrap(),
+            event_type: stored.text("ce-type").unwrap(),
+            key: stored.text("ce-subject"),
+            payload: stored.fields["data"].clone(),
+        });
+        received.collect()
+    }
+}
+
+struct Redis(Here);
+
+#[async_trait]
+impl SinkHarness for Redis {
+    const NAME: &'static str = "redis";
+
+    async fn start() -> Self {
+        Self(Here::start(REDIS).await)
+    }
+
+    fn sink(&self) -> Arc<dyn Sink> {
+        self.0.sink.clone()
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        self.0.received().await
+    }
+}
+
+struct Valkey(Here);
+
+#[async_trait]
+impl SinkHarness for Valkey {
+    const NAME: &'static str = "valkey";
+
+    async fn start() -> Self {
+        Self(Here::start(VALKEY).await)
+    }
+
+    fn sink(&self) -> Arc<dyn Sink> {
+        self.0.sink.clone()
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        self.0.received().await
+    }
+}
+
+mod redis {
+    pillarbox_testkit::sink_conformance!(super::Redis);
+}
+
+mod valkey {
+    pillarbox_testkit::sink_conformance!(super::Valkey);
+}
+
+#[tokio::test]
+async fn a_batch_beyond_every_buffer_stays_in_order() {
+    let place = Place::new(REDIS).await;
+    let sink = RedisSink::new(&place.to()).unwrap();
+    let batch = entries(5000);
+    assert!(deliver(&sink, &batch).await.iter().all(|outcome| *outcome == Outcome::Confirmed));
+    let sent: Vec<_> = batch.iter().map(|entry| entry.event_id.to_string()).collect();
+    assert_eq!(place.stored_ids().await, sent);
+}
+
+#[tokio::test]
+async fn each_entry_goes_to_the_stream_of_its_type() {
+    let place = Place::new(VALKEY).await;
+    let sink = RedisSink::new(&format!("{}?stream={}:{{type}}", place.server, place.stream)).unwrap();
+    let batch = ["a", "b", "a"].map(|event_type| entry(Event::new(event_type, "{}")));
+    assert!(deliver(&sink, &batch).await.iter().all(|outcome| *outcome == Outcome::Confirmed));
+    assert_eq!(place.stored_in(&format!("{}:a", place.stream)).await.len(), 2);
+    assert_eq!(place.stored_in(&format!("{}:b", place.stream)).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_is_trimmed_to_about_its_length() {
+    for server in [REDIS, VALKEY] {
+        let place = Place::new(server).await;
+        let sink = RedisSink::new(&format!("{}&maxlen=100", place.to())).unwrap();
+        assert!(deliver(&sink, &entries(2000)).await.iter().all(|outcome| *outcome == Outcome::Confirmed));
+        let left = place.stored().await.len();
+        assert!((100..1000).contains(&left), "{left}");
+    }
+}
