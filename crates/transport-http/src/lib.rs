@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! The other side verifies with [`Verifier`], or with the extractor `VerifiedEvent` where it uses axum 0.8 (feature
-//! `axum`).
+//! The other side takes events with [`Receiver`], or with the extractor `VerifiedEvent` where it uses axum 0.8
+//! (feature `axum`); [`Verifier`] alone verifies webhooks of others.
 //!
 //! [Standard Webhooks]: https://www.standardwebhooks.com
 
@@ -27,9 +27,10 @@ mod binding;
 mod connection;
 mod endpoint;
 mod error;
+#[cfg(feature = "axum")]
+mod extractor;
 mod options;
 mod pool;
-#[cfg(feature = "axum")]
 mod receiver;
 mod resolver;
 mod retry_after;
@@ -39,11 +40,12 @@ mod sink;
 mod turns;
 mod verify;
 
+#[cfg(feature = "axum")]
+pub use extractor::VerifiedEvent;
 pub use options::{
     CONCURRENCY_DEFAULT, CONCURRENCY_MAX, CONNECT_TIMEOUT_DEFAULT, IDLE_MAX_DEFAULT, Options, TIMEOUT_DEFAULT,
 };
-#[cfg(feature = "axum")]
-pub use receiver::{BODY_TIMEOUT_DEFAULT, NotTaken, Receiver, VerifiedEvent};
+pub use receiver::{BODY_TIMEOUT_DEFAULT, NotTaken, Receiver};
 pub use resolver::{Resolver, SystemResolver};
 pub use secret::Secret;
 pub use sink::HttpSink;

@@ -1,41 +1,31 @@
-//! Receiving webhooks with axum: an extractor that hands out only what is signed, small enough and an event.
+//! Receiving webhooks: only what is signed, small enough and an event comes out.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum_core::body::Body;
-use axum_core::extract::{FromRef, FromRequest, Request};
-use axum_core::response::{IntoResponse, Response};
-use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use pillarbox_core::limits::PAYLOAD_BYTES_DEFAULT;
 use pillarbox_core::{Error, ErrorKind, Received};
 
 use crate::binding::from_headers;
 use crate::verify::{Unverified, Verifier};
 
-/// How long the body of a request may take to arrive.
+/// How long the extractor waits for the body of a request.
 pub const BODY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// What a service needs to receive webhooks; part of its state. Cheap to clone.
+/// What a service needs to receive webhooks. Cheap to clone.
 ///
-/// ```no_run
-/// use axum::{Router, http::StatusCode, routing::post};
-/// use pillarbox_transport_http::{Receiver, VerifiedEvent, Verifier};
+/// With axum it is part of the service's state, and `VerifiedEvent` takes it from there. With anything else:
 ///
-/// async fn take(VerifiedEvent(event): VerifiedEvent) -> StatusCode {
-///     // In one transaction: accept `event.event_id` in the inbox, and write what the event means.
-///     println!("{} {}", event.event_id, event.event_type);
-///     StatusCode::NO_CONTENT
+/// ```
+/// use http::HeaderMap;
+/// use pillarbox_core::Received;
+/// use pillarbox_transport_http::{NotTaken, Receiver};
+///
+/// fn take(receiver: &Receiver, headers: &HeaderMap, body: Vec<u8>) -> Result<Received, NotTaken> {
+///     // The answer to what is not taken is `NotTaken::status` with its text.
+///     receiver.receive(headers, body)
 /// }
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let secret = std::env::var("WEBHOOK_SECRET")?.parse()?;
-/// let receiver = Receiver::new(Verifier::new([secret])?);
-/// let service: Router = Router::new().route("/hooks", post(take)).with_state(receiver);
-/// # Ok(())
-/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -62,23 +52,33 @@ impl Receiver {
         self
     }
 
-    /// Sets how long the body may take to arrive. Default: [`BODY_TIMEOUT_DEFAULT`].
+    /// Sets how long the extractor waits for the body. Default: [`BODY_TIMEOUT_DEFAULT`].
     #[must_use]
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.body_timeout = timeout;
         self
     }
 
-    /// Verifies and decodes a request.
+    /// The largest body in bytes.
+    #[cfg(feature = "axum")]
+    pub(crate) fn most_bytes(&self) -> usize {
+        self.body_bytes_max
+    }
+
+    /// How long the body may take to arrive.
+    #[cfg(feature = "axum")]
+    pub(crate) fn patience(&self) -> Duration {
+        self.body_timeout
+    }
+
+    /// Verifies and decodes a request whose body has arrived.
     ///
     /// # Errors
     /// Why it is not taken.
-    pub async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<Received, NotTaken> {
-        let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-        if said.is_some_and(|bytes| bytes > self.body_bytes_max) {
+    pub fn receive(&self, headers: &HeaderMap, body: Vec<u8>) -> Result<Received, NotTaken> {
+        if body.len() > self.body_bytes_max {
             return Err(NotTaken::TooLarge(self.body_bytes_max));
         }
-        let body = self.read(body).await?;
         let verified = self.verifier.verify(headers, &body).map_err(NotTaken::Unverified)?;
         let (attributes, other) = from_headers(headers).map_err(NotTaken::NotAnEvent)?;
         // Only `webhook-id` is signed: an id that differs was put there by somebody else.
@@ -87,16 +87,6 @@ impl Receiver {
             return Err(NotTaken::NotAnEvent(error));
         }
         Received::decode(attributes, other, body).map_err(NotTaken::NotAnEvent)
-    }
-
-    async fn read(&self, body: Body) -> Result<Vec<u8>, NotTaken> {
-        let read = Limited::new(body, self.body_bytes_max).collect();
-        match tokio::time::timeout(self.body_timeout, read).await {
-            Ok(Ok(body)) => Ok(body.to_bytes().into()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(NotTaken::TooLarge(self.body_bytes_max)),
-            Ok(Err(_)) => Err(NotTaken::Incomplete),
-            Err(_) => Err(NotTaken::TooSlow),
-        }
     }
 }
 
@@ -151,30 +141,3 @@ impl std::fmt::Display for NotTaken {
 }
 
 impl std::error::Error for NotTaken {}
-
-impl IntoResponse for NotTaken {
-    fn into_response(self) -> Response {
-        (self.status(), format!("{self}\n")).into_response()
-    }
-}
-
-/// An event that was signed with one of our keys just now. What came a second time comes out a second time: accept its
-/// `event_id` in the inbox, in the transaction of its effect.
-///
-/// The signature covers the id, the time and the body. Type, key and the other attributes are headers that it does not
-/// cover: what must not be forged belongs in the payload.
-#[derive(Clone, Debug, PartialEq)]
-pub struct VerifiedEvent(pub Received);
-
-impl<S> FromRequest<S> for VerifiedEvent
-where
-    Receiver: FromRef<S>,
-    S: Send + Sync,
-{
-    type Rejection = NotTaken;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, NotTaken> {
-        let (head, body) = request.into_parts();
-        Receiver::from_ref(state).receive(&head.headers, body).await.map(Self)
-    }
-}

@@ -9,8 +9,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::header::{HOST, HeaderName, HeaderValue, USER_AGENT};
-use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http::{Method, Request, StatusCode, Uri};
 use hyper::body::Bytes;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Envelope, Failure, Outcome, Result};
@@ -112,15 +111,15 @@ impl HttpSink {
     }
 
     async fn deliver_one(&self, index: usize, batch: &Batch<'_>) {
-        let letter = match self.letter(&batch.entries[index]) {
-            Ok(letter) => letter,
-            Err(outcome) => return batch.report.outcome(index, outcome),
-        };
+        // Nothing is made of an entry before it is its turn: a batch is in memory once, not twice.
         let _place = self.pool.place().await;
         if let Some(failure) = batch.down.get() {
             return batch.report.outcome(index, Outcome::Down(failure.clone()));
         }
-        let answer = self.pool.send(self.request(letter)).await;
+        let answer = match self.request(&batch.entries[index]) {
+            Ok(request) => self.pool.send(request).await,
+            Err(outcome) => Err(outcome),
+        };
         let outcome = match &answer {
             Ok(answer) => self.outcome(answer),
             Err(outcome) => outcome.clone(),
@@ -135,8 +134,8 @@ impl HttpSink {
         }
     }
 
-    /// What can be said of a request before it is its turn.
-    fn letter(&self, entry: &Entry) -> Result<Letter, Outcome> {
+    /// The request of an entry, signed as of now, and again each time: the receiver looks at the time.
+    fn request(&self, entry: &Entry) -> Result<Request<Body>, Outcome> {
         if self.gone.load(Ordering::Acquire) {
             return Err(answered(&self.endpoint, StatusCode::GONE, None, About::Endpoint));
         }
@@ -145,21 +144,11 @@ impl HttpSink {
             return Err(Outcome::rejected("too_large", text));
         }
         let target = self.endpoint.target(entry)?;
-        let headers = to_headers(&Envelope::of(entry, &self.options.source))?;
-        Ok(Letter {
-            id: entry.event_id.to_string(),
-            target,
-            headers,
-            body: Bytes::copy_from_slice(&entry.payload),
-        })
-    }
-
-    /// Signed when it is sent, and again each time: the receiver looks at the time.
-    fn request(&self, letter: Letter) -> Request<Body> {
-        let Letter { id, target, mut headers, body } = letter;
+        let mut headers = to_headers(&Envelope::of(entry, &self.options.source))?;
+        let id = entry.event_id.to_string();
         let seconds = self.options.clock.now().as_micros() / 1_000_000;
         let secrets = Arc::clone(&self.secrets.read().unwrap_or_else(PoisonError::into_inner));
-        let signatures = sign(&secrets, &id, seconds, &body);
+        let signatures = sign(&secrets, &id, seconds, &entry.payload);
         let mut put = |name: &'static str, value: String| {
             // An id, a number and base64 are all that stands in these.
             if let Ok(value) = HeaderValue::try_from(value) {
@@ -173,11 +162,11 @@ impl HttpSink {
         }
         headers.insert(HOST, self.endpoint.authority.clone());
         headers.insert(USER_AGENT, AGENT);
-        let mut request = Request::new(Body::new(body));
+        let mut request = Request::new(Body::new(Bytes::copy_from_slice(&entry.payload)));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = Uri::from(target);
         *request.headers_mut() = headers;
-        request
+        Ok(request)
     }
 
     fn outcome(&self, answer: &Answer) -> Outcome {
@@ -219,14 +208,6 @@ struct Batch<'a> {
 struct Queue<'a> {
     turn: Option<Turn<'a>>,
     indexes: Vec<usize>,
-}
-
-/// A request that is not signed yet.
-struct Letter {
-    id: String,
-    target: PathAndQuery,
-    headers: HeaderMap,
-    body: Bytes,
 }
 
 #[async_trait]
