@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use futures_util::future::join;
 use lapin::options::{BasicQosOptions, ConfirmSelectOptions};
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Outcome, Result};
+use tokio::sync::Mutex;
 
 use crate::binding::{self, short};
 use crate::connection::{Lazy, Link, within};
@@ -24,6 +26,8 @@ use ledger::{Answer, Ledger, Outgoing};
 pub struct AmqpSink {
     options: Arc<Options>,
     publisher: Lazy<Arc<Publisher>>,
+    /// Whose turn it is to publish. First come, first served, also while all wait for the connection.
+    turn: Mutex<()>,
     /// The broker's own limit, once somebody has passed it.
     learned_bytes_max: AtomicUsize,
 }
@@ -53,7 +57,8 @@ impl AmqpSink {
     pub fn with_options(options: Options) -> Result<Self> {
         options.check()?;
         let learned_bytes_max = AtomicUsize::new(usize::MAX);
-        Ok(Self { options: Arc::new(options), publisher: Lazy::new(), learned_bytes_max })
+        let (publisher, turn) = (Lazy::new(), Mutex::new(()));
+        Ok(Self { options: Arc::new(options), publisher, turn, learned_bytes_max })
     }
 
     fn payload_bytes_max(&self) -> usize {
@@ -188,7 +193,9 @@ impl Sink for AmqpSink {
         }
         let all =
             |outcome: &Outcome| (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
-        let publisher = match self.publisher().await {
+        // Deliveries wait for the connection together and for their turn in their order.
+        let (publisher, turn) = join(self.publisher(), self.turn.lock()).await;
+        let publisher = match publisher {
             Ok(publisher) => publisher,
             Err(fault) => return all(&fault.as_down()),
         };
@@ -210,6 +217,7 @@ impl Sink for AmqpSink {
                 Err(outcome) => report.outcome(index, outcome),
             }
         }
+        drop(turn);
 
         let mut lost = Vec::new();
         while delivery.open() > 0 {

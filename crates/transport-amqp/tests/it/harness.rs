@@ -80,7 +80,16 @@ impl Broker {
 
     /// Declares a durable queue of this type with these arguments.
     pub(crate) async fn queue(&self, queue_type: &str, arguments: &[(&str, AMQPValue)]) -> String {
-        let name = self.name(queue_type);
+        self.named_queue(queue_type, queue_type, arguments).await
+    }
+
+    pub(crate) async fn named_queue(
+        &self,
+        name: &str,
+        queue_type: &str,
+        arguments: &[(&str, AMQPValue)],
+    ) -> String {
+        let name = self.name(name);
         let mut table = FieldTable::default();
         table.insert("x-queue-type".into(), AMQPValue::LongString(queue_type.into()));
         for (argument, value) in arguments {

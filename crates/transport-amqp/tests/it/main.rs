@@ -1,6 +1,7 @@
 //! Everything that this crate promises, on a real RabbitMQ.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod consumer;
 mod errors;
 mod faults;
 mod harness;

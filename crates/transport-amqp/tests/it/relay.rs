@@ -77,6 +77,7 @@ async fn a_message_that_fails_too_often_is_parked_without_running_the_handler() 
     let mut options = ConsumerOptions::default();
     options.idle = Some(Duration::from_secs(1));
     options.max_deliveries = Some(3);
+    options.redeliver_after = Duration::ZERO;
     let inbox = Arc::new(MemoryInbox::new(&store));
     let consumer = Consumer::builder(source, inbox).name("billing").options(options).build().unwrap();
     let runs = Mutex::new(0);
