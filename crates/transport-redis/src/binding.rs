@@ -25,20 +25,25 @@ pub(crate) fn write(envelope: &Envelope<'_>, command: &mut Cmd) {
 /// field that is not ours is left out.
 pub(crate) fn read(fields: Fields) -> (Attributes, Headers, Vec<u8>) {
     let (mut attributes, mut headers, mut data) = (Attributes::new(), Headers::new(), Vec::new());
+    let mut malformed = false;
     for (name, value) in fields {
         if name == DATA.as_bytes() {
             data = value;
             continue;
         }
         let (Ok(name), Ok(value)) = (String::from_utf8(name), String::from_utf8(value)) else {
-            tracing::warn!("not an event: a field is not UTF-8");
-            return (Attributes::new(), Headers::new(), data);
+            malformed = true;
+            continue;
         };
         if let Some(name) = name.strip_prefix(ATTRIBUTE_PREFIX) {
             attributes.insert(name.to_owned(), value);
         } else if let Some(name) = name.strip_prefix(HEADER_PREFIX) {
             headers.insert(name.to_owned(), value);
         }
+    }
+    if malformed {
+        tracing::warn!("not an event: a field is not UTF-8");
+        attributes.clear();
     }
     (attributes, headers, data)
 }

@@ -1,12 +1,14 @@
 //! One connection, opened at its first use and again after a loss, one attempt at a time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use pillarbox_core::{Error, ErrorKind, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, TlsCertificates};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, OnceCell, watch};
 
 use crate::error;
 use crate::options::Options;
@@ -40,6 +42,8 @@ pub(crate) struct Live {
 struct Signals {
     lost: watch::Sender<bool>,
     distrusted: AtomicBool,
+    /// The server's limit of one value, once it was asked.
+    value_bytes_max: OnceCell<Option<usize>>,
 }
 
 impl Connection {
@@ -84,7 +88,11 @@ impl Connection {
 
     /// A connection of one's own, for what keeps the others waiting.
     pub(crate) async fn open(&self) -> Result<Live> {
-        let signals = Arc::new(Signals { lost: watch::channel(false).0, distrusted: AtomicBool::new(false) });
+        let signals = Arc::new(Signals {
+            lost: watch::channel(false).0,
+            distrusted: AtomicBool::new(false),
+            value_bytes_max: OnceCell::new(),
+        });
         let heard = Arc::clone(&signals);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.options.connect_timeout))
@@ -132,6 +140,20 @@ impl Connection {
 impl Live {
     fn is_usable(&self) -> bool {
         !*self.signals.lost.borrow() && !self.signals.distrusted.load(Ordering::Acquire)
+    }
+
+    /// Most bytes of one value, if the server tells: some do not let everybody ask. It must be known before a larger one
+    /// is sent: the server hangs up on it, and takes with it the answers to all that was sent before.
+    pub(crate) async fn value_bytes_max(&self, within: Duration) -> Option<usize> {
+        let ask = async || {
+            let mut command = redis::cmd("CONFIG");
+            command.arg("GET").arg("proto-max-bulk-len");
+            let mut commands = self.commands.clone();
+            let settings = command.query_async::<BTreeMap<String, String>>(&mut commands);
+            let settings = tokio::time::timeout(within, settings).await.ok()?.ok()?;
+            settings.values().next()?.parse().ok()
+        };
+        *self.signals.value_bytes_max.get_or_init(ask).await
     }
 
     /// Nobody gets this connection any more: an answer did not come, and the next use must find out why.

@@ -10,7 +10,7 @@
 //! | out of memory (`OOM`, with `maxmemory` and `noeviction`) | down | unavailable |
 //! | a replica (`READONLY`), a node of a cluster (`MOVED`, `ASK`, `CLUSTERDOWN`, `CROSSSLOT`) | down | unavailable |
 //! | loading, its last save failed, replicas or the master missing, a script running | down | unavailable |
-//! | larger than `proto-max-bulk-len` | that message rejected; the others as after a lost connection | – |
+//! | larger than `proto-max-bulk-len` | rejected | – |
 //! | an empty key after the template was filled | rejected | – |
 //! | any other refusal of one command | later | invalid |
 //! | no confirmation in time | unknown | unavailable |
@@ -136,6 +136,11 @@ fn said(error: &RedisError) -> String {
 fn is_tls(error: &RedisError) -> bool {
     let text = error.to_string();
     ["certificate", "corrupt message"].iter().any(|sign| text.contains(sign))
+}
+
+/// Over the server's limit.
+pub(crate) fn too_large(payload_bytes: usize, limit: usize) -> Outcome {
+    Outcome::rejected("too_large", format!("a payload of {payload_bytes} bytes; at most {limit} are taken"))
 }
 
 /// The template, filled, is no key.

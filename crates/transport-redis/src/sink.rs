@@ -2,7 +2,10 @@
 
 mod delivery;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use async_trait::async_trait;
+use pillarbox_core::limits::PAYLOAD_BYTES_MAX;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Result};
 
@@ -18,6 +21,8 @@ use delivery::Delivery;
 /// setting, and a repetition is a second entry: the inbox of the consumer absorbs it.
 pub struct RedisSink {
     connection: Connection,
+    /// The server's limit of a payload, once it was heard.
+    payload_bytes_max: AtomicUsize,
 }
 
 impl RedisSink {
@@ -35,7 +40,7 @@ impl RedisSink {
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the setting that cannot work.
     pub fn with_options(options: Options) -> Result<Self> {
         options.check_sink()?;
-        Ok(Self { connection: Connection::new(options) })
+        Ok(Self { connection: Connection::new(options), payload_bytes_max: AtomicUsize::new(usize::MAX) })
     }
 }
 
@@ -43,6 +48,9 @@ impl RedisSink {
 impl Sink for RedisSink {
     fn capabilities(&self) -> SinkCapabilities {
         let mut capabilities = SinkCapabilities::default();
+        // By default it is far beyond what an event may have.
+        let limit = self.payload_bytes_max.load(Ordering::Relaxed);
+        capabilities.payload_bytes_max = Some(limit).filter(|limit| *limit < PAYLOAD_BYTES_MAX);
         // In memory first, and on the disk when the server thinks it is time.
         capabilities.durable = false;
         capabilities
@@ -52,12 +60,17 @@ impl Sink for RedisSink {
         if batch.is_empty() {
             return;
         }
-        match self.connection.live().await {
-            Ok(live) => Delivery::new(&self.connection, live, batch, report).run().await,
+        let live = match self.connection.live().await {
+            Ok(live) => live,
             Err(error) => {
                 let outcome = error::down(&error);
-                (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
+                return (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
             }
-        }
+        };
+        let delivery = Delivery::new(&self.connection, live.clone(), batch, report);
+        let limit =
+            live.value_bytes_max(self.connection.options().connect_timeout).await.unwrap_or(usize::MAX);
+        self.payload_bytes_max.store(limit, Ordering::Relaxed);
+        delivery.run(limit).await;
     }
 }

@@ -35,7 +35,7 @@ impl<'a> Delivery<'a> {
         Self { connection, live, batch, report, open: vec![true; batch.len()], left: batch.len() }
     }
 
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self, payload_bytes_max: usize) {
         let (live, options) = (self.live.clone(), self.connection.options());
         let mut awaited = FuturesUnordered::new();
         for (index, entry) in self.batch.iter().enumerate() {
@@ -43,6 +43,10 @@ impl<'a> Delivery<'a> {
                 self.settle(index, error::unroutable());
                 continue;
             };
+            if entry.payload.len() > payload_bytes_max {
+                self.settle(index, error::too_large(entry.payload.len(), payload_bytes_max));
+                continue;
+            }
             // Each command is a request of its own, so that each has its own answer as soon as it comes, whatever
             // becomes of the rest. The first look at a request hands it to the connection, which writes all that
             // waits at once. So we look in the order of the batch, and nothing may make a request wait for its turn.

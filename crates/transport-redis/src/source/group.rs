@@ -42,6 +42,13 @@ pub(super) struct Delivered {
     pub(super) count: u32,
 }
 
+/// What waited too long for its answer.
+pub(super) struct Overdue {
+    /// Where to go on; `0-0` is the end.
+    pub(super) next: String,
+    pub(super) taken: Vec<Delivered>,
+}
+
 impl Group {
     pub(super) fn new(connection: Connection, stream: String, name: String) -> Self {
         let fresh = || format!("pillarbox-{:016x}", pillarbox_host::random_u64());
@@ -102,8 +109,8 @@ impl Group {
         command
     }
 
-    /// Takes over what waited too long for its answer, and says where to go on; `0-0` is the end.
-    pub(super) async fn overdue(&self, start: &str) -> Result<(String, Vec<Delivered>)> {
+    /// Takes over what waited too long for its answer.
+    pub(super) async fn overdue(&self, start: &str) -> Result<Overdue> {
         let mut command = redis::cmd("XAUTOCLAIM");
         command
             .arg(&self.stream)
@@ -115,7 +122,7 @@ impl Group {
         let (next, mut claimed) = reply::claimed(self.ask(&command).await?).ok_or_else(unreadable)?;
         claimed.retain(|read| !self.held().contains(&read.id));
         if claimed.is_empty() {
-            return Ok((next, Vec::new()));
+            return Ok(Overdue { next, taken: Vec::new() });
         }
         let mut counts = Pipeline::with_capacity(claimed.len());
         for Read { id, .. } in &claimed {
@@ -124,7 +131,7 @@ impl Group {
         let counts = reply::list(self.ask_all(&counts).await?).into_iter();
         let counts = counts.map(|answer| reply::pending(answer).first().map_or(2, |(_, count)| *count));
         let delivered = |(Read { id, fields }, count)| Delivered { id, fields, count };
-        Ok((next, claimed.into_iter().zip(counts).map(delivered).collect()))
+        Ok(Overdue { next, taken: claimed.into_iter().zip(counts).map(delivered).collect() })
     }
 
     /// Handled: the group forgets it.

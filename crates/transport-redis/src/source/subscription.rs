@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::binding;
 use crate::connection::Live;
 
-use super::group::{Delivered, Group, no_answer};
+use super::group::{Delivered, Group, Overdue, no_answer};
 use super::receipt::RedisReceipt;
 use super::reply::{self, Read};
 
@@ -25,6 +25,9 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 /// The first entry, for a look at all that is pending, and what the server calls the end of such a look.
 const START: &str = "0-0";
 
+/// A question to the server, and its answer.
+type Question<T> = BoxFuture<'static, Result<T>>;
+
 /// A stream of messages.
 ///
 /// **Invariant:** a question that was sent is in `reading` or `looking` until its answer is in `ready`. So whoever
@@ -34,8 +37,8 @@ pub(super) struct RedisSubscription {
     /// A connection of its own: waiting for entries keeps it busy.
     reader: Live,
     ready: VecDeque<Delivered>,
-    reading: Option<BoxFuture<'static, Result<Vec<Read>>>>,
-    looking: Option<BoxFuture<'static, Result<(String, Vec<Delivered>)>>>,
+    reading: Option<Question<Vec<Read>>>,
+    looking: Option<Question<Overdue>>,
     /// When to look for what others left, and from which entry on.
     look_at: Instant,
     look_from: String,
@@ -54,7 +57,7 @@ impl RedisSubscription {
         })
     }
 
-    fn read(&self) -> BoxFuture<'static, Result<Vec<Read>>> {
+    fn read(&self) -> Question<Vec<Read>> {
         let (group, mut reader) = (Arc::clone(&self.group), self.reader.commands.clone());
         Box::pin(async move {
             let bound = WAIT + group.options().connect_timeout;
@@ -66,12 +69,12 @@ impl RedisSubscription {
         })
     }
 
-    fn look(&self) -> BoxFuture<'static, Result<(String, Vec<Delivered>)>> {
+    fn look(&self) -> Question<Overdue> {
         let (group, start) = (Arc::clone(&self.group), self.look_from.clone());
         Box::pin(async move { group.overdue(&start).await })
     }
 
-    fn looked(&mut self, next: String, taken: Vec<Delivered>) {
+    fn looked(&mut self, Overdue { next, taken }: Overdue) {
         self.ready.extend(taken);
         let every = (self.group.options().reclaim_after / 4).clamp(LOOK_MIN, LOOK_MAX);
         // Given back meanwhile, it may be due earlier than that.
@@ -104,8 +107,7 @@ impl Subscription for RedisSubscription {
                 biased;
                 looked = pending(&mut self.looking) => {
                     self.looking = None;
-                    let (next, taken) = looked?;
-                    self.looked(next, taken);
+                    self.looked(looked?);
                 }
                 read = pending(&mut self.reading) => {
                     self.reading = None;
@@ -125,7 +127,7 @@ impl Subscription for RedisSubscription {
 }
 
 /// Waits for the answer to a question, if there is one.
-async fn pending<T>(question: &mut Option<BoxFuture<'static, T>>) -> T {
+async fn pending<T>(question: &mut Option<Question<T>>) -> Result<T> {
     match question {
         Some(question) => question.await,
         None => std::future::pending().await,

@@ -1,6 +1,6 @@
 //! Streams of their own for tests, servers of their own where a test needs another configuration, and what arrived.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -96,12 +96,31 @@ impl Place {
         self.stored().await.iter().map(|stored| stored.text("ce-id").unwrap()).collect()
     }
 
+    /// The same without repetitions.
+    pub(crate) async fn distinct(&self) -> BTreeSet<String> {
+        self.stored_ids().await.into_iter().collect()
+    }
+
     /// How many entries of the group wait for an answer.
     pub(crate) async fn pending(&self) -> usize {
+        self.waiting().await.len()
+    }
+
+    /// How long each of them has waited.
+    pub(crate) async fn waiting(&self) -> Vec<Duration> {
+        self.unanswered().await.into_iter().map(|(idle, _)| Duration::from_millis(idle)).collect()
+    }
+
+    /// How often each of them was delivered.
+    pub(crate) async fn deliveries(&self) -> Vec<u64> {
+        self.unanswered().await.into_iter().map(|(_, count)| count).collect()
+    }
+
+    async fn unanswered(&self) -> Vec<(u64, u64)> {
         let mut command = redis::cmd("XPENDING");
         command.arg(&self.stream).arg("billing").arg("-").arg("+").arg(10_000);
-        let rows: Vec<redis::Value> = command.query_async(&mut self.commands.clone()).await.unwrap();
-        rows.len()
+        let rows = command.query_async::<Vec<(String, String, u64, u64)>>(&mut self.commands.clone()).await;
+        rows.unwrap().into_iter().map(|(_, _, idle, count)| (idle, count)).collect()
     }
 }
 
