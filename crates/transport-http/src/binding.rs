@@ -5,7 +5,9 @@
 //! and digits). All others travel in the one attribute `ce-pillarboxheaders`, a JSON object: no event can set a header
 //! that means something to HTTP, such as `Host` or `Transfer-Encoding`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use pillarbox_core::{Attributes, Envelope, Error, ErrorKind, Headers, Outcome, Result};
@@ -55,8 +57,31 @@ pub(crate) fn to_headers(envelope: &Envelope<'_>) -> Result<HeaderMap, Outcome> 
     Ok(headers)
 }
 
-fn put(headers: &mut HeaderMap, name: &str, value: &str) {
-    let name = HeaderName::from_bytes([PREFIX, name].concat().as_bytes());
+/// The headers of the attributes that an envelope can have, read once: they are most of the work on a small event.
+static NAMES: [(&str, HeaderName); 16] = [
+    ("specversion", HeaderName::from_static("ce-specversion")),
+    ("id", HeaderName::from_static("ce-id")),
+    ("source", HeaderName::from_static("ce-source")),
+    ("type", HeaderName::from_static("ce-type")),
+    ("time", HeaderName::from_static("ce-time")),
+    ("subject", HeaderName::from_static("ce-subject")),
+    ("partitionkey", HeaderName::from_static("ce-partitionkey")),
+    (TRACEPARENT, HeaderName::from_static("ce-traceparent")),
+    ("correlationid", HeaderName::from_static("ce-correlationid")),
+    ("causationid", HeaderName::from_static("ce-causationid")),
+    ("tenantid", HeaderName::from_static("ce-tenantid")),
+    ("executionid", HeaderName::from_static("ce-executionid")),
+    ("pillarboxhlc", HeaderName::from_static("ce-pillarboxhlc")),
+    ("pillarboxseq", HeaderName::from_static("ce-pillarboxseq")),
+    ("pillarboxlane", HeaderName::from_static("ce-pillarboxlane")),
+    ("pillarboxfence", HeaderName::from_static("ce-pillarboxfence")),
+];
+
+fn put(headers: &mut HeaderMap, attribute: &str, value: &str) {
+    let name = match NAMES.iter().find(|(known, _)| *known == attribute) {
+        Some((_, name)) => Ok(name.clone()),
+        None => HeaderName::from_bytes([PREFIX, attribute].concat().as_bytes()),
+    };
     let value = HeaderValue::from_str(&encode(value));
     // Both are made of characters that a header may have.
     if let (Ok(name), Ok(value)) = (name, value) {
@@ -107,20 +132,21 @@ fn corrupt(header: &str, why: &str) -> Error {
 }
 
 /// Percent-encodes what the binding asks for: blanks, quotes, percent signs and all beyond printable ASCII.
-fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
+fn encode(text: &str) -> Cow<'_, str> {
+    let plain = |byte: u8| (0x21..=0x7e).contains(&byte) && byte != b'"' && byte != b'%';
+    if text.bytes().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut encoded = String::with_capacity(text.len() + 16);
     for byte in text.bytes() {
-        if (0x21..=0x7e).contains(&byte) && byte != b'"' && byte != b'%' {
+        if plain(byte) {
             encoded.push(char::from(byte));
         } else {
-            encoded.push('%');
-            encoded
-                .extend(char::from_digit(u32::from(byte >> 4), 16).map(|digit| digit.to_ascii_uppercase()));
-            encoded
-                .extend(char::from_digit(u32::from(byte & 15), 16).map(|digit| digit.to_ascii_uppercase()));
+            // Writing to a text cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    encoded
+    Cow::Owned(encoded)
 }
 
 /// The other way, once. Older senders put values in quotes, with backslashes before quotes and backslashes.
