@@ -5,6 +5,7 @@ mod delivery;
 use async_trait::async_trait;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Result};
+use tokio::sync::Mutex;
 
 use crate::connection::Connection;
 use crate::error;
@@ -22,6 +23,8 @@ const HEADERS_BYTES: usize = 16 * 1024;
 /// subject's: two routes that publish the same event id into one stream are one message there.
 pub struct NatsSink {
     connection: Connection,
+    /// Whose turn it is to write. First come, first served, also while all wait for the connection.
+    turn: Mutex<()>,
 }
 
 impl NatsSink {
@@ -39,7 +42,7 @@ impl NatsSink {
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the setting that cannot work.
     pub fn with_options(options: Options) -> Result<Self> {
         options.check_sink()?;
-        Ok(Self { connection: Connection::new(options) })
+        Ok(Self { connection: Connection::new(options), turn: Mutex::new(()) })
     }
 
     fn payload_bytes_max(&self) -> usize {
@@ -62,13 +65,15 @@ impl Sink for NatsSink {
         if batch.is_empty() {
             return;
         }
-        let live = match self.connection.live().await {
+        // Deliveries wait for the connection together, and for their turn in their order.
+        let (live, turn) = tokio::join!(self.connection.live(), self.turn.lock());
+        let live = match live {
             Ok(live) => live,
             Err(error) => {
                 let outcome = error::down(&error);
                 return (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
             }
         };
-        Delivery::new(&self.connection, live, batch, report).run(self.payload_bytes_max()).await;
+        Delivery::new(&self.connection, live, batch, report).run(self.payload_bytes_max(), turn).await;
     }
 }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use pillarbox_core::limits::PAYLOAD_BYTES_MAX;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Result};
+use tokio::sync::Mutex;
 
 use crate::connection::Connection;
 use crate::error;
@@ -21,6 +22,8 @@ use delivery::Delivery;
 /// setting, and a repetition is a second entry: the inbox of the consumer absorbs it.
 pub struct RedisSink {
     connection: Connection,
+    /// Whose turn it is to write. First come, first served, also while all wait for the connection.
+    turn: Mutex<()>,
     /// The server's limit of a payload, once it was heard.
     payload_bytes_max: AtomicUsize,
 }
@@ -40,7 +43,8 @@ impl RedisSink {
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the setting that cannot work.
     pub fn with_options(options: Options) -> Result<Self> {
         options.check_sink()?;
-        Ok(Self { connection: Connection::new(options), payload_bytes_max: AtomicUsize::new(usize::MAX) })
+        let (turn, payload_bytes_max) = (Mutex::new(()), AtomicUsize::new(usize::MAX));
+        Ok(Self { connection: Connection::new(options), turn, payload_bytes_max })
     }
 }
 
@@ -60,7 +64,9 @@ impl Sink for RedisSink {
         if batch.is_empty() {
             return;
         }
-        let live = match self.connection.live().await {
+        // Deliveries wait for the connection together, and for their turn in their order.
+        let (live, turn) = tokio::join!(self.connection.live(), self.turn.lock());
+        let live = match live {
             Ok(live) => live,
             Err(error) => {
                 let outcome = error::down(&error);
@@ -71,6 +77,6 @@ impl Sink for RedisSink {
         let limit =
             live.value_bytes_max(self.connection.options().connect_timeout).await.unwrap_or(usize::MAX);
         self.payload_bytes_max.store(limit, Ordering::Relaxed);
-        delivery.run(limit).await;
+        delivery.run(limit, turn).await;
     }
 }

@@ -17,6 +17,11 @@ use crate::connection::{Connection, Live};
 use crate::error;
 use crate::options;
 
+/// The right to write: whoever has it writes a whole batch.
+type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+/// Tells which entries were written, with the confirmations to wait for.
+type Written = mpsc::UnboundedSender<(usize, PublishAckFuture)>;
+
 /// A batch that is being delivered. Dropped before its end, it leaves a connection behind that nobody trusts: some
 /// confirmation did not come in time.
 pub(super) struct Delivery<'a> {
@@ -55,11 +60,11 @@ impl<'a> Delivery<'a> {
         Self { connection, live, batch, report, progress: Mutex::new(progress) }
     }
 
-    pub(super) async fn run(self, payload_bytes_max: usize) {
+    pub(super) async fn run(self, payload_bytes_max: usize, turn: Turn<'_>) {
         {
             let (written, confirms) = mpsc::unbounded_channel();
             let deliver =
-                async { tokio::join!(self.write(payload_bytes_max, written), self.confirm(confirms)) };
+                async { tokio::join!(self.write(payload_bytes_max, turn, written), self.confirm(confirms)) };
             tokio::select! {
                 biased;
                 _ = deliver => {}
@@ -72,12 +77,8 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Writes the entries in their order.
-    async fn write(
-        &self,
-        payload_bytes_max: usize,
-        written: mpsc::UnboundedSender<(usize, PublishAckFuture)>,
-    ) {
+    /// Writes the entries in their order, and before those of later deliveries.
+    async fn write(&self, payload_bytes_max: usize, _turn: Turn<'_>, written: Written) {
         let settings = self.connection.options();
         for (index, entry) in self.batch.iter().enumerate() {
             let subject = settings.subject.render(entry);

@@ -7,6 +7,7 @@ use futures_util::{StreamExt, poll};
 use pillarbox_core::port::Report;
 use pillarbox_core::{Entry, Envelope, Outcome};
 use redis::{Cmd, RedisResult, Value};
+use tokio::sync::MutexGuard;
 
 use crate::binding;
 use crate::connection::{Connection, Live};
@@ -35,7 +36,7 @@ impl<'a> Delivery<'a> {
         Self { connection, live, batch, report, open: vec![true; batch.len()], left: batch.len() }
     }
 
-    pub(super) async fn run(mut self, payload_bytes_max: usize) {
+    pub(super) async fn run(mut self, payload_bytes_max: usize, turn: MutexGuard<'_, ()>) {
         let (live, options) = (self.live.clone(), self.connection.options());
         let mut awaited = FuturesUnordered::new();
         for (index, entry) in self.batch.iter().enumerate() {
@@ -58,6 +59,7 @@ impl<'a> Delivery<'a> {
                 Poll::Pending => awaited.push(request),
             }
         }
+        drop(turn);
         let deadline = tokio::time::sleep(options.confirm_timeout);
         tokio::pin!(deadline);
         loop {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pillarbox_core::Result;
 use pillarbox_core::port::{Message, Subscription};
@@ -137,6 +138,14 @@ async fn pending<T>(question: &mut Option<Question<T>>) -> Result<T> {
 impl Drop for RedisSubscription {
     /// Gives back what arrived and nobody has seen, so that it need not wait until it is overdue.
     fn drop(&mut self) {
+        // Answers may have come since somebody last waited for them. Outside of a runtime nobody can look.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let read = self.reading.as_mut().and_then(|reading| reading.now_or_never());
+            let new = |Read { id, fields }| Delivered { id, fields, count: 1 };
+            self.ready.extend(read.into_iter().flatten().flatten().map(new));
+            let looked = self.looking.as_mut().and_then(|looking| looking.now_or_never());
+            self.ready.extend(looked.into_iter().flatten().flat_map(|overdue| overdue.taken));
+        }
         if !self.ready.is_empty() {
             self.group.let_go(self.ready.iter().map(|delivered| delivered.id.as_str()));
         }

@@ -25,6 +25,8 @@ pub(crate) fn variable(name: &str) -> String {
     })
 }
 
+type Fields = Vec<(String, Vec<u8>)>;
+
 /// An entry of a stream, its fields as texts where they are some.
 pub(crate) struct Stored {
     pub(crate) id: String,
@@ -86,8 +88,7 @@ impl Place {
     pub(crate) async fn stored_in(&self, stream: &str) -> Vec<Stored> {
         let mut command = redis::cmd("XRANGE");
         command.arg(stream).arg("-").arg("+");
-        let rows: Vec<(String, Vec<(String, Vec<u8>)>)> =
-            command.query_async(&mut self.commands.clone()).await.unwrap();
+        let rows: Vec<(String, Fields)> = command.query_async(&mut self.commands.clone()).await.unwrap();
         rows.into_iter().map(|(id, fields)| Stored { id, fields: fields.into_iter().collect() }).collect()
     }
 

@@ -173,6 +173,25 @@ async fn what_a_dropped_subscription_left_comes_again_at_once() {
 }
 
 #[tokio::test]
+async fn what_arrived_after_the_last_wait_is_given_back_too() {
+    let place = Place::new(VALKEY).await;
+    let left = RedisSource::new(&place.from("&consumer=one&reclaim_after=1h")).unwrap();
+    let mut subscription = left.subscribe().await.unwrap();
+    // Asks, and is dropped before anything is there.
+    assert!(subscription.next().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    let ids = publish(&place, 1).await;
+    eventually(SOON, async || place.pending().await == 1).await;
+    tokio::task::yield_now().await;
+    drop(subscription);
+    let hour = Duration::from_secs(3600);
+    eventually(SOON, async || place.waiting().await.iter().all(|waited| *waited >= hour)).await;
+    let source = RedisSource::new(&place.from("&consumer=two&reclaim_after=1h")).unwrap();
+    let message = next(&mut source.subscribe().await.unwrap()).await;
+    assert_eq!((id(&message), message.delivery_count), (ids[0].clone(), Some(2)));
+}
+
+#[tokio::test]
 async fn what_is_still_being_handled_here_is_not_handed_out_again() {
     let place = Place::new(REDIS).await;
     let ids = publish(&place, 1).await;
