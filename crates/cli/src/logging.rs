@@ -10,6 +10,11 @@ pub(crate) fn start(default: &str) {
         .ok()
         .and_then(|text| EnvFilter::try_new(text).ok())
         .unwrap_or_else(|| EnvFilter::new(default));
+    // This one logs whole messages, payload included, whatever level is asked for.
+    let filter = match "lapin::returned_messages=off".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

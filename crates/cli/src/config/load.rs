@@ -155,8 +155,13 @@ mod tests {
     #[test]
     fn a_destination_is_checked_when_loaded() {
         check("[routes.a]\nto = \"ftp://x\"", &["p.toml:2: routes.a.to:", "file:", "stdout:", "null:"]);
-        check("[routes.a]\nto = \"amqp://h/v\"", &["p.toml:2: routes.a.to:", "not in this build yet"]);
+        check("[routes.a]\nto = \"sqs://r/q\"", &["p.toml:2: routes.a.to:", "not in this build yet"]);
         check("[routes.a]\nbatch = 5", &["p.toml:1: routes.a:", "`to`"]);
+        check("[routes.a]\nto = \"http://127.0.0.1/hook\"", &["p.toml:1: routes.a:", "allow_private"]);
+        check(
+            "[routes.a]\nto = \"https://example.org/\"\nsecret = \"canary\"",
+            &["routes.a.secret", "whsec_"],
+        );
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::time::Duration;
 use pillarbox_core::port::{ClaimOrder, Keep};
 use pillarbox_core::{Backoff, Jitter};
 use pillarbox_engine::RelayOptions;
+use pillarbox_transport_http::Secret;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::value::{Count, Period, Positive};
-use crate::destination::Destination;
+use crate::destination::{Destination, Webhook};
 
 /// A route as the file says it, already checked as a whole.
 #[derive(Clone, Debug, Deserialize)]
@@ -17,13 +18,15 @@ use crate::destination::Destination;
 pub(crate) struct RouteConfig {
     /// Where it delivers to.
     pub(crate) to: Destination,
+    /// What goes with it where it is a webhook.
+    pub(crate) webhook: Webhook,
     options: RelayOptions,
 }
 
 impl RouteConfig {
     /// A route with the default policy.
     pub(crate) fn new(to: Destination) -> Self {
-        Self { to, options: RelayOptions::default() }
+        Self { to, webhook: Webhook::default(), options: RelayOptions::default() }
     }
 
     /// The relay's policy; delivered entries are deleted at once when retention keeps them for no time.
@@ -60,6 +63,30 @@ struct Raw {
     poll_min: Option<Positive>,
     poll_max: Option<Positive>,
     reap_interval: Option<Positive>,
+    #[serde(default)]
+    allow_private: bool,
+    #[serde(default)]
+    secret: Secrets,
+}
+
+/// `secret`: the key that signs webhooks, or several while they are being changed.
+#[derive(Default)]
+struct Secrets(Vec<Secret>);
+
+impl<'de> Deserialize<'de> for Secrets {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Keys {
+            One(String),
+            Many(Vec<String>),
+        }
+        let keys = match Keys::deserialize(deserializer)? {
+            Keys::One(key) => vec![key],
+            Keys::Many(keys) => keys,
+        };
+        keys.iter().map(|key| key.parse().map_err(D::Error::custom)).collect::<Result<_, _>>().map(Self)
+    }
 }
 
 /// `order`: whether entries of one key follow each other.
@@ -133,6 +160,8 @@ impl TryFrom<Raw> for RouteConfig {
         options.publish_timeout = raw.publish_timeout.map(|timeout| timeout.0).or(options.publish_timeout);
         options.order = if raw.causal_order { ClaimOrder::Causal } else { ClaimOrder::Staged };
         options.check()?;
-        Ok(Self { to: raw.to, options })
+        let webhook = Webhook { allow_private: raw.allow_private, secrets: raw.secret.0 };
+        webhook.check(&raw.to)?;
+        Ok(Self { to: raw.to, webhook, options })
     }
 }

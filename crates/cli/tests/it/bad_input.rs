@@ -75,7 +75,7 @@ fn a_payload_that_is_not_json_is_refused_unless_it_says_so() {
 fn an_unknown_scheme_says_what_is_allowed() {
     let relay = |to| ["relay", "--drain", "--route", "r", "--to", to];
     refused(&relay("ftp://h/x"), &["ftp", "file:", "stdout:", "null:"]);
-    refused(&relay("amqp://h/v"), &["not in this build yet", "file:", "stdout:", "null:"]);
+    refused(&relay("sqs://r/q"), &["not in this build yet", "file:", "stdout:", "null:"]);
     refused(&relay("events.ndjson"), &["a URL is expected"]);
     refused(&["--database", "mysql://h/x", "status"], &["not in this build yet", "sqlite://", "postgres://"]);
     refused(&["--database", "h/x", "status"], &["sqlite://", "postgres://"]);

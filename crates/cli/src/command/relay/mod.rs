@@ -26,7 +26,11 @@ stops at once.
 Examples:
   pillarbox relay                                         every configured route, for ever
   pillarbox relay --drain                                 until nothing is due, for cron
-  pillarbox relay --route orders --to file:orders.ndjson  without a configuration";
+  pillarbox relay --route orders --to file:orders.ndjson  without a configuration
+  pillarbox relay --route orders --to 'amqp://localhost/%2f?exchange=orders&routing_key={type}'
+  pillarbox relay --route orders --to 'nats://localhost/orders.{type}'
+  pillarbox relay --route orders --to 'redis://localhost/0?stream=orders'
+  pillarbox relay --route orders --to http://127.0.0.1:8080/hook --allow-private";
 
 /// What to deliver, and for how long.
 #[derive(Args, Debug)]
@@ -41,6 +45,9 @@ pub(crate) struct RelayArgs {
     /// Where to deliver the one --route, instead of its configured destination
     #[arg(long, value_name = "URL", requires = "routes")]
     to: Option<Destination>,
+    /// Let the webhook of --to be at a private or loopback address, and without TLS
+    #[arg(long, requires = "to")]
+    allow_private: bool,
 }
 
 /// How long a relay works.
@@ -63,7 +70,7 @@ struct TallyJson {
 
 pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault> {
     let until = if args.drain { Until::Drained } else { Until::Stopped };
-    let routes = plan::routes(&args.routes, args.to, &context.config)?;
+    let routes = plan::routes(&args.routes, args.to, args.allow_private, &context.config)?;
     let mut signals = Signals::new()?;
     let (stop, stopped) = watch::channel(false);
     let work = work(until, &routes, context, stopped);

@@ -12,11 +12,18 @@ use crate::fault::Fault;
 pub(crate) type Routes = BTreeMap<RouteName, RouteConfig>;
 
 /// The routes that the command line and the configuration mean together.
-pub(crate) fn routes(named: &[RouteName], to: Option<Destination>, config: &Config) -> Result<Routes, Fault> {
+pub(crate) fn routes(
+    named: &[RouteName],
+    to: Option<Destination>,
+    allow_private: bool,
+    config: &Config,
+) -> Result<Routes, Fault> {
     match (named, to) {
         ([route], Some(to)) => {
             let mut policy =
                 config.routes.get(route).cloned().unwrap_or_else(|| RouteConfig::new(to.clone()));
+            policy.webhook.allow_private |= allow_private;
+            policy.webhook.check(&to).map_err(|error| Fault::usage(format!("--to: {error}")))?;
             policy.to = to;
             Ok(Routes::from([(route.clone(), policy)]))
         }
@@ -54,26 +61,26 @@ mod tests {
 
     #[test]
     fn the_configured_ones_are_the_default() {
-        assert_eq!(routes(&[], None, &config()).unwrap().len(), 2);
-        let one = routes(&[name("b")], None, &config()).unwrap();
+        assert_eq!(routes(&[], None, false, &config()).unwrap().len(), 2);
+        let one = routes(&[name("b")], None, false, &config()).unwrap();
         assert_eq!(one.keys().collect::<Vec<_>>(), [&name("b")]);
     }
 
     #[test]
     fn a_destination_on_the_command_line_keeps_the_configured_policy() {
-        let one = routes(&[name("a")], Some(Destination::Stdout), &config()).unwrap();
+        let one = routes(&[name("a")], Some(Destination::Stdout), false, &config()).unwrap();
         assert_eq!(one[&name("a")].to, Destination::Stdout);
         assert_eq!(one[&name("a")].options(std::time::Duration::ZERO).batch, 7);
-        let other = routes(&[name("new")], Some(Destination::Null), &Config::default()).unwrap();
+        let other = routes(&[name("new")], Some(Destination::Null), false, &Config::default()).unwrap();
         assert_eq!(other[&name("new")].to, Destination::Null);
     }
 
     #[test]
     fn what_is_not_clear_is_refused_with_what_to_do() {
         for (fault, named) in [
-            (routes(&[], None, &Config::default()), "--route NAME --to URL"),
-            (routes(&[name("x")], None, &config()), "configured: a, b"),
-            (routes(&[name("a"), name("b")], Some(Destination::Null), &config()), "exactly one"),
+            (routes(&[], None, false, &Config::default()), "--route NAME --to URL"),
+            (routes(&[name("x")], None, false, &config()), "configured: a, b"),
+            (routes(&[name("a"), name("b")], Some(Destination::Null), false, &config()), "exactly one"),
         ] {
             let fault = fault.unwrap_err();
             assert_eq!(fault.exit_code(), 2);

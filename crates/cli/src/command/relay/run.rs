@@ -1,23 +1,18 @@
 //! The routes of one process, side by side, with retention beside them.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use pillarbox_core::port::Sink;
 use pillarbox_core::{Result as CoreResult, RouteName};
-use pillarbox_engine::sink::{FileSink, NullSink, StdoutSink};
 use pillarbox_engine::{CircuitState, Handle, Relay, Retention, RetentionOptions, Tally};
 use tokio::sync::watch;
 
 use super::plan::Routes;
 use super::progress;
 use crate::command::worker;
-use crate::config::RouteConfig;
 use crate::context::Context;
 use crate::database::Database;
-use crate::destination::Destination;
+use crate::destination::Sinks;
 use crate::fault::Fault;
 use crate::output::Output;
 
@@ -37,11 +32,12 @@ impl Work {
         let mut sinks = Sinks::default();
         let mut relays = Vec::with_capacity(routes.len());
         for (route, config) in routes {
-            let relay = Relay::builder(Arc::clone(&database.store), sinks.sink(route, config)?)
-                .route(route.as_str())
-                .options(config.options(delivered))
-                .owner(worker())
-                .build()?;
+            let relay =
+                Relay::builder(Arc::clone(&database.store), sinks.sink(route, &config.to, &config.webhook)?)
+                    .route(route.as_str())
+                    .options(config.options(delivered))
+                    .owner(worker())
+                    .build()?;
             relays.push(relay);
         }
         let mut options = RetentionOptions::default();
@@ -104,24 +100,4 @@ fn sum(tallies: Vec<CoreResult<Tally>>) -> Result<Tally, Fault> {
         total += tally?;
     }
     Ok(total)
-}
-
-/// One sink per file, however many routes share it.
-#[derive(Default)]
-struct Sinks(BTreeMap<PathBuf, FileSink>);
-
-impl Sinks {
-    fn sink(&mut self, route: &RouteName, config: &RouteConfig) -> Result<Arc<dyn Sink>, Fault> {
-        let Some(path) = config.to.file(route) else {
-            return Ok(match config.to {
-                Destination::Stdout => Arc::new(StdoutSink),
-                Destination::Null | Destination::File(_) => Arc::new(NullSink),
-            });
-        };
-        let sink = match self.0.get(&path) {
-            Some(sink) => sink.clone(),
-            None => self.0.entry(path.clone()).or_insert(FileSink::open(&path)?).clone(),
-        };
-        Ok(Arc::new(sink))
-    }
 }

@@ -1,17 +1,39 @@
 //! Destinations are URLs: where a route delivers to.
 
+mod sink;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use pillarbox_core::{Error, Result, RouteName};
+use pillarbox_core::{Error, Result, RouteName, redact_url};
+use pillarbox_transport_amqp::AmqpSink;
+use pillarbox_transport_nats::NatsSink;
+use pillarbox_transport_redis::RedisSink;
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use sink::{Sinks, Webhook};
+
 /// What can be written here now.
-const KNOWN: &str = "file:PATH, stdout: and null:";
-/// Schemes of DESIGN.md whose transports come later.
-const LATER: [&str; 11] =
-    ["amqp", "amqps", "nats", "redis", "rediss", "kafka", "mqtt", "mqtts", "sqs", "http", "https"];
+const KNOWN: &str = "file:PATH, stdout:, null:, amqp(s)://…, nats://…, redis(s)://… and http(s)://…";
+/// Schemes whose transports come later.
+const LATER: [&str; 4] = ["kafka", "mqtt", "mqtts", "sqs"];
+
+/// The URL of a broker or webhook. Its password is never printed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BrokerUrl(String);
+
+impl fmt::Display for BrokerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact_url(&self.0))
+    }
+}
+
+impl fmt::Debug for BrokerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// Where a route delivers to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +44,14 @@ pub(crate) enum Destination {
     Stdout,
     /// `null:`: confirmed and forgotten.
     Null,
+    /// `amqp(s)://host/vhost?exchange=&routing_key=`: RabbitMQ.
+    Amqp(BrokerUrl),
+    /// `nats://host/subject`: NATS JetStream.
+    Nats(BrokerUrl),
+    /// `redis(s)://host/db?stream=`: Redis Streams, and Valkey.
+    Redis(BrokerUrl),
+    /// `http(s)://…`: a webhook. Whether its address is allowed is checked with the route's other settings.
+    Http(BrokerUrl),
 }
 
 impl Destination {
@@ -29,7 +59,7 @@ impl Destination {
     pub(crate) fn file(&self, route: &RouteName) -> Option<PathBuf> {
         match self {
             Self::File(path) => Some(path.replace("{route}", &path_safe(route.as_str())).into()),
-            Self::Stdout | Self::Null => None,
+            _ => None,
         }
     }
 }
@@ -46,6 +76,7 @@ impl fmt::Display for Destination {
             Self::File(path) => write!(f, "file:{path}"),
             Self::Stdout => f.write_str("stdout:"),
             Self::Null => f.write_str("null:"),
+            Self::Amqp(url) | Self::Nats(url) | Self::Redis(url) | Self::Http(url) => url.fmt(f),
         }
     }
 }
@@ -60,7 +91,15 @@ impl FromStr for Destination {
                 "{url:?} is not a destination: a URL is expected; known here are {KNOWN}"
             ));
         };
+        let broker = || BrokerUrl(url.to_owned());
         match (scheme.to_ascii_lowercase().as_str(), rest) {
+            // A sink connects when it is used, and checks its URL when it is made: here is where it is told.
+            ("amqp" | "amqps", _) => AmqpSink::new(url).map(|_| Self::Amqp(broker())),
+            ("nats" | "tls", _) => NatsSink::new(url).map(|_| Self::Nats(broker())),
+            ("redis" | "rediss" | "valkey" | "valkeys", _) => {
+                RedisSink::new(url).map(|_| Self::Redis(broker()))
+            }
+            ("http" | "https", _) => Ok(Self::Http(broker())),
             ("file", rest) => file(rest),
             ("stdout", "") => Ok(Self::Stdout),
             ("null", "") => Ok(Self::Null),
@@ -126,17 +165,25 @@ mod tests {
 
     #[test]
     fn what_comes_later_says_so() {
-        for url in [
-            "amqp://h/v",
-            "nats://h/s",
-            "redis://h/0",
-            "kafka://h:1/t",
-            "mqtt://h/t",
-            "sqs://r/q",
-            "https://h",
-        ] {
-            refused(url, &["not in this build yet", "file:", "stdout:", "null:"]);
+        for url in ["kafka://h:1/t", "mqtt://h/t", "sqs://r/q"] {
+            refused(url, &["not in this build yet", "file:", "amqp(s)://"]);
         }
+    }
+
+    #[test]
+    fn a_brokers_url_is_checked_at_once_and_its_password_is_not_printed() {
+        for url in [
+            "amqp://app:canary@h/%2f?exchange=orders&routing_key={type}",
+            "nats://app:canary@h/orders.{type}",
+            "redis://app:canary@h/0?stream=orders",
+            "https://app:canary@h/hooks",
+        ] {
+            let destination: Destination = url.parse().unwrap();
+            assert!(!format!("{destination} {destination:?}").contains("canary"), "{destination}");
+        }
+        refused("amqp://h/%2f?exchange=orders&ruoting_key=x", &["ruoting_key"]);
+        refused("redis://h/0", &["stream"]);
+        refused("nats://h/orders.{tpye}", &["{type}"]);
     }
 
     #[test]
