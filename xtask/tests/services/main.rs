@@ -81,7 +81,14 @@ impl Run {
     fn start(name: &str, servers: &str, script: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("pillarbox-test-{}-{name}", std::process::id()));
         DirBuilder::new().mode(0o755).create(&directory).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        // The servers that this test itself may run beside are not the ones that it starts.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("PILLARBOX_TEST_") {
+                command.env_remove(name);
+            }
+        }
+        let mut child = command
             .arg("services")
             .args(servers.split(' '))
             .args(["--", "sh", "-c", &format!("{URLS}; {script}")])
