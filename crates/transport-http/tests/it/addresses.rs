@@ -113,6 +113,13 @@ async fn the_next_address_is_tried_when_the_first_does_not_answer() {
     assert_eq!(deliver_one(&sink).await, "confirmed");
 }
 
+#[tokio::test]
+async fn the_operating_system_is_asked_for_names() {
+    let server = Server::status(200).await;
+    let url = format!("http://localhost:{}/", server.address.port());
+    assert_eq!(deliver_one(&HttpSink::new(&url, private()).unwrap()).await, "confirmed");
+}
+
 #[test]
 fn making_a_sink_looks_nothing_up() {
     let names = Names::new(&[&["127.0.0.1"]]);

@@ -10,6 +10,7 @@ use pillarbox_testkit::eventually;
 use pillarbox_transport_http::HttpSink;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use super::harness::{
     Names, PATIENCE, RawServer, Reports, Server, deliver, deliver_one, entry, private, read_request, shown,
@@ -60,22 +61,24 @@ async fn a_connection_that_rested_for_too_long_is_not_used_again() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_meanwhile_is_replaced_unnoticed() {
-    let closed = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&closed);
+    let (close, closed) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (told, count) = (Arc::clone(&close), Arc::clone(&closed));
     let server = RawServer::start(move |mut stream| {
-        let count = Arc::clone(&count);
+        let (told, count) = (Arc::clone(&told), Arc::clone(&count));
         async move {
             read_request(&mut stream).await.unwrap();
             stream.write_all(OK).await.unwrap();
+            told.acquire().await.unwrap().forget();
             drop(stream);
             count.fetch_add(1, Ordering::SeqCst);
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::new(&server.url(), private().concurrency(1).idle_max(PATIENCE)).unwrap();
     for n in 1..=3 {
         assert_eq!(deliver_one(&sink).await, "confirmed");
-        // A few looks, so that this side has had the time to hear of it.
+        // It rests now, and is closed. A few looks, so that this side has had the time to hear of it.
+        close.add_permits(1);
         let mut looks = 0;
         eventually(PATIENCE, || {
             looks += 1;
@@ -130,6 +133,23 @@ async fn an_answer_counts_by_its_head_however_long_its_body() {
     eventually(PATIENCE, async || seen.load(Ordering::SeqCst)).await;
     assert_eq!(deliver_one(&sink).await, "confirmed");
     assert_eq!(server.accepted(), 2, "a body that was not read to its end spoils its connection");
+}
+
+#[tokio::test]
+async fn a_body_of_more_than_64_kib_is_not_read_to_its_end() {
+    let server = RawServer::start(async |mut stream| {
+        let bytes = 64 * 1024 + 1;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+        while read_request(&mut stream).await.is_some() {
+            let _ = stream.write_all(&[head.as_bytes(), &vec![b'x'; bytes]].concat()).await;
+        }
+    })
+    .await;
+    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(deliver_one(&sink).await, "confirmed");
+    }
+    assert_eq!(server.accepted(), 2);
 }
 
 #[tokio::test]
