@@ -33,6 +33,10 @@ impl RouteConfig {
     pub(crate) fn options(&self, retention_delivered: Duration) -> RelayOptions {
         let mut options = self.options.clone();
         options.keep = if retention_delivered.is_zero() { Keep::No } else { Keep::UntilPurged };
+        // Each request ends by itself, and those that wait for their turn must not count as unanswered.
+        if matches!(self.to, Destination::Http(_)) {
+            options.publish_timeout = None;
+        }
         options
     }
 

@@ -17,7 +17,7 @@ use super::Destination;
 /// What a route says of its webhook beside the URL.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Webhook {
-    /// Whether private and loopback addresses may be called, and plain http.
+    /// Whether private and loopback addresses may be called, also without TLS.
     pub(crate) allow_private: bool,
     /// The keys that sign, the newest first.
     pub(crate) secrets: Vec<Secret>,
@@ -25,7 +25,7 @@ pub(crate) struct Webhook {
 
 impl Webhook {
     fn sink(&self, url: &str) -> Result<HttpSink> {
-        let options = Options::default().allow_private(self.allow_private).allow_http(self.allow_private);
+        let options = Options::default().allow_private(self.allow_private);
         HttpSink::new(url, self.secrets.iter().cloned().fold(options, Options::secret))
     }
 
