@@ -58,7 +58,8 @@ pub struct Options {
     /// How long the server waits for the answer to a message before it delivers it again. It counts when the source
     /// makes the durable consumer; one that exists keeps its own. Default: 30 s.
     pub ack_wait: Duration,
-    /// How long the server waits before it delivers again what was given back. Default: 1 s.
+    /// How long the server waits before it delivers again what was given back. Default: 100 ms, so that it does not
+    /// send it to a consumer that is just going.
     pub nack_delay: Duration,
     /// Messages that a source asks for ahead. Each waits under `ack_wait`. Default: 64.
     pub prefetch: usize,
@@ -114,7 +115,7 @@ impl Options {
             stream: None,
             durable: None,
             ack_wait: Duration::from_secs(30),
-            nack_delay: Duration::from_secs(1),
+            nack_delay: Duration::from_millis(100),
             prefetch: 64,
             parked: None,
             source: "pillarbox".into(),

@@ -63,7 +63,7 @@ pub struct Options {
     pub create_group: bool,
     /// How long an entry waits for its answer before another member takes it over. Default: 60 s.
     pub reclaim_after: Duration,
-    /// How long an entry that was given back waits before it comes again. Default: 1 s.
+    /// How long an entry that was given back waits before it comes again. Default: none, it comes at once.
     pub nack_delay: Duration,
     /// Entries that a source takes ahead. Each waits under `reclaim_after`. Default: 64.
     pub prefetch: usize,
@@ -107,7 +107,7 @@ impl Options {
             consumer: None,
             create_group: true,
             reclaim_after: Duration::from_secs(60),
-            nack_delay: Duration::from_secs(1),
+            nack_delay: Duration::ZERO,
             prefetch: 64,
             connect_timeout: Duration::from_secs(5),
             confirm_timeout: Duration::from_secs(60),

@@ -21,6 +21,11 @@ pub trait Source: Send + Sync {
 pub trait Subscription: Send {
     /// Waits for the next message; `None` when the broker closed the stream. Dropping the future loses nothing.
     async fn next(&mut self) -> Result<Option<Message>>;
+
+    /// Called before the stream is dropped by whoever can wait: what was received and not answered is given back when
+    /// this returns, so that it need not time out at the broker. Never takes longer than a few seconds. Default:
+    /// nothing, dropping does it all.
+    async fn close(&mut self) {}
 }
 
 /// A message as it arrived, not decoded yet.

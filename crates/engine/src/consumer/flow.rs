@@ -76,6 +76,7 @@ where
         loop {
             let stopping = *self.stopping.borrow();
             if stopping && running.is_empty() {
+                self.stream.close().await;
                 return self.fatal.map_or(Ok(self.tally), Err);
             }
             // A hot key must not keep the others from being received: what waits has a bound of its own.

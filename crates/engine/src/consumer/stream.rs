@@ -35,6 +35,13 @@ impl Stream<'_> {
         matches!(self, Self::Open(_))
     }
 
+    /// Gives back what was received ahead.
+    pub(super) async fn close(&mut self) {
+        if let Self::Open(subscription) = self {
+            subscription.close().await;
+        }
+    }
+
     /// Waits for the next step. Dropping the future loses nothing.
     pub(super) async fn step(&mut self) -> Step {
         match self {

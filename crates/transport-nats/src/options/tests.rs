@@ -56,7 +56,7 @@ fn defaults_are_those_of_the_documentation() {
     assert!(matches!(options.login, Login::Nobody));
     assert_eq!((options.stream.as_deref(), options.source.as_str()), (None, "pillarbox"));
     assert_eq!((options.ack_wait, options.prefetch), (Duration::from_secs(30), 64));
-    assert_eq!(options.nack_delay, Duration::from_secs(1));
+    assert_eq!(options.nack_delay, Duration::from_millis(100));
     assert_eq!(options.connect_timeout, Duration::from_secs(5));
     assert_eq!(options.confirm_timeout, Duration::from_secs(60));
     assert!(!options.tls());

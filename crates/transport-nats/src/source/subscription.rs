@@ -62,6 +62,21 @@ impl NatsSubscription {
         })
     }
 
+    /// Gives back what arrived and nobody has seen, so that it need not wait for `ack_wait`. Only handed to the
+    /// connection, which is all that can be done without waiting.
+    fn give_back(&mut self) {
+        let client = self.live.client();
+        // First, so that what is given back is not delivered to us again.
+        let _ = self.pulled.unsubscribe().now_or_never();
+        while let Some(Some(message)) = self.pulled.next().now_or_never() {
+            if message.status.is_none()
+                && let Some(reply) = message.reply
+            {
+                let _ = client.publish(reply, "-NAK".into()).now_or_never();
+            }
+        }
+    }
+
     /// Asks for as many messages as may wait here.
     async fn ask(&mut self) -> Result<()> {
         let batch = self.connection.options().prefetch;
@@ -142,22 +157,20 @@ impl Subscription for NatsSubscription {
             }
         }
     }
+
+    async fn close(&mut self) {
+        self.give_back();
+        // Handed to the connection, and now on its way too.
+        let bound = self.connection.options().connect_timeout;
+        if tokio::time::timeout(bound, self.live.client().flush()).await.is_err() {
+            self.live.distrust();
+        }
+    }
 }
 
 impl Drop for NatsSubscription {
-    /// Gives back what arrived and nobody has seen, so that it need not wait for `ack_wait`.
     fn drop(&mut self) {
-        let client = self.live.client();
-        // First, so that what is given back is not delivered to us again.
-        let _ = self.pulled.unsubscribe().now_or_never();
-        while let Some(Some(message)) = self.pulled.next().now_or_never() {
-            if message.status.is_none()
-                && let Some(reply) = message.reply
-            {
-                // Only handed to the connection, which is all that can be done without waiting.
-                let _ = client.publish(reply, "-NAK".into()).now_or_never();
-            }
-        }
+        self.give_back();
     }
 }
 

@@ -24,7 +24,7 @@ impl Subject {
         let place = Place::new(variable).await;
         let (proxy, through) = FaultProxy::before(&place.server);
         let name = &place.name;
-        let more = "durable=billing&nack_delay=0s&ack_wait=5s";
+        let more = "durable=billing&ack_wait=5s";
         let url = format!("{through}/{name}.events.>?{more}&parked={name}.parked");
         Self { place, proxy, url, sources: Mutex::default() }
     }

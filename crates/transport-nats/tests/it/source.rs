@@ -142,6 +142,38 @@ async fn what_a_dead_consumer_left_comes_again_after_ack_wait() {
 }
 
 #[tokio::test]
+async fn a_closed_subscription_has_given_back_what_nobody_saw() {
+    let place = Place::new(LATEST).await;
+    let ids = publish(&place, 20).await;
+    // Nothing but giving it back can make it come again within this test, and nothing is left that could do so later.
+    let source = NatsSource::new(&place.from("&ack_wait=1h&nack_delay=1h")).unwrap();
+    let mut subscription = source.subscribe().await.unwrap();
+    let first = next(&mut subscription).await;
+    let stream = place.stream().await;
+    eventually(SOON, async || stream.consumer_info("billing").await.unwrap().num_ack_pending == 20).await;
+    // The answer to this comes behind all that the server has sent.
+    first.receipt.ack().await.unwrap();
+    let held = next(&mut subscription).await;
+    assert_eq!(id(&held), ids[1]);
+    subscription.close().await;
+    std::mem::forget(held);
+    drop((subscription, source));
+    let source = NatsSource::new(&place.from("&ack_wait=1h&nack_delay=1h")).unwrap();
+    let mut subscription = source.subscribe().await.unwrap();
+    let mut arrived = Vec::new();
+    while arrived.len() < 18 {
+        let message = next(&mut subscription).await;
+        arrived.push(id(&message));
+        message.receipt.ack().await.unwrap();
+    }
+    // Each of them, though the server does not promise an order to what comes again.
+    arrived.sort();
+    let mut left = ids[2..].to_vec();
+    left.sort();
+    assert_eq!(arrived, left);
+}
+
+#[tokio::test]
 async fn what_was_parked_never_comes_again() {
     let place = Place::new(DEBIAN).await;
     let ids = publish(&place, 2).await;

@@ -58,7 +58,7 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!(options.server().redis_settings().db(), 0);
     assert_eq!((options.maxlen, options.consumer.as_deref(), options.create_group), (None, None, true));
     assert_eq!((options.reclaim_after, options.prefetch), (Duration::from_secs(60), 64));
-    assert_eq!((options.nack_delay, options.source.as_str()), (Duration::from_secs(1), "pillarbox"));
+    assert_eq!((options.nack_delay, options.source.as_str()), (Duration::ZERO, "pillarbox"));
     assert_eq!(options.connect_timeout, Duration::from_secs(5));
     assert_eq!(options.confirm_timeout, Duration::from_secs(60));
 }

@@ -148,6 +148,23 @@ impl Group {
         given_back.map(drop)
     }
 
+    /// The same for entries that nobody has seen, without a delay.
+    pub(super) async fn give_back_all(&self, ids: Vec<String>) {
+        if !ids.is_empty()
+            && let Err(error) =
+                self.ask(&self.giving_back(ids.iter().map(String::as_str), Duration::ZERO)).await
+        {
+            tracing::warn!(%error, "entries could not be given back: they come again when they are overdue");
+        }
+    }
+
+    /// Ends the wait for new entries of this connection, and says whether that was allowed.
+    pub(super) async fn unblock(&self, connection: i64) -> bool {
+        let mut command = redis::cmd("CLIENT");
+        command.arg("UNBLOCK").arg(connection);
+        self.ask(&command).await.is_ok()
+    }
+
     /// The same without a delay and without waiting for an answer, for whoever cannot wait. Where there is no
     /// connection, the entries come again when they are overdue.
     pub(super) fn let_go<'a>(&self, ids: impl IntoIterator<Item = &'a str>) {

@@ -37,6 +37,8 @@ pub(super) struct RedisSubscription {
     group: Arc<Group>,
     /// A connection of its own: waiting for entries keeps it busy.
     reader: Live,
+    /// What the server calls that connection, if it tells.
+    reader_id: Option<i64>,
     ready: VecDeque<Delivered>,
     reading: Option<Question<Vec<Read>>>,
     looking: Option<Question<Overdue>>,
@@ -47,9 +49,15 @@ pub(super) struct RedisSubscription {
 
 impl RedisSubscription {
     pub(super) async fn open(group: &Arc<Group>, left: Vec<Delivered>) -> Result<Self> {
+        let mut reader = group.connection.open().await?;
+        let bound = group.options().connect_timeout;
+        let mut who = redis::cmd("CLIENT");
+        let asked = tokio::time::timeout(bound, who.arg("ID").query_async(&mut reader.commands)).await;
+        let reader_id = asked.ok().and_then(Result::ok);
         Ok(Self {
             group: Arc::clone(group),
-            reader: group.connection.open().await?,
+            reader,
+            reader_id,
             ready: left.into(),
             reading: None,
             looking: None,
@@ -68,6 +76,11 @@ impl RedisSubscription {
                 Err(_) => Err(no_answer(bound)),
             }
         })
+    }
+
+    fn arrived(&mut self, new: Vec<Read>) {
+        let new = new.into_iter().map(|Read { id, fields }| Delivered { id, fields, count: 1 });
+        self.ready.extend(new);
     }
 
     fn look(&self) -> Question<Overdue> {
@@ -112,8 +125,7 @@ impl Subscription for RedisSubscription {
                 }
                 read = pending(&mut self.reading) => {
                     self.reading = None;
-                    let new = |Read { id, fields }| Delivered { id, fields, count: 1 };
-                    self.ready.extend(read?.into_iter().map(new));
+                    self.arrived(read?);
                 }
                 () = self.group.given_back.notified() => {
                     // A little later than it is due, because the server counts in milliseconds.
@@ -124,6 +136,22 @@ impl Subscription for RedisSubscription {
                 () = sleep_until(self.look_at), if self.looking.is_none() => {}
             }
         }
+    }
+
+    async fn close(&mut self) {
+        let bound = self.group.options().connect_timeout;
+        // The server waits for entries on our behalf, and must not find any now.
+        if let (Some(reading), Some(reader)) = (self.reading.take(), self.reader_id)
+            && self.group.unblock(reader).await
+        {
+            let read = tokio::time::timeout(bound, reading).await;
+            self.arrived(read.ok().and_then(Result::ok).unwrap_or_default());
+        }
+        if let Some(looking) = self.looking.take() {
+            let looked = tokio::time::timeout(bound, looking).await;
+            self.ready.extend(looked.into_iter().flatten().flat_map(|overdue| overdue.taken));
+        }
+        self.group.give_back_all(self.ready.drain(..).map(|delivered| delivered.id).collect()).await;
     }
 }
 
@@ -136,13 +164,12 @@ async fn pending<T>(question: &mut Option<Question<T>>) -> Result<T> {
 }
 
 impl Drop for RedisSubscription {
-    /// Gives back what arrived and nobody has seen, so that it need not wait until it is overdue.
+    /// Gives back what arrived and nobody has seen, as far as that can be done without waiting.
     fn drop(&mut self) {
         // Answers may have come since somebody last waited for them. Outside of a runtime nobody can look.
         if tokio::runtime::Handle::try_current().is_ok() {
             let read = self.reading.as_mut().and_then(|reading| reading.now_or_never());
-            let new = |Read { id, fields }| Delivered { id, fields, count: 1 };
-            self.ready.extend(read.into_iter().flatten().flatten().map(new));
+            self.arrived(read.and_then(Result::ok).unwrap_or_default());
             let looked = self.looking.as_mut().and_then(|looking| looking.now_or_never());
             self.ready.extend(looked.into_iter().flatten().flat_map(|overdue| overdue.taken));
         }

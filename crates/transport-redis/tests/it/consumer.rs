@@ -22,7 +22,7 @@ impl Stream {
     async fn on(variable: &str) -> Self {
         let place = Place::new(variable).await;
         let (proxy, through) = FaultProxy::before(&place.server);
-        let from = place.from("&nack_delay=0s&reclaim_after=5s");
+        let from = place.from("&reclaim_after=5s");
         let url = from.replacen(&place.server, &through, 1);
         Self { place, proxy, url, sources: Mutex::default() }
     }

@@ -70,7 +70,7 @@ async fn what_is_staged_is_delivered_and_applied_once() {
         let repeated: Vec<_> = store.entries().into_iter().take(10).collect();
         assert!(deliver(&*sink, &repeated).await.iter().all(|outcome| *outcome == Outcome::Confirmed));
         assert_eq!(place.stored().await.len(), 110);
-        let applied = consume(&place, "&nack_delay=0s", 100, true).await;
+        let applied = consume(&place, "", 100, true).await;
         assert!(applied.lock().unwrap().values().all(|times| *times == 1));
     }
 }

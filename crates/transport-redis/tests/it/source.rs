@@ -79,7 +79,7 @@ async fn what_was_given_back_comes_again_and_is_counted() {
     for server in [REDIS, VALKEY] {
         let place = Place::new(server).await;
         let ids = publish(&place, 1).await;
-        let source = RedisSource::new(&place.from("&nack_delay=0s")).unwrap();
+        let source = RedisSource::new(&place.from("")).unwrap();
         let mut subscription = source.subscribe().await.unwrap();
         for count in 1..=4 {
             let message = next(&mut subscription).await;
@@ -211,6 +211,30 @@ async fn what_is_still_being_handled_here_is_not_handed_out_again() {
 }
 
 #[tokio::test]
+async fn a_closed_subscription_has_given_back_what_nobody_saw() {
+    let place = Place::new(VALKEY).await;
+    let ids = publish(&place, 20).await;
+    // Nothing but giving it back can make it come again within this test, and nothing is left that could do so later.
+    let source = RedisSource::new(&place.from("&reclaim_after=1h&nack_delay=1h")).unwrap();
+    let mut subscription = source.subscribe().await.unwrap();
+    next(&mut subscription).await.receipt.ack().await.unwrap();
+    let held = next(&mut subscription).await;
+    assert_eq!(id(&held), ids[1]);
+    subscription.close().await;
+    std::mem::forget(held);
+    drop((subscription, source));
+    let source = RedisSource::new(&place.from("&reclaim_after=1h&nack_delay=1h")).unwrap();
+    let mut subscription = source.subscribe().await.unwrap();
+    let mut arrived = Vec::new();
+    while arrived.len() < 18 {
+        let message = next(&mut subscription).await;
+        arrived.push(id(&message));
+        message.receipt.ack().await.unwrap();
+    }
+    assert_eq!(arrived, ids[2..]);
+}
+
+#[tokio::test]
 async fn what_was_parked_is_kept_and_never_comes_again() {
     for server in [REDIS, VALKEY] {
         let place = Place::new(server).await;
@@ -238,7 +262,7 @@ async fn what_cannot_be_parked_is_not_lost() {
     let place = Place::new(REDIS).await;
     publish(&place, 1).await;
     place.ask(&["SET", &format!("{}:parked", place.stream), "7"]).await.unwrap();
-    let source = RedisSource::new(&place.from("&nack_delay=0s")).unwrap();
+    let source = RedisSource::new(&place.from("")).unwrap();
     let mut subscription = source.subscribe().await.unwrap();
     let refused = next(&mut subscription).await.receipt.park().await.unwrap_err();
     assert!(refused.to_string().contains("holds a string"), "{refused}");

@@ -73,6 +73,10 @@ impl Subscription for ChangedStream {
         }
         Ok(Some(message))
     }
+
+    async fn close(&mut self) {
+        self.stream.close().await;
+    }
 }
 
 struct Lost {
