@@ -14,8 +14,10 @@
 //!
 //! - `sqlite` (default): `pillarbox::sqlite`, an outbox in a file, with nothing to install.
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
+//! - `amqp`, `nats`, `redis`: RabbitMQ, NATS JetStream and Redis Streams, to deliver to and to consume from.
+//! - `http`: webhooks, signed.
 //!
-//! Both take the transactions of `sqlx` 0.9.
+//! Both databases take the transactions of `sqlx` 0.9.
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
 
 pub use pillarbox_core::port::{
@@ -36,4 +38,28 @@ pub mod postgres {
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     pub use pillarbox_store_sqlite::*;
+}
+
+/// RabbitMQ, over AMQP 0-9-1.
+#[cfg(feature = "amqp")]
+pub mod amqp {
+    pub use pillarbox_transport_amqp::*;
+}
+
+/// Webhooks.
+#[cfg(feature = "http")]
+pub mod http {
+    pub use pillarbox_transport_http::*;
+}
+
+/// NATS JetStream.
+#[cfg(feature = "nats")]
+pub mod nats {
+    pub use pillarbox_transport_nats::*;
+}
+
+/// Redis Streams, and Valkey.
+#[cfg(feature = "redis")]
+pub mod redis {
+    pub use pillarbox_transport_redis::*;
 }
