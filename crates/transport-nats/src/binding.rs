@@ -1,5 +1,6 @@
 //! The CloudEvents NATS binding in binary mode: attributes are `ce-` headers, the payload is the body.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
@@ -27,17 +28,21 @@ pub(crate) fn headers(envelope: &Envelope<'_>, expected_stream: Option<&str>) ->
         if name == "id" {
             headers.insert(async_nats::header::NATS_MESSAGE_ID, &*value);
         }
-        headers.insert(format!("{ATTRIBUTE_PREFIX}{name}"), encode(&value).as_str());
+        headers.insert(attribute(name), encode(value).into_owned());
     }
     if !other.is_empty() {
         // A map of texts is always JSON.
         let json = serde_json::to_string(&other).unwrap_or_default();
-        headers.insert(format!("{ATTRIBUTE_PREFIX}{OTHER_HEADERS}"), encode(&json).as_str());
+        headers.insert(attribute(OTHER_HEADERS), encode(json.into()).into_owned());
     }
     if let Some(stream) = expected_stream {
         headers.insert(async_nats::header::NATS_EXPECTED_STREAM, stream);
     }
     headers
+}
+
+fn attribute(name: &str) -> String {
+    [ATTRIBUTE_PREFIX, name].concat()
 }
 
 /// A caller's header as it is, if NATS can carry it and nobody would take it for something else.
@@ -84,11 +89,15 @@ pub(crate) fn read(received: &HeaderMap) -> (Attributes, Headers) {
 }
 
 /// Percent-encodes what the binding says: blanks, double quotes, percent signs and all but printable ASCII.
-fn encode(value: &str) -> String {
+fn encode(value: Cow<'_, str>) -> Cow<'_, str> {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    let mut encoded = String::with_capacity(value.len());
+    let is_plain = |byte: u8| matches!(byte, 0x21..=0x7E) && !matches!(byte, b'"' | b'%');
+    if value.bytes().all(is_plain) {
+        return value;
+    }
+    let mut encoded = String::with_capacity(value.len() + 16);
     for byte in value.bytes() {
-        if matches!(byte, 0x21..=0x7E) && !matches!(byte, b'"' | b'%') {
+        if is_plain(byte) {
             encoded.push(char::from(byte));
         } else {
             encoded.push('%');
@@ -96,7 +105,7 @@ fn encode(value: &str) -> String {
             encoded.push(char::from(HEX[usize::from(byte & 15)]));
         }
     }
-    encoded
+    encoded.into()
 }
 
 /// Undoes double quotes, which older producers use, and percent-encoding, once. `None` when the result is not UTF-8.

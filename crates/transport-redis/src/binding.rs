@@ -13,10 +13,10 @@ pub(crate) type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 /// Adds the fields of an event to a command.
 pub(crate) fn write(envelope: &Envelope<'_>, command: &mut Cmd) {
     for (name, value) in envelope.attributes() {
-        command.arg(format!("{ATTRIBUTE_PREFIX}{name}")).arg(&*value);
+        command.arg([ATTRIBUTE_PREFIX, name].concat()).arg(&*value);
     }
     for (name, value) in envelope.headers() {
-        command.arg(format!("{HEADER_PREFIX}{name}")).arg(value);
+        command.arg([HEADER_PREFIX, name].concat()).arg(value);
     }
     command.arg(DATA).arg(envelope.data());
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::IntoFuture;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use async_nats::Subject;
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use async_nats::jetstream::publish::PublishAck;
 use futures_util::StreamExt;
@@ -45,7 +46,7 @@ enum Open {
     /// Nothing of it was written.
     Waiting,
     /// Written to this subject; the server's word is missing.
-    Written(String),
+    Written(Subject),
 }
 
 impl<'a> Delivery<'a> {
@@ -98,15 +99,13 @@ impl<'a> Delivery<'a> {
             }
             let envelope = Envelope::of(entry, &settings.source);
             let headers = binding::headers(&envelope, settings.stream.as_deref());
-            let publish = self.live.context.publish_with_headers(
-                subject.clone().into_owned(),
-                headers,
-                entry.payload.clone().into(),
-            );
+            let subject = Subject::from(subject.into_owned());
+            let payload = entry.payload.clone().into();
+            let publish = self.live.context.publish_with_headers(subject.clone(), headers, payload);
             match publish.await {
                 Ok(confirm) => {
                     // Done before the next await, so that a denial cannot come in between.
-                    self.progress().open[index] = Some(Open::Written(subject.into_owned()));
+                    self.progress().open[index] = Some(Open::Written(subject));
                     // The receiver lives as long as we do.
                     let _ = written.send((index, confirm));
                 }
@@ -159,8 +158,7 @@ impl<'a> Delivery<'a> {
                 let mut progress = self.progress();
                 progress.denied.insert(denied.clone());
                 let open = progress.open.iter().enumerate();
-                let hit =
-                    |open: &Option<Open>| matches!(open, Some(Open::Written(subject)) if *subject == denied);
+                let hit = |open: &Option<Open>| matches!(open, Some(Open::Written(subject)) if subject.as_str() == denied);
                 open.filter(|(_, open)| hit(open)).map(|(index, _)| index).collect()
             };
             refused.into_iter().for_each(|index| self.settle(index, error::denied(&denied)));

@@ -6,13 +6,17 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, poll};
 use pillarbox_core::port::Report;
 use pillarbox_core::{Entry, Envelope, Outcome};
-use redis::{Cmd, RedisResult, Value};
+use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::sync::MutexGuard;
 
 use crate::binding;
 use crate::connection::{Connection, Live};
 use crate::error;
 use crate::options::Options;
+
+/// Commands of one request. A batch is several requests, so that their answers come as they are there, and those that
+/// came before the connection was lost are known.
+const PART: usize = 50;
 
 /// A batch that is being delivered. Dropped before its end, it leaves a connection behind that nobody trusts: some
 /// confirmation did not come in time.
@@ -39,23 +43,28 @@ impl<'a> Delivery<'a> {
     pub(super) async fn run(mut self, payload_bytes_max: usize, turn: MutexGuard<'_, ()>) {
         let (live, options) = (self.live.clone(), self.connection.options());
         let mut awaited = FuturesUnordered::new();
-        for (index, entry) in self.batch.iter().enumerate() {
-            let Some(command) = command(entry, options) else {
-                self.settle(index, error::unroutable());
-                continue;
-            };
-            if entry.payload.len() > payload_bytes_max {
-                self.settle(index, error::too_large(entry.payload.len(), payload_bytes_max));
-                continue;
+        for (number, part) in self.batch.chunks(PART).enumerate() {
+            let mut indexes = Vec::with_capacity(part.len());
+            let mut commands = Pipeline::with_capacity(part.len());
+            for (index, entry) in (number * PART..).zip(part) {
+                match command(entry, options, payload_bytes_max) {
+                    Ok(command) => {
+                        indexes.push(index);
+                        commands.add_command(command);
+                    }
+                    Err(outcome) => self.settle(index, outcome),
+                }
             }
-            // Each command is a request of its own, so that each has its own answer as soon as it comes, whatever
-            // becomes of the rest. The first look at a request hands it to the connection, which writes all that
-            // waits at once. So we look in the order of the batch, and nothing may make a request wait for its turn.
-            let mut commands = live.commands.clone();
-            let request = async move { (index, command.query_async::<Value>(&mut commands).await) };
+            // The first look at a request hands it to the connection, which writes all that waits at once. So we look
+            // in the order of the batch, and nothing may make a request wait for its turn.
+            let mut connection = live.commands.clone();
+            let request = async move {
+                let answers = connection.send_packed_commands(&commands, 0, commands.len()).await;
+                (indexes, answers)
+            };
             let mut request = Box::pin(tokio::task::unconstrained(request));
             match poll!(&mut request) {
-                Poll::Ready((index, answer)) => self.answered(index, answer),
+                Poll::Ready((indexes, answers)) => self.answered(&indexes, answers),
                 Poll::Pending => awaited.push(request),
             }
         }
@@ -66,7 +75,7 @@ impl<'a> Delivery<'a> {
             tokio::select! {
                 biased;
                 answer = awaited.next() => match answer {
-                    Some((index, answer)) => self.answered(index, answer),
+                    Some((indexes, answers)) => self.answered(&indexes, answers),
                     None => break,
                 },
                 () = live.lost() => break,
@@ -84,14 +93,23 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    fn answered(&mut self, index: usize, answer: RedisResult<Value>) {
-        let error = match answer {
-            Ok(_id) => return self.settle(index, Outcome::Confirmed),
-            Err(error) => error,
+    fn answered(&mut self, indexes: &[usize], answers: RedisResult<Vec<Value>>) {
+        let answers: Vec<RedisResult<Value>> = match answers {
+            Ok(answers) => answers.into_iter().map(Value::extract_error).collect(),
+            // The connection is gone, and with it the answers to all of them.
+            Err(_) => return,
         };
-        let stream = self.connection.options().stream.render(&self.batch[index]);
-        if let Some(outcome) = error::unconfirmed(&error, &stream) {
-            self.settle(index, outcome);
+        for (index, answer) in indexes.iter().zip(answers) {
+            let outcome = match answer {
+                Ok(_id) => Some(Outcome::Confirmed),
+                Err(error) => {
+                    let stream = self.connection.options().stream.render(&self.batch[*index]);
+                    error::unconfirmed(&error, &stream)
+                }
+            };
+            if let Some(outcome) = outcome {
+                self.settle(*index, outcome);
+            }
         }
     }
 
@@ -114,11 +132,14 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// The command that publishes an entry, unless it has nowhere to go.
-fn command(entry: &Entry, options: &Options) -> Option<Cmd> {
+/// The command that publishes an entry, or why there is none.
+fn command(entry: &Entry, options: &Options, payload_bytes_max: usize) -> Result<Cmd, Outcome> {
     let stream = options.stream.render(entry);
     if stream.is_empty() {
-        return None;
+        return Err(error::unroutable());
+    }
+    if entry.payload.len() > payload_bytes_max {
+        return Err(error::too_large(entry.payload.len(), payload_bytes_max));
     }
     let mut command = redis::cmd("XADD");
     command.arg(&*stream);
@@ -128,7 +149,7 @@ fn command(entry: &Entry, options: &Options) -> Option<Cmd> {
     }
     command.arg("*");
     binding::write(&Envelope::of(entry, &options.source), &mut command);
-    Some(command)
+    Ok(command)
 }
 
 impl Drop for Delivery<'_> {
