@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_core::Outcome;
 use pillarbox_core::port::Sink;
 use pillarbox_testkit::{Received, SinkHarness};
 use pillarbox_transport_nats::NatsSink;
 
-use crate::harness::{DEBIAN, LATEST, Place};
+use crate::harness::{DEBIAN, LATEST, Place, deliver, entries};
 
 struct Here {
     place: Place,
@@ -80,4 +81,25 @@ mod debian {
 
 mod latest {
     pillarbox_testkit::sink_conformance!(super::Latest);
+}
+
+#[tokio::test]
+async fn a_batch_beyond_every_buffer_stays_in_order() {
+    let place = Place::new(DEBIAN).await;
+    let sink = NatsSink::new(&place.to()).unwrap();
+    let batch = entries(10_000);
+    assert!(deliver(&sink, &batch).await.iter().all(|outcome| *outcome == Outcome::Confirmed));
+    let sent: Vec<_> = batch.iter().map(|entry| entry.event_id.to_string()).collect();
+    assert_eq!(place.stored_ids().await, sent);
+}
+
+#[tokio::test]
+async fn deliveries_that_wait_for_the_connection_are_written_in_their_order() {
+    let place = Place::new(LATEST).await;
+    let sink = NatsSink::new(&place.to()).unwrap();
+    let batch = entries(1000);
+    let outcomes = futures_util::future::join_all(batch.chunks(100).map(|part| deliver(&sink, part))).await;
+    assert!(outcomes.iter().flatten().all(|outcome| *outcome == Outcome::Confirmed));
+    let sent: Vec<_> = batch.iter().map(|entry| entry.event_id.to_string()).collect();
+    assert_eq!(place.stored_ids().await, sent);
 }

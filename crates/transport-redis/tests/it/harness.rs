@@ -182,11 +182,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with these lines in its configuration, beside its address.
+    /// Starts it with these lines in its configuration, beside its address. `PORT` in them is its port.
     pub(crate) async fn start(configuration: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let data = directory.path().display();
+        let configuration = configuration.replace("PORT", &port.to_string());
         let text = format!("bind 127.0.0.1\nport {port}\ndir {data}\nsave \"\"\n{configuration}\n");
         std::fs::write(directory.path().join("redis.conf"), text).unwrap();
         let server = Self { process: launch(directory.path()), port, directory };

@@ -12,3 +12,4 @@ mod readback;
 mod relay;
 mod sink;
 mod source;
+mod tls;

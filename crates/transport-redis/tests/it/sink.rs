@@ -91,6 +91,17 @@ async fn a_batch_beyond_every_buffer_stays_in_order() {
 }
 
 #[tokio::test]
+async fn deliveries_that_wait_for_the_connection_are_written_in_their_order() {
+    let place = Place::new(VALKEY).await;
+    let sink = RedisSink::new(&place.to()).unwrap();
+    let batch = entries(1000);
+    let outcomes = futures_util::future::join_all(batch.chunks(100).map(|part| deliver(&sink, part))).await;
+    assert!(outcomes.iter().flatten().all(|outcome| *outcome == Outcome::Confirmed));
+    let sent: Vec<_> = batch.iter().map(|entry| entry.event_id.to_string()).collect();
+    assert_eq!(place.stored_ids().await, sent);
+}
+
+#[tokio::test]
 async fn each_entry_goes_to_the_stream_of_its_type() {
     let place = Place::new(VALKEY).await;
     let sink = RedisSink::new(&format!("{}?stream={}:{{type}}", place.server, place.stream)).unwrap();
