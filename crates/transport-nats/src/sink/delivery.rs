@@ -14,7 +14,7 @@ use pillarbox_core::{Entry, Envelope, Outcome};
 use tokio::sync::mpsc;
 
 use crate::binding;
-use crate::connection::{Connection, Live};
+use crate::connection::{Connection, Denials, Live};
 use crate::error;
 use crate::options;
 
@@ -64,12 +64,14 @@ impl<'a> Delivery<'a> {
     pub(super) async fn run(self, payload_bytes_max: usize, turn: Turn<'_>) {
         {
             let (written, confirms) = mpsc::unbounded_channel();
+            // Before anything is written: a refusal may come before anybody waits for it.
+            let denials = self.live.denials();
             let deliver =
                 async { tokio::join!(self.write(payload_bytes_max, turn, written), self.confirm(confirms)) };
             tokio::select! {
                 biased;
                 _ = deliver => {}
-                () = self.listen() => {}
+                () = self.listen(denials) => {}
                 () = self.live.lost() => {}
             }
         }
@@ -150,8 +152,7 @@ impl<'a> Delivery<'a> {
 
     /// Hears which subjects the server refuses. It answers no publish that it refuses, so without this the entries
     /// would wait for their deadline. Ends when every entry has its outcome.
-    async fn listen(&self) {
-        let mut denials = self.live.denials();
+    async fn listen(&self, mut denials: Denials) {
         while self.progress().left > 0 {
             let denied = denials.next().await;
             let refused: Vec<usize> = {
