@@ -13,7 +13,7 @@ use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
 
 /// How often the self-test looks for a pooler. One look can miss it when other clients use it at that moment.
-const PROBES: u32 = 3;
+const PROBES: u32 = 16;
 /// How long the self-test waits for an answer that a pooler may hold back.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
