@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -18,6 +19,9 @@ use crate::binding;
 use crate::connection::{Lazy, Link, within};
 use crate::error::Fault;
 use crate::options::{Options, QueueType};
+
+/// AMQP 0-9-1: closed because the work is done.
+const REPLY_SUCCESS: u16 = 200;
 
 /// Consumes one queue of RabbitMQ, classic or quorum. Several consumers share a queue's messages.
 ///
@@ -90,7 +94,8 @@ impl Source for AmqpSource {
         let (link, channel, consumer) = consuming
             .map_err(|fault| fault.into_error(&format!("consume queue {:?}", self.queue.as_str())))?;
         let counts = Arc::clone(&self.counts);
-        Ok(Box::new(Stream { consumer, counts, _channel: channel, _link: link }))
+        let limit = self.options.connect_timeout;
+        Ok(Box::new(Stream { consumer, counts, channel, limit, _link: link }))
     }
 }
 
@@ -98,7 +103,9 @@ impl Source for AmqpSource {
 struct Stream {
     consumer: Consumer,
     counts: Arc<AtomicBool>,
-    _channel: Channel,
+    channel: Channel,
+    /// How long its end waits for the broker.
+    limit: Duration,
     _link: Arc<Link>,
 }
 
@@ -130,6 +137,13 @@ impl Subscription for Stream {
             Some(Err(error)) => Err(Fault::from(error).into_error("receive")),
             None => Ok(None),
         }
+    }
+
+    /// The broker says that the channel is closed after it has taken the answers before it, so that none of them is
+    /// lost with the connection.
+    async fn close(&mut self) {
+        let closing = self.channel.close(REPLY_SUCCESS, "done".into());
+        let _ = within(self.limit, "close", closing).await;
     }
 }
 

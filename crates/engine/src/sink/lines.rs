@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
@@ -41,8 +41,16 @@ fn ordered() -> SinkCapabilities {
 /// incomplete last line that a killed writer may have left. That line was never confirmed, so it comes again.
 #[derive(Clone, Debug)]
 pub struct FileSink {
-    file: Arc<File>,
+    target: Arc<Target>,
     path: PathBuf,
+}
+
+#[derive(Debug)]
+struct Target {
+    file: File,
+    /// The lock of a file belongs to whoever opened it: it keeps other processes out, not the other deliveries of
+    /// this one.
+    turn: Mutex<()>,
 }
 
 impl FileSink {
@@ -60,7 +68,7 @@ impl FileSink {
             };
             Error::new(kind, format!("cannot open {} for appending: {error}", path.display()))
         })?;
-        Ok(Self { file: Arc::new(file), path })
+        Ok(Self { target: Arc::new(Target { file, turn: Mutex::default() }), path })
     }
 
     /// Where it writes.
@@ -70,7 +78,9 @@ impl FileSink {
     }
 }
 
-fn append(mut file: &File, lines: &[u8]) -> io::Result<()> {
+fn append(target: &Target, lines: &[u8]) -> io::Result<()> {
+    let mut file = &target.file;
+    let turn = target.turn.lock().unwrap_or_else(PoisonError::into_inner);
     file.lock()?;
     let written = cut_incomplete_line(file).and_then(|end| {
         file.write_all(lines).inspect_err(|_| {
@@ -79,6 +89,7 @@ fn append(mut file: &File, lines: &[u8]) -> io::Result<()> {
         })
     });
     file.unlock()?;
+    drop(turn);
     written?;
     file.sync_data()
 }
@@ -115,8 +126,8 @@ impl Sink for FileSink {
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
         let lines = lines_of(batch);
-        let file = Arc::clone(&self.file);
-        let written = tokio::task::spawn_blocking(move || append(&file, &lines)).await;
+        let target = Arc::clone(&self.target);
+        let written = tokio::task::spawn_blocking(move || append(&target, &lines)).await;
         let outcome = match written {
             Ok(Ok(())) => Outcome::Confirmed,
             Ok(Err(error)) => Outcome::down(format!("{:?}", error.kind()), error.to_string()),

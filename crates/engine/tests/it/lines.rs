@@ -1,6 +1,8 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pillarbox_core::Event;
+use pillarbox_core::port::{Report, Sink};
+use pillarbox_core::{Event, Outcome};
 use pillarbox_engine::sink::FileSink;
 
 use crate::world::{World, options};
@@ -43,6 +45,40 @@ async fn an_incomplete_last_line_is_cut_before_more_is_written() {
         assert_eq!(text.lines().count(), kept + 3, "{text}");
         assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
     }
+}
+
+#[derive(Default)]
+struct Confirmed(AtomicUsize);
+
+impl Report for Confirmed {
+    fn outcome(&self, _index: usize, outcome: Outcome) {
+        assert_eq!(outcome, Outcome::Confirmed);
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn deliveries_at_once_do_not_disturb_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.ndjson");
+    let sink = Arc::new(FileSink::open(&path).unwrap());
+    let world = World::new();
+    world.stage_many(3).await;
+    let entries = world.store.entries();
+    let deliveries = (0..200).map(|_| {
+        let (sink, entries) = (Arc::clone(&sink), entries.clone());
+        tokio::spawn(async move {
+            let confirmed = Confirmed::default();
+            sink.deliver(&entries, &confirmed).await;
+            confirmed.0.into_inner()
+        })
+    });
+    for delivery in deliveries.collect::<Vec<_>>() {
+        assert_eq!(delivery.await.unwrap(), 3);
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 600);
+    assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
 }
 
 #[test]
