@@ -91,9 +91,16 @@ impl Ledger {
         &self.channel
     }
 
-    /// Why the broker blocks publishers, in its own words.
+    /// Why the broker blocks publishers, in its own words if they are known: the client says that a connection is
+    /// blocked a little before it says why.
     pub(super) fn blocked_because(&self) -> String {
-        self.state().blocked_because.clone()
+        let mut state = self.state();
+        let waker = Waker::from(Arc::clone(&self.bell));
+        state.take_events(&mut Context::from_waker(&waker));
+        match state.blocked_because.as_str() {
+            "" => "short of memory or disk".to_owned(),
+            why => why.to_owned(),
+        }
     }
 
     /// Begins a delivery. Dropping it forgets its answers; what it published stays published.
@@ -113,11 +120,7 @@ impl Ledger {
     fn turn(&self, state: &mut State) {
         let waker = Waker::from(Arc::clone(&self.bell));
         let mut context = Context::from_waker(&waker);
-        while let Poll::Ready(Some(event)) = state.events.as_mut().poll_next(&mut context) {
-            if let Event::ConnectionBlocked(why) = event {
-                state.blocked_because = why;
-            }
-        }
+        state.take_events(&mut context);
         let mut ended = self.take_ended(state, &mut context);
         while !ended.is_empty() {
             // The client resolves the confirms of one answer under a lock, and this call waits for that lock: what
@@ -153,6 +156,14 @@ impl Ledger {
 }
 
 impl State {
+    fn take_events(&mut self, context: &mut Context<'_>) {
+        while let Poll::Ready(Some(event)) = self.events.as_mut().poll_next(context) {
+            if let Event::ConnectionBlocked(why) = event {
+                self.blocked_because = why;
+            }
+        }
+    }
+
     fn note(&mut self, returned: impl IntoIterator<Item = BasicReturnMessage>) {
         for message in returned {
             if let Some(id) = message.delivery.properties.message_id().clone() {

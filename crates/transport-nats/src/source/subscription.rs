@@ -33,6 +33,8 @@ pub(super) struct NatsSubscription {
     live: Live,
     /// Where messages are asked for.
     next: String,
+    /// Where the server tells about the consumer.
+    info: String,
     inbox: String,
     pulled: Subscriber,
     /// Messages that were asked for and did not arrive yet.
@@ -55,6 +57,7 @@ impl NatsSubscription {
             connection: Arc::clone(connection),
             live,
             next: format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"),
+            info: format!("$JS.API.CONSUMER.INFO.{stream}.{durable}"),
             inbox,
             pulled,
             awaited: 0,
@@ -160,9 +163,12 @@ impl Subscription for NatsSubscription {
 
     async fn close(&mut self) {
         self.give_back();
-        // Handed to the connection, and now on its way too.
+        // The server works through a connection in order: once it answers, it has also read that our request for
+        // messages is over, and gives the next message to somebody who is there.
         let bound = self.connection.options().connect_timeout;
-        if tokio::time::timeout(bound, self.live.client().flush()).await.is_err() {
+        let client = self.live.client();
+        let answer = client.request(self.info.clone(), "".into());
+        if tokio::time::timeout(bound, answer).await.is_err() {
             self.live.distrust();
         }
     }
