@@ -6,6 +6,7 @@
 
 mod audit;
 mod backoff;
+mod circuit;
 mod duration;
 mod entry;
 mod envelope;
@@ -26,6 +27,7 @@ mod time;
 
 pub use audit::{AuditKind, AuditRecord};
 pub use backoff::{Backoff, Jitter};
+pub use circuit::CircuitState;
 pub use duration::{format_duration, parse_duration};
 pub use entry::{Entry, Fence, Held, NewEntry, Staged};
 pub use envelope::Envelope;

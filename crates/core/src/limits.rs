@@ -26,3 +26,7 @@ pub const ATTEMPTS_MAX: u32 = 1_000_000;
 pub const LIST_DEFAULT: u32 = 100;
 /// Most entries of a listing.
 pub const LIST_MAX: u32 = 10_000;
+/// A relay that was not seen for this long is shown as gone. It says that it is there every few seconds.
+pub const RELAY_GONE_AFTER: Duration = Duration::from_secs(30);
+/// A relay that was not seen for this long is forgotten.
+pub const RELAY_SWEPT_AFTER: Duration = Duration::from_secs(3600);

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pillarbox_core::port::Wake;
+use pillarbox_core::CircuitState;
+use pillarbox_core::port::{Outage, Wake};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use crate::circuit::CircuitState;
+use crate::circuit::Down;
 use crate::tally::Tally;
 
 /// What a relay is doing, as it last said.
@@ -20,6 +22,7 @@ pub struct RelayState {
     pub stalled: Option<String>,
     /// What it has done since it started.
     pub tally: Tally,
+    pub(crate) down: Option<Down>,
 }
 
 impl RelayState {
@@ -28,11 +31,23 @@ impl RelayState {
     pub fn is_healthy(&self) -> bool {
         self.stalled.is_none() && self.circuit == CircuitState::Closed
     }
+
+    /// What is known of the outage while the circuit is not closed.
+    #[must_use]
+    pub fn outage(&self) -> Option<Outage> {
+        self.down.as_ref().map(|down| Outage {
+            lasted: Instant::now().saturating_duration_since(down.since),
+            found: down.found,
+            failure: down.failure.clone(),
+        })
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) wake: Notify,
+    /// Rung when the circuit changed.
+    pub(crate) turned: Notify,
     state: Mutex<RelayState>,
 }
 

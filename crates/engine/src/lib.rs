@@ -15,10 +15,10 @@ pub mod sink;
 mod tally;
 mod verdict;
 
-pub use circuit::CircuitState;
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerOptions, ConsumerTally};
 pub use handle::{Handle, RelayState};
 pub use options::RelayOptions;
+pub use pillarbox_core::CircuitState;
 pub use relay::{Relay, RelayBuilder};
 pub use retention::{Retention, RetentionOptions};
 pub use tally::Tally;

@@ -7,6 +7,7 @@
 mod admin;
 mod clock;
 mod inbox;
+mod presence;
 mod schema;
 mod sink;
 mod source;
@@ -18,6 +19,7 @@ pub use admin::{
 };
 pub use clock::{Clock, Entropy, Wake};
 pub use inbox::{AcceptRequest, Accepted, Inbox, Transactions};
+pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use schema::{Migrated, Schema, SchemaState};
 pub use sink::{Report, Sink, SinkCapabilities};
 pub use source::{Message, Receipt, Source, SourceCapabilities, Subscription};

@@ -1,19 +1,21 @@
 //! The relay: claims entries of one route, hands them to a sink, and settles what came of it.
 
 mod batch;
+mod herald;
 mod pipeline;
 mod window;
 
 use std::future::Future;
 use std::sync::Arc;
 
-use pillarbox_core::port::{Death, Sink, Store};
+use pillarbox_core::port::{Death, Presence, Sink, Store};
 use pillarbox_core::{Error, Result, RouteName};
 
 use crate::handle::{Handle, Shared};
 use crate::options::RelayOptions;
 use crate::tally::Tally;
 
+use herald::announced;
 use pipeline::{Pipeline, Until};
 
 type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
@@ -39,6 +41,7 @@ pub struct Relay {
     pub(crate) route: RouteName,
     pub(crate) owner: String,
     pub(crate) options: RelayOptions,
+    pub(crate) presence: Option<Arc<dyn Presence>>,
     pub(crate) on_death: Option<DeathHook>,
     pub(crate) seed: u64,
     pub(crate) shared: Arc<Shared>,
@@ -53,6 +56,7 @@ impl Relay {
             route: None,
             owner: None,
             options: RelayOptions::default(),
+            presence: None,
             on_death: None,
             seed: None,
         }
@@ -79,7 +83,7 @@ impl Relay {
     /// # Errors
     /// When the store fails.
     pub async fn drain_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
-        Pipeline::new(self, Until::Drained).run(shutdown).await
+        announced(self, "drain", Pipeline::new(self, Until::Drained).run(shutdown)).await
     }
 
     /// Works until `shutdown` resolves; then stops claiming, finishes or releases what is in flight, and
@@ -88,7 +92,7 @@ impl Relay {
     /// # Errors
     /// Only for what waiting cannot mend: wrong tables or a wrong configuration.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
-        Pipeline::new(self, Until::Stopped).run(shutdown).await
+        announced(self, "run", Pipeline::new(self, Until::Stopped).run(shutdown)).await
     }
 
     /// A handle to wake this relay and to look at it.
@@ -112,6 +116,7 @@ pub struct RelayBuilder {
     route: Option<String>,
     owner: Option<String>,
     options: RelayOptions,
+    presence: Option<Arc<dyn Presence>>,
     on_death: Option<DeathHook>,
     seed: Option<u64>,
 }
@@ -133,6 +138,13 @@ impl RelayBuilder {
     /// name do not disturb each other: ownership is the fence.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
+        self
+    }
+
+    /// Where it says that it is there and whether its circuit is open, for operators in other processes. A run
+    /// of one batch says nothing. Default: nowhere.
+    pub fn presence(mut self, presence: Arc<dyn Presence>) -> Self {
+        self.presence = Some(presence);
         self
     }
 
@@ -168,6 +180,7 @@ impl RelayBuilder {
             route: RouteName::new(route)?,
             owner,
             options: self.options,
+            presence: self.presence,
             on_death: self.on_death,
             seed,
             shared: Arc::default(),

@@ -270,7 +270,13 @@ impl<'a> Pipeline<'a> {
     fn show(&self, started: Instant) {
         let now = Instant::now();
         self.relay.shared.update(|state| {
-            state.circuit = self.circuit.state(now);
+            let circuit = self.circuit.state(now);
+            // Rarely different, so that an outage's text is not copied at every turn.
+            if state.circuit != circuit || state.down.as_ref() != self.circuit.outage() {
+                state.circuit = circuit;
+                state.down = self.circuit.outage().cloned();
+                self.relay.shared.turned.notify_one();
+            }
             state.in_flight = self.places.len();
             state.tally = Tally { elapsed: started.elapsed(), ..self.tally };
             if self.store_failures == 0 {

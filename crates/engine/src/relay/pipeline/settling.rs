@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
-use pillarbox_core::{Error, ErrorKind, Held, Outcome, Result, Retry};
+use pillarbox_core::{CircuitState, Error, ErrorKind, Held, Outcome, Result, Retry};
 use tokio::time::Instant;
 
-use crate::circuit::CircuitState;
 use crate::verdict::{Ended, unreported, verdict};
 
 use super::super::batch::{BatchId, Reported};
@@ -57,11 +56,11 @@ impl Pipeline<'_> {
                 if self.circuit.state(now) == CircuitState::Closed {
                     tracing::warn!(route = %self.relay.route, %failure, "the destination is down: circuit open");
                 }
-                self.circuit.down(now, random);
+                self.circuit.down(now, random, failure);
             }
             // A probe without an answer has shown nothing: the destination may swallow everything.
-            Outcome::Unknown(_) if self.circuit.state(now) == CircuitState::Probing => {
-                self.circuit.down(now, random);
+            Outcome::Unknown(failure) if self.circuit.state(now) == CircuitState::Probing => {
+                self.circuit.down(now, random, failure);
             }
             // Only a probe closes the circuit: what was confirmed just before the outage says nothing.
             _ if self.circuit.state(now) == CircuitState::Probing => {

@@ -1,0 +1,99 @@
+//! Says that a relay is there and how it is, beside its work: nothing of the work waits for it or fails with it.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use pillarbox_core::port::{AnnounceRequest, Presence, RunId};
+use pillarbox_core::{Error, ErrorKind, Result};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use super::Relay;
+
+/// How often a relay says that it is there. Several of these fit into the time after which it counts as gone.
+const EVERY: Duration = Duration::from_secs(5);
+/// The longest that one announcement may take: a store that hangs must not hold up the end of a run.
+const CALL_MAX: Duration = Duration::from_secs(2);
+/// How new entries are learned of.
+const WAKE: &str = "poll";
+
+/// Does the work; while it lasts the relay is announced, if it has a place for that.
+pub(super) async fn announced<T>(relay: &Relay, mode: &'static str, work: impl Future<Output = T>) -> T {
+    let Some(presence) = relay.presence.as_deref() else { return work.await };
+    let run = RunId(pillarbox_host::random_u64().cast_signed());
+    let herald = Herald { relay, presence, run, mode };
+    let (ended, end) = oneshot::channel();
+    let work = async move {
+        let result = work.await;
+        // The herald waits for this for as long as it lives.
+        let _ = ended.send(());
+        result
+    };
+    let (result, ()) = tokio::join!(work, herald.run(end));
+    result
+}
+
+struct Herald<'a> {
+    relay: &'a Relay,
+    presence: &'a dyn Presence,
+    run: RunId,
+    mode: &'static str,
+}
+
+impl Herald<'_> {
+    async fn run(&self, mut end: oneshot::Receiver<()>) {
+        let mut failed = false;
+        loop {
+            // Not given up when the work ends: an announcement that arrived after its withdrawal would stay.
+            let said = contained(self.presence.announce(self.announcement())).await;
+            failed = self.tell(said, failed);
+            tokio::select! {
+                biased;
+                _ = &mut end => break,
+                () = self.relay.shared.turned.notified() => {}
+                () = sleep(EVERY) => {}
+            }
+        }
+        self.tell(contained(self.presence.withdraw(self.run)).await, failed);
+    }
+
+    fn announcement(&self) -> AnnounceRequest {
+        let state = self.relay.handle().state();
+        AnnounceRequest {
+            run: self.run,
+            route: self.relay.route.clone(),
+            owner: self.relay.owner.clone(),
+            mode: self.mode.to_owned(),
+            wake: WAKE.to_owned(),
+            in_flight: u64::try_from(state.in_flight).unwrap_or(u64::MAX),
+            circuit: state.circuit,
+            outage: state.outage(),
+            now: None,
+        }
+    }
+
+    /// Only the first failure in a row is worth a warning: the relay's own calls tell of a store that is away.
+    fn tell(&self, said: Result<()>, failed_before: bool) -> bool {
+        match said {
+            Ok(()) => return false,
+            Err(error) if failed_before => {
+                tracing::debug!(route = %self.relay.route, %error, "still not announced");
+            }
+            Err(error) => {
+                tracing::warn!(route = %self.relay.route, %error, "this relay is not seen by others; it works on");
+            }
+        }
+        true
+    }
+}
+
+/// Bounds a call, and contains its panic.
+async fn contained(call: impl Future<Output = Result<()>>) -> Result<()> {
+    match timeout(CALL_MAX, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(said)) => said,
+        Ok(Err(_panic)) => Err(Error::new(ErrorKind::Internal, "the announcement panicked")),
+        Err(_) => Err(Error::new(ErrorKind::Timeout, format!("no answer within {CALL_MAX:?}"))),
+    }
+}
