@@ -2,7 +2,8 @@
 //!
 //! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
 //! - [`SqliteStore`] is what relays and operators work on: the ports [`Store`](pillarbox_core::port::Store),
-//!   [`Admin`](pillarbox_core::port::Admin) and [`Schema`](pillarbox_core::port::Schema).
+//!   [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
+//!   [`Presence`](pillarbox_core::port::Presence).
 //! - [`Inbox`] applies an event once on the other side.
 //!
 //! ```
@@ -52,6 +53,7 @@ mod options;
 mod outbox;
 #[cfg(test)]
 mod plans;
+mod presence;
 mod purge;
 mod reap;
 mod row;

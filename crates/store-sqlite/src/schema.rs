@@ -22,10 +22,27 @@ const INDEXES: &str = include_str!("migrations/indexes.sql");
 const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
 
 /// Tables and the columns that must be there.
-const WANTED: [(&str, &[&str]); 4] = [
+const WANTED: [(&str, &[&str]); 5] = [
     ("outbox", &COLUMNS),
     ("audit", &["seq", "at", "kind", "actor", "route", "event_id", "detail"]),
     ("inbox", &["consumer", "event_id", "accepted_at"]),
+    (
+        "relay",
+        &[
+            "run",
+            "route",
+            "owner",
+            "mode",
+            "wake",
+            "in_flight",
+            "circuit",
+            "down_since",
+            "outages",
+            "reason",
+            "started_at",
+            "seen_at",
+        ],
+    ),
     ("schema", &["version", "applied_at"]),
 ];
 

@@ -54,6 +54,7 @@ macro_rules! statements {
 
 statements! {
     accept,
+    announce,
     audit,
     audit_of,
     change_audit,
@@ -75,6 +76,7 @@ statements! {
     purgeable,
     reap,
     reap_audit,
+    relays,
     requeue,
     routes,
     selected_ids,
@@ -87,7 +89,9 @@ statements! {
     stage_many,
     stage_newest,
     stage_one,
-    stale;
+    stale,
+    sweep,
+    withdraw;
     settle_deleted_told = settle_deleted,
     settle_delivered_told = settle_delivered,
 }

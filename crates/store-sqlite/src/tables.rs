@@ -6,10 +6,11 @@ use crate::options::Options;
 use crate::row::COLUMNS;
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 11] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{inbox}", "inbox"),
+    ("{relay}", "relay"),
     ("{versions}", "schema"),
     ("{ready_index}", "outbox_ready"),
     ("{due_index}", "outbox_due"),

@@ -56,6 +56,22 @@ create table {inbox} (
   primary key (consumer, event_id)
 ) strict, without rowid;
 
+-- Relays that are running, for people: nothing is decided by it.
+create table {relay} (
+  run integer primary key,
+  route text not null,
+  owner text not null,
+  mode text not null,
+  wake text not null,
+  in_flight integer not null,
+  circuit text not null,
+  down_since integer,
+  outages integer not null,
+  reason text,
+  started_at integer not null,
+  seen_at integer not null
+) strict;
+
 create table {versions} (
   version integer primary key,
   applied_at integer not null default {now}
