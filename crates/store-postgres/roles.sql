@@ -17,6 +17,7 @@ grant usage on schema public to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_outbox to pillarbox_relay;
 grant select, insert on public.pillarbox_audit to pillarbox_relay;
 grant select, insert, delete on public.pillarbox_inbox to pillarbox_relay;
+grant select, insert, update, delete on public.pillarbox_relay to pillarbox_relay;
 grant select on public.pillarbox_schema to pillarbox_relay;
 
 -- Migrations: the tables belong to this role, and it may make new ones. Nobody needs it at run time.
@@ -25,5 +26,6 @@ grant usage, create on schema public to pillarbox_admin;
 alter table public.pillarbox_outbox owner to pillarbox_admin;
 alter table public.pillarbox_audit owner to pillarbox_admin;
 alter table public.pillarbox_inbox owner to pillarbox_admin;
+alter table public.pillarbox_relay owner to pillarbox_admin;
 alter table public.pillarbox_schema owner to pillarbox_admin;
 alter function public.pillarbox_stage owner to pillarbox_admin;

@@ -2,8 +2,8 @@
 //!
 //! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
 //! - [`PostgresStore`] is what relays and operators work on: the ports
-//!   [`Store`](pillarbox_core::port::Store), [`Admin`](pillarbox_core::port::Admin) and
-//!   [`Schema`](pillarbox_core::port::Schema).
+//!   [`Store`](pillarbox_core::port::Store), [`Admin`](pillarbox_core::port::Admin),
+//!   [`Schema`](pillarbox_core::port::Schema) and [`Presence`](pillarbox_core::port::Presence).
 //! - [`Inbox`] applies an event once on the other side.
 //!
 //! ```no_run
@@ -44,6 +44,7 @@ mod error;
 mod inbox;
 mod options;
 mod outbox;
+mod presence;
 mod purge;
 mod reap;
 mod row;

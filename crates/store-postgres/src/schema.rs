@@ -45,7 +45,7 @@ const INDEXES_OF: &str = "select i.relname::text \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
 
 /// Tables, their columns and the types of these.
-const WANTED: [(&str, &[(&str, &str)]); 4] = [
+const WANTED: [(&str, &[(&str, &str)]); 5] = [
     (
         "outbox",
         &[
@@ -90,6 +90,23 @@ const WANTED: [(&str, &[(&str, &str)]); 4] = [
         ],
     ),
     ("inbox", &[("consumer", "text"), ("event_id", "uuid"), ("accepted_at", TIME)]),
+    (
+        "relay",
+        &[
+            ("run", "bigint"),
+            ("route", "text"),
+            ("owner", "text"),
+            ("mode", "text"),
+            ("wake", "text"),
+            ("in_flight", "bigint"),
+            ("circuit", "text"),
+            ("down_since", TIME),
+            ("outages", "bigint"),
+            ("reason", "text"),
+            ("started_at", TIME),
+            ("seen_at", TIME),
+        ],
+    ),
     ("schema", &[("version", "integer"), ("applied_at", TIME)]),
 ];
 const TIME: &str = "timestamp with time zone";

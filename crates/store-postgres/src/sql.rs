@@ -112,6 +112,9 @@ pub(crate) struct Statements {
     pub(crate) selected: Sql,
     pub(crate) purge: Sql,
     pub(crate) purgeable: Sql,
+    pub(crate) announce: Sql,
+    pub(crate) withdraw: Sql,
+    pub(crate) relays: Sql,
 }
 
 impl Statements {
@@ -138,6 +141,9 @@ impl Statements {
             selected: sql(include_str!("sql/selected.sql")),
             purge: sql(include_str!("sql/purge.sql")),
             purgeable: sql(include_str!("sql/purgeable.sql")),
+            announce: sql(include_str!("sql/announce.sql")),
+            withdraw: sql(include_str!("sql/withdraw.sql")),
+            relays: sql(include_str!("sql/relays.sql")),
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 15],
+    names: [(&'static str, String); 16],
 }
 
 impl Tables {
@@ -33,6 +33,7 @@ impl Tables {
                 ("{outbox}", table("outbox")),
                 ("{audit}", table("audit")),
                 ("{inbox}", table("inbox")),
+                ("{relay}", table("relay")),
                 ("{versions}", table("schema")),
                 ("{stage}", table("stage")),
                 ("{event_index}", bare("outbox_event")),

@@ -50,6 +50,22 @@ create table {inbox} (
     primary key (consumer, event_id)
 );
 
+-- Relays that are running, for people: nothing is decided by it.
+create table {relay} (
+    run        bigint      primary key,
+    route      text        not null,
+    owner      text        not null,
+    mode       text        not null,
+    wake       text        not null,
+    in_flight  bigint      not null,
+    circuit    text        not null,
+    down_since timestamptz,
+    outages    bigint      not null,
+    reason     text,
+    started_at timestamptz not null,
+    seen_at    timestamptz not null
+);
+
 create table {versions} (
     version    integer     primary key,
     applied_at timestamptz not null default now()

@@ -1,0 +1,1 @@
+delete from {relay} where run = $1
