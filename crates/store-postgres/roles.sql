@@ -3,13 +3,14 @@
 --     grant pillarbox_stage to shop_service;
 -- For another schema or prefix, replace the names.
 
--- Applications: stage events, and nothing else. No payload can be read back, no entry changed. The two columns
--- are what the unique index on them needs to say that an event is already there.
+-- Applications: stage events, mark what they consumed, and nothing else. No payload can be read back, no entry
+-- changed. The two columns are what the unique index on them needs to say that an event is already there.
 create role pillarbox_stage nologin;
 grant usage on schema public to pillarbox_stage;
 grant insert, select (event_id, route) on public.pillarbox_outbox to pillarbox_stage;
 grant execute on function public.pillarbox_stage to pillarbox_stage;
 grant insert, select (consumer, event_id) on public.pillarbox_inbox to pillarbox_stage;
+grant select, insert, update on public.pillarbox_inbox_fence to pillarbox_stage;
 
 -- Relays and operators: work on the entries. The audit trail can be written and read, never changed.
 create role pillarbox_relay nologin;
@@ -17,6 +18,7 @@ grant usage on schema public to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_outbox to pillarbox_relay;
 grant select, insert on public.pillarbox_audit to pillarbox_relay;
 grant select, insert, delete on public.pillarbox_inbox to pillarbox_relay;
+grant select, insert, update, delete on public.pillarbox_inbox_fence to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_relay to pillarbox_relay;
 grant select on public.pillarbox_schema to pillarbox_relay;
 
@@ -26,6 +28,7 @@ grant usage, create on schema public to pillarbox_admin;
 alter table public.pillarbox_outbox owner to pillarbox_admin;
 alter table public.pillarbox_audit owner to pillarbox_admin;
 alter table public.pillarbox_inbox owner to pillarbox_admin;
+alter table public.pillarbox_inbox_fence owner to pillarbox_admin;
 alter table public.pillarbox_relay owner to pillarbox_admin;
 alter table public.pillarbox_schema owner to pillarbox_admin;
 alter function public.pillarbox_stage owner to pillarbox_admin;

@@ -45,7 +45,7 @@ const INDEXES_OF: &str = "select i.relname::text \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
 
 /// Tables, their columns and the types of these.
-const WANTED: [(&str, &[(&str, &str)]); 5] = [
+const WANTED: [(&str, &[(&str, &str)]); 6] = [
     (
         "outbox",
         &[
@@ -91,6 +91,17 @@ const WANTED: [(&str, &[(&str, &str)]); 5] = [
     ),
     ("inbox", &[("consumer", "text"), ("event_id", "uuid"), ("accepted_at", TIME)]),
     (
+        "inbox_fence",
+        &[
+            ("consumer", "text"),
+            ("lane", "text"),
+            ("fence", "bigint"),
+            ("stream", "text"),
+            ("position", "bigint"),
+            ("seen_at", TIME),
+        ],
+    ),
+    (
         "relay",
         &[
             ("run", "bigint"),
@@ -112,10 +123,10 @@ const WANTED: [(&str, &[(&str, &str)]); 5] = [
 const TIME: &str = "timestamp with time zone";
 
 /// Without these staging and accepting fail.
-const NEEDED_INDEXES: [&str; 2] = ["outbox_event", "inbox_pkey"];
+const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 6] =
-    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event", "stage()"];
+const WANTED_INDEXES: [&str; 7] =
+    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event", "inbox_age", "stage()"];
 
 /// The version that this program makes and needs.
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]

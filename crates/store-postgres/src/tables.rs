@@ -12,7 +12,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 16],
+    names: [(&'static str, String); 18],
 }
 
 impl Tables {
@@ -33,6 +33,7 @@ impl Tables {
                 ("{outbox}", table("outbox")),
                 ("{audit}", table("audit")),
                 ("{inbox}", table("inbox")),
+                ("{inbox_fence}", table("inbox_fence")),
                 ("{relay}", table("relay")),
                 ("{versions}", table("schema")),
                 ("{stage}", table("stage")),
@@ -43,6 +44,7 @@ impl Tables {
                 ("{ended_index}", bare("outbox_ended")),
                 ("{causal_index}", bare("outbox_causal")),
                 ("{audit_event_index}", bare("audit_event")),
+                ("{inbox_age_index}", bare("inbox_age")),
             ],
         }
     }

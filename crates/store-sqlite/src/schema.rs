@@ -22,10 +22,11 @@ const INDEXES: &str = include_str!("migrations/indexes.sql");
 const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
 
 /// Tables and the columns that must be there.
-const WANTED: [(&str, &[&str]); 5] = [
+const WANTED: [(&str, &[&str]); 6] = [
     ("outbox", &COLUMNS),
     ("audit", &["seq", "at", "kind", "actor", "route", "event_id", "detail"]),
     ("inbox", &["consumer", "event_id", "accepted_at"]),
+    ("inbox_fence", &["consumer", "lane", "fence", "stream", "position", "seen_at"]),
     (
         "relay",
         &[
@@ -47,8 +48,8 @@ const WANTED: [(&str, &[&str]); 5] = [
 ];
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 5] =
-    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event"];
+const WANTED_INDEXES: [&str; 6] =
+    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event", "inbox_age"];
 
 /// The version that this program makes and needs.
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]

@@ -6,10 +6,11 @@ use crate::options::Options;
 use crate::row::COLUMNS;
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 13] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{inbox}", "inbox"),
+    ("{inbox_fence}", "inbox_fence"),
     ("{relay}", "relay"),
     ("{versions}", "schema"),
     ("{ready_index}", "outbox_ready"),
@@ -18,6 +19,7 @@ const NAMES: [(&str, &str); 11] = [
     ("{ended_index}", "outbox_ended"),
     ("{causal_index}", "outbox_causal"),
     ("{audit_event_index}", "audit_event"),
+    ("{inbox_age_index}", "inbox_age"),
 ];
 
 /// The database's clock in whole microseconds. SQLite before 3.42 knows no `subsec`; the half makes up for

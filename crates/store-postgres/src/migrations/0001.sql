@@ -50,6 +50,17 @@ create table {inbox} (
     primary key (consumer, event_id)
 );
 
+-- The newest owner of each lane that a consumer has seen, and where in the stream it saw that one first.
+create table {inbox_fence} (
+    consumer text        not null check (char_length(consumer) between 1 and 255),
+    lane     text        not null check (octet_length(lane) between 1 and 1023),
+    fence    bigint      not null,
+    stream   text        not null,
+    position bigint      not null,
+    seen_at  timestamptz not null default now(),
+    primary key (consumer, lane)
+);
+
 -- Relays that are running, for people: nothing is decided by it.
 create table {relay} (
     run        bigint      primary key,

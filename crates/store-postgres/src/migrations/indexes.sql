@@ -23,6 +23,9 @@ create index if not exists {ended_index} on {outbox} (status, settled_at, route)
 create index if not exists {audit_event_index} on {audit} (event_id, seq)
     where event_id is not null;
 
+-- For purging the inbox by age.
+create index if not exists {inbox_age_index} on {inbox} (accepted_at);
+
 -- Stages one event inside the caller's transaction and returns its id; the same id on the same route again
 -- is one entry. JSON only: other payloads are staged with a plain INSERT that binds bytes.
 create or replace function {stage}(

@@ -56,6 +56,17 @@ create table {inbox} (
   primary key (consumer, event_id)
 ) strict, without rowid;
 
+-- The newest owner of each lane that a consumer has seen, and where in the stream it saw that one first.
+create table {inbox_fence} (
+  consumer text not null check (length(consumer) between 1 and 255),
+  lane text not null check (length(lane) between 1 and 1023),
+  fence integer not null,
+  stream text not null,
+  position integer not null,
+  seen_at integer not null default {now},
+  primary key (consumer, lane)
+) strict, without rowid;
+
 -- Relays that are running, for people: nothing is decided by it.
 create table {relay} (
   run integer primary key,

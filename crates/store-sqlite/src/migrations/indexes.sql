@@ -16,3 +16,6 @@ create index if not exists {ended_index} on {outbox} (status, settled_at, route)
   where {ended};
 
 create index if not exists {audit_event_index} on {audit} (event_id, seq) where event_id is not null;
+
+-- For purging the inbox by age.
+create index if not exists {inbox_age_index} on {inbox} (accepted_at);
