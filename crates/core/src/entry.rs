@@ -68,6 +68,8 @@ pub struct Entry {
     pub execution_id: Option<String>,
     /// When it happened in the business.
     pub occurred_at: Option<Timestamp>,
+    /// The lane that it was read from; `None` when it was claimed as a row.
+    pub lane: Option<u8>,
     /// Lower goes first.
     pub priority: i16,
     /// The saga or completion group.

@@ -104,6 +104,7 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
         causation_id: row.try_get(10)?,
         execution_id: row.try_get(11)?,
         occurred_at: faults.time("occurred_at", row.try_get(12)?),
+        lane: None,
         priority: row.try_get(13)?,
         group_id: row.try_get(14)?,
         hlc: faults.or_default("hlc", row.try_get::<Option<i64>, _>(15)?.map(Hlc::from_raw).transpose().ok()),

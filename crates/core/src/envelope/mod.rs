@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::entry::{Entry, Fence};
+use crate::entry::Entry;
 
 #[cfg(test)]
 mod tests;
@@ -44,17 +44,13 @@ const TRACEPARENT: &str = "traceparent";
 pub struct Envelope<'a> {
     entry: &'a Entry,
     source: &'a str,
-    /// The lane that the entry was published from. Default: none, the route has no lanes.
-    pub lane: Option<u32>,
-    /// The fence of that lane. Default: none, the route has no lanes.
-    pub lane_fence: Option<Fence>,
 }
 
 impl<'a> Envelope<'a> {
     /// The envelope of an entry. `source` says where events of this store come from, as a URI reference.
     #[must_use]
     pub fn of(entry: &'a Entry, source: &'a str) -> Self {
-        Self { entry, source, lane: None, lane_fence: None }
+        Self { entry, source }
     }
 
     /// The context attributes that are set, by their CloudEvents names, `specversion` first.
@@ -79,8 +75,8 @@ impl<'a> Envelope<'a> {
             ("executionid", text(&entry.execution_id)),
             ("pillarboxhlc", entry.hlc.map(|hlc| hlc.to_string().into())),
             ("pillarboxseq", Some(entry.seq.to_string().into())),
-            ("pillarboxlane", self.lane.map(|lane| lane.to_string().into())),
-            ("pillarboxfence", self.lane_fence.map(|fence| fence.0.to_string().into())),
+            ("pillarboxlane", entry.lane.map(|lane| format!("{}/{lane}", entry.route).into())),
+            ("pillarboxfence", entry.lane.map(|_| entry.fence.0.to_string().into())),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }

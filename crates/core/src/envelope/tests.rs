@@ -30,6 +30,7 @@ fn bare() -> Entry {
         causation_id: None,
         execution_id: None,
         occurred_at: None,
+        lane: None,
         priority: 100,
         group_id: None,
         hlc: None,
@@ -81,9 +82,11 @@ fn every_known_context_field_becomes_an_attribute() {
         occurred_at: Some(occurred_at),
         hlc: Some(Hlc::from_raw(255).unwrap()),
         headers: Headers::from([("traceparent".into(), "00-ab-cd-01".into())]),
+        lane: Some(4),
+        fence: Fence(9),
         ..bare()
     };
-    let envelope = Envelope { lane: Some(4), lane_fence: Some(Fence(9)), ..Envelope::of(&entry, "/shop") };
+    let envelope = Envelope::of(&entry, "/shop");
     let attributes: BTreeMap<_, _> = envelope.attributes().into_iter().collect();
     let expect = BTreeMap::from([
         ("specversion", "1.0"),
@@ -101,7 +104,7 @@ fn every_known_context_field_becomes_an_attribute() {
         ("executionid", "e"),
         ("pillarboxhlc", "00000000000000ff"),
         ("pillarboxseq", "7"),
-        ("pillarboxlane", "4"),
+        ("pillarboxlane", "orders/4"),
         ("pillarboxfence", "9"),
     ]);
     assert_eq!(attributes.iter().map(|(name, value)| (*name, &**value)).collect::<BTreeMap<_, _>>(), expect);

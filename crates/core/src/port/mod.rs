@@ -7,6 +7,7 @@
 mod admin;
 mod clock;
 mod inbox;
+mod lanes;
 mod presence;
 mod schema;
 mod sink;
@@ -18,11 +19,15 @@ pub use admin::{
     Admin, Changed, Effect, Filter, PurgeRequest, Purged, RouteCounts, Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
-pub use inbox::{AcceptRequest, Accepted, Inbox, Transactions};
+pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
+pub use lanes::{
+    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LANES,
+    LaneHeld, LanePosition, LaneRead, LaneRow, Lanes, ReadRequest, SessionId,
+};
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use schema::{Migrated, Schema, SchemaState};
 pub use sink::{Report, Sink, SinkCapabilities};
-pub use source::{Message, Receipt, Source, SourceCapabilities, Subscription};
+pub use source::{Message, Position, Receipt, Source, SourceCapabilities, Subscription};
 pub use stage::{Buffer, Stage};
 pub use store::{
     Claim, ClaimOrder, ClaimRequest, Death, ExtendRequest, Extended, Keep, ReapRequest, Reaped,

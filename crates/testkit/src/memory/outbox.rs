@@ -124,6 +124,7 @@ pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
         causation_id: event.causation_id,
         execution_id: event.execution_id,
         occurred_at: event.occurred_at,
+        lane: None,
         priority: event.priority,
         group_id: event.group_id,
         hlc: Some(entry.hlc),

@@ -1,0 +1,265 @@
+//! The relay's side of the outbox, by lanes: nothing is written per entry before it is settled.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use crate::entry::{Entry, Fence};
+use crate::error::{Error, Result};
+use crate::name::{RouteName, check_name};
+use crate::time::Timestamp;
+
+use super::store::{Death, SettleRequest, Settled, Undecodable, check_attempts, check_batch, check_lease};
+
+/// How many lanes every route has. A key belongs to one of them for ever.
+pub const LANES: u8 = 64;
+
+/// The outbox as a relay sees it, by lanes.
+///
+/// A session leases lanes and is their only reader while it holds them. Every operation is one atomic step of the
+/// database. An operation of a session that was taken for dead changes nothing and says so.
+#[async_trait]
+pub trait Lanes: Send + Sync {
+    /// Joins or renews a session, takes its share of free lanes, and buries sessions whose lease has ended: what
+    /// these may have had in flight has spent one attempt.
+    async fn attend(&self, request: AttendRequest) -> Result<Attendance>;
+
+    /// Reads the next entries of held lanes and notes how far was read. Only unsettled entries are read, also those
+    /// that are not due yet.
+    async fn read(&self, request: ReadRequest) -> Result<LaneRead>;
+
+    /// Reads unsettled entries of held lanes by their seq, in that order. What is settled or gone is left out.
+    async fn fetch(&self, request: FetchRequest) -> Result<Fetched>;
+
+    /// The dead entries with a key in these lanes: what an ordered route may have to wait for.
+    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>>;
+
+    /// Records what came of entries. [`Held::fence`](crate::Held::fence) is the fence of the entry's lane. A release
+    /// changes nothing in the store and is accepted; a retry spends the attempt here.
+    async fn settle(&self, session: SessionId, request: SettleRequest) -> Result<Settled>;
+
+    /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.
+    async fn hand_over(&self, request: HandOverRequest) -> Result<()>;
+}
+
+/// One run of a relay on one route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub Uuid);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A sign of life.
+#[derive(Clone, Debug)]
+pub struct AttendRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// Who, for the database.
+    pub session: SessionId,
+    /// Whether it is the session's first sign: its row is made then, and must be there otherwise.
+    pub joins: bool,
+    /// Who, for people.
+    pub owner: String,
+    /// How long it is taken for alive from now on.
+    pub lease: Duration,
+    /// How many sessions can share the route at once, 1 to [`LANES`].
+    pub shares: u8,
+    /// Attempts allowed where the entry does not say, for what a dead session had in flight.
+    pub max_attempts: u32,
+    /// The time to act at; `None`: the database's clock.
+    pub now: Option<Timestamp>,
+}
+
+impl AttendRequest {
+    /// Refuses what no store can mean.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a lease, share or number of attempts out of range.
+    pub fn check(&self) -> Result<()> {
+        check_name("owner", &self.owner)?;
+        check_lease(self.lease)?;
+        check_attempts(self.max_attempts)?;
+        if self.shares == 0 || self.shares > LANES {
+            return Err(Error::invalid(format!("lanes must be 1 to {LANES}")));
+        }
+        Ok(())
+    }
+}
+
+/// What a sign of life brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Attendance {
+    /// Whether the session was taken for dead: it holds nothing any more, and a new one must join.
+    pub lost: bool,
+    /// All lanes that the session holds, by number.
+    pub lanes: Vec<LaneHeld>,
+    /// Of these, the ones beyond its share: to be handed over once nothing of them is in flight.
+    pub surplus: Vec<u8>,
+    /// Sessions that were buried.
+    pub buried: u32,
+    /// Entries of buried sessions that have spent their last attempt; audited in the same step.
+    pub deaths: Vec<Death>,
+}
+
+/// A lane that a session holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneHeld {
+    /// Which lane, below [`LANES`].
+    pub lane: u8,
+    /// The growing number of its owners.
+    pub fence: Fence,
+}
+
+/// Where a reader stands in a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LanePosition {
+    /// Which lane.
+    pub lane: u8,
+    /// Nothing at or below can become visible any more without the lane's revision growing.
+    pub floor: i64,
+    /// The highest seq that was read.
+    pub cursor: i64,
+    /// At most this many new entries. Zero looks only for late ones.
+    pub limit: u32,
+}
+
+/// A wish for the next entries.
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// Whose lanes.
+    pub session: SessionId,
+    /// Which lanes, and from where. Lanes that the session does not hold give nothing.
+    pub positions: Vec<LanePosition>,
+    /// Whether to tell the transactions that are writing to the outbox.
+    pub writers: bool,
+}
+
+impl ReadRequest {
+    /// Refuses what no store can mean.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a lane or limit out of range.
+    pub fn check(&self) -> Result<()> {
+        if let Some(position) = self.positions.iter().find(|position| position.lane >= LANES) {
+            return Err(Error::invalid(format!("lane {}; there are {LANES}", position.lane)));
+        }
+        check_batch(self.positions.iter().fold(0, |sum, position| position.limit.saturating_add(sum)))
+    }
+}
+
+/// What was read, all from one moment.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LaneRead {
+    /// Whether the session was taken for dead: nothing was read then.
+    pub lost: bool,
+    /// Entries above the cursors, with [`Entry::lane`] set, in order of seq within each lane. Their state is as stored:
+    /// nothing was claimed.
+    pub entries: Vec<Entry>,
+    /// Rows above the cursors that cannot be read as entries; the caller settles them as dead.
+    pub undecodable: Vec<LaneRow>,
+    /// The seqs of all unsettled entries above a floor and not above its cursor.
+    pub present: Vec<i64>,
+    /// How often operators have changed each lane that was asked for.
+    pub revisions: Vec<(u8, i64)>,
+    /// Transactions that may have staged and not ended, seen after `entries` was read; empty if not asked for, or
+    /// where a store has one writer.
+    pub writers: Vec<u64>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+impl LaneRead {
+    /// Nothing read.
+    pub const fn nothing(now: Timestamp) -> Self {
+        Self {
+            lost: false,
+            entries: Vec::new(),
+            undecodable: Vec::new(),
+            present: Vec::new(),
+            revisions: Vec::new(),
+            writers: Vec::new(),
+            now,
+        }
+    }
+}
+
+/// A row of a lane that cannot be read as an entry.
+#[derive(Clone, Debug)]
+pub struct LaneRow {
+    /// Which lane.
+    pub lane: u8,
+    /// The row; its fence is the lane's.
+    pub row: Undecodable,
+}
+
+/// A wish for entries by seq.
+#[derive(Clone, Debug)]
+pub struct FetchRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// Whose lanes.
+    pub session: SessionId,
+    /// Which entries.
+    pub seqs: Vec<i64>,
+}
+
+/// What was fetched.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Fetched {
+    /// Whether the session was taken for dead: nothing was fetched then.
+    pub lost: bool,
+    /// Unsettled entries, with [`Entry::lane`] set, in order of seq.
+    pub entries: Vec<Entry>,
+    /// Rows that cannot be read as entries.
+    pub undecodable: Vec<LaneRow>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+impl Fetched {
+    /// Nothing fetched.
+    pub const fn nothing(now: Timestamp) -> Self {
+        Self { lost: false, entries: Vec::new(), undecodable: Vec::new(), now }
+    }
+}
+
+/// A wish to know what is dead.
+#[derive(Clone, Debug)]
+pub struct DeadRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// In which lanes.
+    pub lanes: Vec<u8>,
+}
+
+/// A dead entry that has a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadHead {
+    /// Its place.
+    pub seq: i64,
+    /// What it may hold back.
+    pub key: String,
+    /// Its lane.
+    pub lane: u8,
+}
+
+/// A wish to give lanes up.
+#[derive(Clone, Debug)]
+pub struct HandOverRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// Whose.
+    pub session: SessionId,
+    /// Which; `None`: all, and the session ends.
+    pub lanes: Option<Vec<u8>>,
+}
