@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use pillarbox_core::port::Schema;
+use pillarbox_core::port::{Presence, Schema};
 use pillarbox_core::{Ident, Timestamp};
 use pillarbox_store_postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
 use pillarbox_testkit::{StoreHarness, Tamper};
@@ -141,6 +141,10 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
 
     fn store(&self) -> Arc<PostgresStore> {
         Arc::clone(&self.store)
+    }
+
+    fn presence(&self) -> Option<Arc<dyn Presence>> {
+        Some(self.store())
     }
 
     fn outbox(&self, route: &str) -> Outbox {

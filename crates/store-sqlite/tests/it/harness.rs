@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::Timestamp;
-use pillarbox_core::port::Schema;
+use pillarbox_core::port::{Presence, Schema};
 use pillarbox_store_sqlite::{Inbox, Options, Outbox, SqliteStore};
 use pillarbox_testkit::{StoreHarness, Tamper};
 use sqlx::{Row, Sqlite, Transaction};
@@ -64,6 +64,10 @@ impl StoreHarness for SqliteHarness {
 
     fn store(&self) -> Arc<SqliteStore> {
         Arc::clone(&self.store)
+    }
+
+    fn presence(&self) -> Option<Arc<dyn Presence>> {
+        Some(self.store())
     }
 
     fn outbox(&self, route: &str) -> Outbox {

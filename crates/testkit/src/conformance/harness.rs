@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Admin, Inbox, Schema, Stage, Store};
+use pillarbox_core::port::{Admin, Inbox, Presence, Schema, Stage, Store};
 use pillarbox_core::{EventId, Timestamp};
 
 /// A store under test: how to open one, how its transactions work, and how to harm it.
@@ -28,6 +28,11 @@ pub trait StoreHarness: Send + Sync + Sized + 'static {
 
     /// The store.
     fn store(&self) -> Arc<Self::Store>;
+
+    /// Where relays of this store say that they are there; `None`: nowhere, and the cases about that are skipped.
+    fn presence(&self) -> Option<Arc<dyn Presence>> {
+        None
+    }
 
     /// An outbox of this route. A route that breaks a rule is refused when something is staged.
     fn outbox(&self, route: &str) -> Self::Outbox;

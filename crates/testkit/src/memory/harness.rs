@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_core::port::Presence;
 use pillarbox_core::{
     CONTENT_TYPE_DEFAULT, Event, EventLimits, Headers, NewEntry, RouteName, Status, Timestamp,
 };
@@ -44,6 +45,10 @@ impl StoreHarness for MemoryHarness {
 
     fn store(&self) -> Arc<MemoryStore> {
         Arc::new(self.store.clone())
+    }
+
+    fn presence(&self) -> Option<Arc<dyn Presence>> {
+        Some(self.store())
     }
 
     fn outbox(&self, route: &str) -> MemoryOutbox {

@@ -9,6 +9,7 @@ mod harness;
 mod inbox;
 mod mutant;
 mod outbox;
+mod presence;
 mod reap;
 mod schema;
 mod settle;

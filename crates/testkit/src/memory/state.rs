@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillarbox_core::port::{RelaySeen, RunId};
 use pillarbox_core::{
     Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Timestamp,
 };
@@ -47,6 +48,8 @@ pub(crate) struct State {
     pub(crate) waiting: BTreeMap<TxId, TxId>,
     pub(crate) audit: Vec<AuditRecord>,
     pub(crate) audit_fails: bool,
+    /// Relays that are running.
+    pub(crate) relays: BTreeMap<RunId, RelaySeen>,
     /// Rows that somebody else holds a lock on.
     pub(crate) locked: BTreeSet<i64>,
     pub(crate) mutant: Option<Mutant>,

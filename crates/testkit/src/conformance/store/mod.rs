@@ -5,6 +5,7 @@ pub mod claiming;
 pub mod failing;
 pub mod inbox;
 pub mod outcomes;
+pub mod presence;
 pub mod reading;
 pub mod reaping;
 pub mod running;
@@ -178,6 +179,15 @@ macro_rules! __store_cases {
                 a_concurrent_duplicate_waits_and_is_fresh_after_a_rollback,
                 of_many_concurrent_duplicates_one_is_fresh,
             }
+            presence {
+                an_announced_relay_is_listed_as_it_said,
+                an_announcement_replaces_the_one_before,
+                two_relays_of_one_name_are_two,
+                a_withdrawn_relay_is_not_listed,
+                a_silent_relay_is_gone_and_then_forgotten,
+                an_announcement_out_of_bounds_is_refused,
+                a_running_relay_says_that_its_circuit_is_open_and_leaves_when_it_stops,
+            }
             schema {
                 a_migrated_store_is_ready,
                 migrating_again_changes_nothing,
@@ -259,6 +269,7 @@ mod tests {
             ("failing", include_str!("failing.rs")),
             ("inbox", include_str!("inbox.rs")),
             ("outcomes", include_str!("outcomes.rs")),
+            ("presence", include_str!("presence.rs")),
             ("reading", include_str!("reading.rs")),
             ("reaping", include_str!("reaping.rs")),
             ("running", include_str!("running.rs")),
