@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::event::{EventId, Headers};
+use crate::entry::Fence;
 use crate::hlc::Hlc;
 use crate::name::RouteName;
 use crate::status::Status;
