@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::entry::{Entry, Fence};
+use crate::entry::{Entry, Fence, Held};
 use crate::error::{Error, Result};
 use crate::name::{RouteName, check_name};
 use crate::time::Timestamp;
 
-use super::store::{Death, SettleRequest, Settled, Undecodable, check_attempts, check_batch, check_lease};
+use super::store::{Death, Keep, Settled, Undecodable, Verdict, check_attempts, check_batch, check_lease};
 
 /// How many lanes every route has. A key belongs to one of them for ever.
 pub const LANES: u8 = 64;
@@ -36,9 +36,9 @@ pub trait Lanes: Send + Sync {
     /// The dead entries with a key in these lanes: what an ordered route may have to wait for.
     async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>>;
 
-    /// Records what came of entries. [`Held::fence`](crate::Held::fence) is the fence of the entry's lane. A release
-    /// changes nothing in the store and is accepted; a retry spends the attempt here.
-    async fn settle(&self, session: SessionId, request: SettleRequest) -> Result<Settled>;
+    /// Records what came of entries, the whole batch at once. The attempt is spent here. Safe to send again: what
+    /// already has that many attempts, or is settled or gone, is reported as fenced and not changed.
+    async fn settle(&self, request: LaneSettleRequest) -> Result<Settled>;
 
     /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.
     async fn hand_over(&self, request: HandOverRequest) -> Result<()>;
@@ -251,6 +251,34 @@ pub struct DeadHead {
     pub key: String,
     /// Its lane.
     pub lane: u8,
+}
+
+/// The verdict on one entry of a lane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaneSettlement {
+    /// The row, and the fence of its lane.
+    pub held: Held,
+    /// The attempts that the entry has with this one.
+    pub attempts: u32,
+    /// What to record. A release changes nothing and is accepted: nothing was written when it was handed out.
+    pub verdict: Verdict,
+}
+
+/// A batch of verdicts. They are independent: one fenced entry does not disturb the others.
+#[derive(Clone, Debug)]
+pub struct LaneSettleRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// Whose lanes. All is fenced if the session was taken for dead.
+    pub session: SessionId,
+    /// Who settles, for the audit trail.
+    pub owner: String,
+    /// What to record.
+    pub settlements: Vec<LaneSettlement>,
+    /// What happens to delivered entries.
+    pub keep: Keep,
+    /// The time to act at; `None`: the database's clock.
+    pub now: Option<Timestamp>,
 }
 
 /// A wish to give lanes up.

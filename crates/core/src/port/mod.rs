@@ -22,7 +22,8 @@ pub use clock::{Clock, Entropy, Wake};
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{
     AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LANES,
-    LaneHeld, LanePosition, LaneRead, LaneRow, Lanes, ReadRequest, SessionId,
+    LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement, Lanes, ReadRequest,
+    SessionId,
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use schema::{Migrated, Schema, SchemaState};
