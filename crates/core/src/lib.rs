@@ -15,6 +15,7 @@ mod event;
 mod hlc;
 mod ident;
 mod json;
+mod lane;
 pub mod limits;
 mod name;
 mod outcome;
@@ -36,6 +37,7 @@ pub use event::{CONTENT_TYPE_DEFAULT, Event, EventId, EventLimits, Headers, PRIO
 pub use hlc::{Hlc, HybridClock};
 pub use ident::Ident;
 pub use json::deterministic_json;
+pub use lane::lane_of;
 pub use name::{RouteName, check_name};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use received::{Attributes, Received};
