@@ -23,10 +23,12 @@ pub enum AuditKind {
     Discarded,
     /// Delivered or discarded entries were deleted by age; `detail` says how many.
     Purged,
+    /// Rows of the inbox were deleted by age; `detail` says how many.
+    InboxPurged,
 }
 
 impl AuditKind {
-    const ALL: [Self; 4] = [Self::Dead, Self::Requeued, Self::Discarded, Self::Purged];
+    const ALL: [Self; 5] = [Self::Dead, Self::Requeued, Self::Discarded, Self::Purged, Self::InboxPurged];
 
     /// The name in SQL and JSON.
     #[must_use]
@@ -36,6 +38,7 @@ impl AuditKind {
             Self::Requeued => "requeued",
             Self::Discarded => "discarded",
             Self::Purged => "purged",
+            Self::InboxPurged => "inbox_purged",
         }
     }
 }

@@ -30,3 +30,5 @@ pub const LIST_MAX: u32 = 10_000;
 pub const RELAY_GONE_AFTER: Duration = Duration::from_secs(30);
 /// A relay that was not seen for this long is forgotten.
 pub const RELAY_SWEPT_AFTER: Duration = Duration::from_secs(3600);
+/// Longest name of a lane that an inbox remembers, with the source of its events, in bytes.
+pub const LANE_BYTES_MAX: usize = 1023;

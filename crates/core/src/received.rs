@@ -46,7 +46,7 @@ pub struct Received<T = Vec<u8>> {
     pub execution_id: Option<String>,
     /// The producer's clock stamp.
     pub hlc: Option<Hlc>,
-    /// The lane that it was published from, and that lane's fence, on ordered routes.
+    /// The lane that it was published from, as `route/number`, and the fence of that lane's owner; on ordered routes.
     pub lane: Option<(String, Fence)>,
 }
 

@@ -76,6 +76,10 @@ impl Admin for PostgresStore {
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {
         self.purge_settled(request).await
     }
+
+    async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged> {
+        self.purge_accepted(request).await
+    }
 }
 
 fn entries(rows: &[PgRow]) -> Result<Vec<Entry>> {

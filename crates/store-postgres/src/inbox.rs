@@ -4,30 +4,73 @@ use std::fmt;
 
 use async_trait::async_trait;
 use pillarbox_core::Result;
-use pillarbox_core::port::{self, AcceptRequest, Accepted};
-use sqlx::{Postgres, Transaction};
+use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Transactions};
+use sqlx::postgres::PgArguments;
+use sqlx::{PgPool, Postgres, Row, Transaction};
 
 use crate::bind::Bind;
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
-use crate::sql::{ACCEPT, Sql};
+use crate::sql::{ACCEPT, ACCEPT_ORIGIN, FENCE_RAISE, Sql};
 use crate::tables::Tables;
 
-/// Marks events as seen, inside the application's own transaction. Cheap to clone.
+/// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
+///
+/// A consumer takes its transactions from the inbox's pool; [`accept`](Self::accept) also works in a transaction that
+/// was begun elsewhere.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use pillarbox_core::{Result, port::Source};
+/// # use pillarbox_engine::Consumer;
+/// # use pillarbox_store_postgres::{Options, PostgresStore};
+/// # async fn example(source: Arc<dyn Source>) -> Result<()> {
+/// let options = Options::default().connections(16);
+/// let store = PostgresStore::connect("postgres://127.0.0.1/shop", options).await?;
+/// let consumer = Consumer::builder(source, Arc::new(store.inbox())).name("billing").build()?;
+/// # let shutdown = std::future::pending();
+/// consumer
+///     .run(shutdown, async |tx, event| {
+///         sqlx::query("insert into invoices (order_id) values ($1)")
+///             .bind(event.key)
+///             .execute(&mut **tx)
+///             .await
+///             .map_err(|error| pillarbox_engine::sink::HandlerError::retry("database", error.to_string()))?;
+///         Ok(())
+///     })
+///     .await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Inbox {
-    sql: Sql,
+    pool: PgPool,
+    accept: Sql,
+    accept_origin: Sql,
+    fence_raise: Sql,
     mode: Mode,
 }
 
 impl Inbox {
-    /// The inbox of these tables.
+    /// The inbox that these settings name, in a database that this pool has open.
+    ///
+    /// Every message that is being handled holds a connection: a pool with fewer of them than the consumer's
+    /// concurrency is what bounds it. Behind a transaction pooler say so with [`Options::mode`];
+    /// [`PostgresStore::inbox`](crate::PostgresStore::inbox) knows it.
     #[must_use]
-    pub fn new(options: Options) -> Self {
-        Self { sql: Sql::new(ACCEPT, &Tables::new(&options)), mode: options.mode.unwrap_or(Mode::Direct) }
+    pub fn new(pool: PgPool, options: &Options) -> Self {
+        let tables = Tables::new(options);
+        Self {
+            pool,
+            accept: Sql::new(ACCEPT, &tables),
+            accept_origin: Sql::new(ACCEPT_ORIGIN, &tables),
+            fence_raise: Sql::new(FENCE_RAISE, &tables),
+            mode: options.mode.unwrap_or(Mode::Direct),
+        }
     }
 
-    /// Marks the event for this consumer. On [`Accepted::Duplicate`] the handler must not run.
+    /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
+    ///
+    /// A concurrent duplicate waits for this transaction's end, at most for the lock timeout of its connection.
     ///
     /// # Errors
     /// For a consumer name out of bounds, or when the database fails; the transaction should then be
@@ -38,23 +81,91 @@ impl Inbox {
         request: AcceptRequest,
     ) -> Result<Accepted> {
         request.check()?;
-        let arguments =
-            Bind::new().text(&request.consumer).value(request.event_id.0).at(request.now).done()?;
-        let query = self.sql.with(arguments).persistent(self.mode == Mode::Direct);
-        let done = query.execute(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
-        Ok(if done.rows_affected() == 0 { Accepted::Duplicate } else { Accepted::Fresh })
+        let bind = Bind::new().text(&request.consumer).value(request.event_id.0).at(request.now);
+        let Some(origin) = &request.origin else {
+            let marked = self.execute(tx, &self.accept, bind.done()?).await?;
+            return Ok(if marked == 0 { Accepted::Duplicate } else { Accepted::Fresh });
+        };
+        let arguments = bind
+            .text(&origin.lane)
+            .number(origin.fence.0)
+            .text(&origin.position.stream)
+            .number(origin.position.offset)
+            .done()?;
+        let query = self.accept_origin.with(arguments).persistent(self.mode == Mode::Direct);
+        let row = query.fetch_one(&mut **tx).await.map_err(failed)?;
+        let is = |column: &str| row.try_get::<bool, _>(column).map_err(failed);
+        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
+        if is("newer")? {
+            self.raise(tx, &request, origin).await?;
+        }
+        Ok(match (is("fresh")?, is("stale")?) {
+            (true, _) => Accepted::Fresh,
+            (false, true) => Accepted::Stale,
+            (false, false) => Accepted::Duplicate,
+        })
+    }
+
+    async fn raise(
+        &self,
+        tx: &mut Transaction<'_, Postgres>,
+        request: &AcceptRequest,
+        origin: &Origin,
+    ) -> Result<()> {
+        let arguments = Bind::new()
+            .text(&request.consumer)
+            .text(&origin.lane)
+            .number(origin.fence.0)
+            .text(&origin.position.stream)
+            .number(origin.position.offset)
+            .at(request.now)
+            .done()?;
+        self.execute(tx, &self.fence_raise, arguments).await?;
+        Ok(())
+    }
+
+    async fn execute(
+        &self,
+        tx: &mut Transaction<'_, Postgres>,
+        sql: &Sql,
+        arguments: PgArguments,
+    ) -> Result<u64> {
+        let query = sql.with(arguments).persistent(self.mode == Mode::Direct);
+        Ok(query.execute(&mut **tx).await.map_err(failed)?.rows_affected())
     }
 }
 
-impl fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox").finish_non_exhaustive()
-    }
+fn failed(error: sqlx::Error) -> pillarbox_core::Error {
+    classify(error, Phase::Application)
 }
 
 #[async_trait]
 impl<'c> port::Inbox<Transaction<'c, Postgres>> for Inbox {
     async fn accept(&self, tx: &mut Transaction<'c, Postgres>, request: AcceptRequest) -> Result<Accepted> {
         Self::accept(self, tx, request).await
+    }
+}
+
+#[async_trait]
+impl Transactions for Inbox {
+    type Tx = Transaction<'static, Postgres>;
+
+    async fn begin(&self) -> Result<Self::Tx> {
+        self.pool.begin().await.map_err(|error| classify(error, Phase::Before))
+    }
+
+    async fn commit(&self, tx: Self::Tx) -> Result<()> {
+        tx.commit().await.map_err(|error| classify(error, Phase::Committing))
+    }
+
+    async fn rollback(&self, tx: Self::Tx) -> Result<()> {
+        tx.rollback().await.map_err(|error| classify(error, Phase::Before))
+    }
+}
+
+// Nothing of the pool: its options print passwords.
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("mode", &self.mode).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Purging: what was settled long enough ago goes, in small batches.
+//! Purging: what was settled, or accepted, long enough ago goes, in small batches.
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Effect, PurgeRequest, Purged};
@@ -9,14 +9,23 @@ use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::claim::micros;
 use crate::error::{Phase, classify};
+use crate::sql::Sql;
 use crate::store::PostgresStore;
 
 impl PostgresStore {
     pub(crate) async fn purge_settled(&self, request: PurgeRequest) -> Result<Purged> {
+        self.purge_by(request, &self.sql().purge, &self.sql().purgeable).await
+    }
+
+    pub(crate) async fn purge_accepted(&self, request: PurgeRequest) -> Result<Purged> {
+        self.purge_by(request, &self.sql().inbox_purge, &self.sql().inbox_purgeable).await
+    }
+
+    async fn purge_by(&self, request: PurgeRequest, apply: &Sql, count: &Sql) -> Result<Purged> {
         check_name("actor", &request.actor)?;
         if request.limit > BATCH_MAX {
             return Err(Error::invalid(format!(
-                "a purge of {}; at most {BATCH_MAX} entries are purged at once",
+                "a purge of {}; at most {BATCH_MAX} rows are purged at once",
                 request.limit
             )));
         }
@@ -25,11 +34,9 @@ impl PostgresStore {
         let rows = match request.effect {
             Effect::Apply => {
                 let arguments = bind.text(&request.actor).done()?;
-                self.run(Line::Relay, Again::IfUndone, &self.sql().purge, arguments).await?
+                self.run(Line::Relay, Again::IfUndone, apply, arguments).await?
             }
-            Effect::DryRun => {
-                self.run(Line::Relay, Again::Always, &self.sql().purgeable, bind.done()?).await?
-            }
+            Effect::DryRun => self.run(Line::Relay, Again::Always, count, bind.done()?).await?,
         };
         let purged: i64 = rows
             .first()

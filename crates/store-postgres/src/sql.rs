@@ -89,6 +89,10 @@ pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
 pub(crate) const STAGE_MANY: &str = include_str!("sql/stage_many.sql");
 /// What accepting runs.
 pub(crate) const ACCEPT: &str = include_str!("sql/accept.sql");
+/// What accepting runs for an event from a lane.
+pub(crate) const ACCEPT_ORIGIN: &str = include_str!("sql/accept_origin.sql");
+/// What accepting runs for the first event of a lane's new owner.
+pub(crate) const FENCE_RAISE: &str = include_str!("sql/fence_raise.sql");
 
 /// What a store runs.
 pub(crate) struct Statements {
@@ -112,6 +116,8 @@ pub(crate) struct Statements {
     pub(crate) selected: Sql,
     pub(crate) purge: Sql,
     pub(crate) purgeable: Sql,
+    pub(crate) inbox_purge: Sql,
+    pub(crate) inbox_purgeable: Sql,
     pub(crate) announce: Sql,
     pub(crate) withdraw: Sql,
     pub(crate) relays: Sql,
@@ -141,6 +147,8 @@ impl Statements {
             selected: sql(include_str!("sql/selected.sql")),
             purge: sql(include_str!("sql/purge.sql")),
             purgeable: sql(include_str!("sql/purgeable.sql")),
+            inbox_purge: sql(include_str!("sql/inbox_purge.sql")),
+            inbox_purgeable: sql(include_str!("sql/inbox_purgeable.sql")),
             announce: sql(include_str!("sql/announce.sql")),
             withdraw: sql(include_str!("sql/withdraw.sql")),
             relays: sql(include_str!("sql/relays.sql")),

@@ -15,6 +15,7 @@ use sqlx::{Connection, PgPool};
 use crate::call::Line;
 use crate::connect;
 use crate::error::{Phase, classify};
+use crate::inbox::Inbox;
 use crate::options::{Mode, Options};
 use crate::sql::{Sql, Statements};
 use crate::tables::Tables;
@@ -113,6 +114,13 @@ impl PostgresStore {
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.inner.pools.operator
+    }
+
+    /// The inbox in the same database: what a consumer needs. It shares [`pool`](Self::pool), so
+    /// [`Options::connections`] bounds how many messages are handled at once.
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        Inbox::new(self.pool().clone(), self.options())
     }
 
     /// The settings, with the mode that is in use: give them to an outbox that stages through

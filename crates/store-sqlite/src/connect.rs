@@ -64,6 +64,14 @@ impl Target {
         pool.connect_with(self.connect.clone()).await.map_err(classify)
     }
 
+    /// The consumers' one connection, opened when it is needed: its callers wait in line, longest waiting first.
+    pub(crate) fn queueing_pool(&self) -> SqlitePool {
+        SqlitePoolOptions::new()
+            .max_connections(1)
+            .after_release(|connection, _| Box::pin(is_reusable(connection)))
+            .connect_lazy_with(self.connect.clone())
+    }
+
     /// The relay's one writer. A lost claim or settle only means a redelivery, so it does not wait for the disk.
     pub(crate) async fn relaxed_pool(&self) -> Result<SqlitePool> {
         SqlitePoolOptions::new()

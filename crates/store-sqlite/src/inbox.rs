@@ -1,46 +1,145 @@
 //! The other side: applying an event once.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::Result;
-use pillarbox_core::port::{self, AcceptRequest, Accepted};
-use sqlx::{Sqlite, Transaction};
+use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
+use pillarbox_core::{Fence, Result};
+use sqlx::{Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use crate::error::classify;
+use crate::error::{classify, classify_commit};
 use crate::options::Options;
 use crate::sql::{Statements, query};
 
 /// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
-#[derive(Clone, Debug)]
+///
+/// A consumer takes its transactions from the inbox's pool; [`accept`](Self::accept) also works in a transaction that
+/// was begun elsewhere.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use pillarbox_core::{Result, port::Source};
+/// # use pillarbox_engine::Consumer;
+/// # use pillarbox_store_sqlite::{Options, SqliteStore};
+/// # async fn example(source: Arc<dyn Source>) -> Result<()> {
+/// let store = SqliteStore::connect("sqlite://shop.db", Options::default()).await?;
+/// let consumer = Consumer::builder(source, Arc::new(store.inbox())).name("billing").build()?;
+/// # let shutdown = std::future::pending();
+/// consumer
+///     .run(shutdown, async |tx, event| {
+///         sqlx::query("insert into invoices (order_id) values (?1)")
+///             .bind(event.key)
+///             .execute(&mut **tx)
+///             .await
+///             .map_err(|error| pillarbox_engine::sink::HandlerError::retry("database", error.to_string()))?;
+///         Ok(())
+///     })
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
 pub struct Inbox {
+    pool: SqlitePool,
     statements: Arc<Statements>,
 }
 
 impl Inbox {
-    /// The inbox that these settings name.
+    /// The inbox that these settings name, in a file that this pool has open.
+    ///
+    /// SQLite has one writer at a time. On a pool of one connection the transactions of a consumer wait in line for
+    /// each other; on a larger one they poll the lock of the file. How durable their commits are is the pool's choice:
+    /// [`SqliteStore::inbox`](crate::SqliteStore::inbox) has one connection, and every commit is on disk when it
+    /// returns.
     #[must_use]
-    pub fn new(options: Options) -> Self {
-        Self { statements: Arc::new(Statements::new(&options)) }
+    pub fn new(pool: SqlitePool, options: &Options) -> Self {
+        Self { pool, statements: Arc::new(Statements::new(options)) }
     }
 
-    /// Marks the event for this consumer. On [`Accepted::Duplicate`] the handler must not run.
+    pub(crate) fn of(pool: SqlitePool, statements: Arc<Statements>) -> Self {
+        Self { pool, statements }
+    }
+
+    /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
     ///
     /// SQLite has one writer at a time: a concurrent duplicate waits for this transaction's end, at most for
-    /// the busy timeout of its connection.
+    /// the busy timeout of its connection. Begin the transaction with `BEGIN IMMEDIATE`: this reads before it writes.
     ///
     /// # Errors
     /// When the consumer's name breaks a rule, before anything is written; or what the database reports.
     pub async fn accept(&self, tx: &mut Transaction<'_, Sqlite>, request: AcceptRequest) -> Result<Accepted> {
         request.check()?;
+        let known = self.known(&mut *tx, &request).await?;
+        let stale =
+            request.origin.as_ref().zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest));
+        if stale {
+            let marked = self.is_marked(tx, &request).await?;
+            return Ok(if marked { Accepted::Duplicate } else { Accepted::Stale });
+        }
         let marked = query(&self.statements.accept)
-            .bind(request.consumer)
+            .bind(request.consumer.clone())
             .bind(request.event_id.to_string())
             .bind(request.now.map(|now| now.as_micros()))
             .execute(&mut **tx)
             .await
             .map_err(classify)?;
+        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
+        if let Some(origin) = request.origin.as_ref().filter(|own| own.is_newer(known.as_ref())) {
+            self.raise(tx, &request, origin).await?;
+        }
         Ok(if marked.rows_affected() == 0 { Accepted::Duplicate } else { Accepted::Fresh })
+    }
+
+    /// The newest owner that was seen of the lane that the event comes from.
+    async fn known(
+        &self,
+        connection: &mut SqliteConnection,
+        request: &AcceptRequest,
+    ) -> Result<Option<Origin>> {
+        let Some(origin) = &request.origin else { return Ok(None) };
+        let row = query(&self.statements.fence_of)
+            .bind(request.consumer.clone())
+            .bind(origin.lane.clone())
+            .fetch_optional(connection)
+            .await
+            .map_err(classify)?;
+        let Some(row) = row else { return Ok(None) };
+        let stream = row.try_get_unchecked(1).map_err(classify)?;
+        let offset = row.try_get_unchecked(2).map_err(classify)?;
+        Ok(Some(Origin {
+            lane: origin.lane.clone(),
+            fence: Fence(row.try_get_unchecked(0).map_err(classify)?),
+            position: Position { stream, offset },
+        }))
+    }
+
+    async fn is_marked(&self, connection: &mut SqliteConnection, request: &AcceptRequest) -> Result<bool> {
+        let row = query(&self.statements.marked)
+            .bind(request.consumer.clone())
+            .bind(request.event_id.to_string())
+            .fetch_one(connection)
+            .await
+            .map_err(classify)?;
+        row.try_get_unchecked(0).map_err(classify)
+    }
+
+    async fn raise(
+        &self,
+        connection: &mut SqliteConnection,
+        request: &AcceptRequest,
+        origin: &Origin,
+    ) -> Result<()> {
+        query(&self.statements.fence_raise)
+            .bind(request.consumer.clone())
+            .bind(origin.lane.clone())
+            .bind(origin.fence.0)
+            .bind(origin.position.stream.clone())
+            .bind(origin.position.offset)
+            .bind(request.now.map(|now| now.as_micros()))
+            .execute(connection)
+            .await
+            .map_err(classify)?;
+        Ok(())
     }
 }
 
@@ -48,5 +147,30 @@ impl Inbox {
 impl<'c> port::Inbox<Transaction<'c, Sqlite>> for Inbox {
     async fn accept(&self, tx: &mut Transaction<'c, Sqlite>, request: AcceptRequest) -> Result<Accepted> {
         Inbox::accept(self, tx, request).await
+    }
+}
+
+#[async_trait]
+impl Transactions for Inbox {
+    type Tx = Transaction<'static, Sqlite>;
+
+    /// With the write lock from the start: accepting reads before it writes, and SQLite cannot turn a reader into a
+    /// writer when somebody else wrote in between.
+    async fn begin(&self) -> Result<Self::Tx> {
+        self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(classify)
+    }
+
+    async fn commit(&self, tx: Self::Tx) -> Result<()> {
+        tx.commit().await.map_err(classify_commit)
+    }
+
+    async fn rollback(&self, tx: Self::Tx) -> Result<()> {
+        tx.rollback().await.map_err(classify)
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("prefix", &self.statements.tables.prefix).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Deleting by age.
+//! Deleting by age: entries, and rows of the inbox.
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Effect, PurgeRequest, Purged};
@@ -60,6 +60,68 @@ impl Step for Purge<'_> {
             .map_err(classify)?;
         let purged =
             query(&self.statements.purge).bind(seqs_json(&found)?).execute(tx).await.map_err(classify)?;
+        Ok(Purged { purged: purged.rows_affected() })
+    }
+}
+
+pub(crate) async fn purge_inbox(store: &SqliteStore, request: PurgeRequest) -> Result<Purged> {
+    let step = PurgeInbox { statements: &store.statements, request: &request };
+    let found = step.count(&mut *store.writer().await?).await?;
+    if found == 0 || request.effect == Effect::DryRun {
+        return Ok(Purged { purged: found });
+    }
+    store.durably(&step).await
+}
+
+struct PurgeInbox<'a> {
+    statements: &'a Statements,
+    request: &'a PurgeRequest,
+}
+
+impl PurgeInbox<'_> {
+    fn now(&self) -> Option<i64> {
+        self.request.now.map(Timestamp::as_micros)
+    }
+
+    async fn count(&self, connection: &mut SqliteConnection) -> Result<u64> {
+        let row = query(&self.statements.inbox_purgeable)
+            .bind(self.now())
+            .bind(micros(self.request.older_than))
+            .bind(self.request.limit)
+            .fetch_one(connection)
+            .await
+            .map_err(classify)?;
+        let found: i64 = row.try_get_unchecked(0).map_err(classify)?;
+        Ok(u64::try_from(found).unwrap_or(0))
+    }
+}
+
+#[async_trait]
+impl Step for PurgeInbox<'_> {
+    type Outcome = Purged;
+
+    async fn run(&self, tx: &mut SqliteConnection) -> Result<Purged> {
+        let found = self.count(&mut *tx).await?;
+        if found == 0 {
+            return Ok(Purged::default());
+        }
+        let age = micros(self.request.older_than);
+        query(&self.statements.inbox_purge_audit)
+            .bind(self.now())
+            .bind(self.request.actor.clone())
+            .bind(found.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(classify)?;
+        let purged = query(&self.statements.inbox_purge)
+            .bind(self.now())
+            .bind(age)
+            .bind(self.request.limit)
+            .execute(&mut *tx)
+            .await
+            .map_err(classify)?;
+        let forgotten = query(&self.statements.fence_purge).bind(self.now()).bind(age);
+        forgotten.execute(tx).await.map_err(classify)?;
         Ok(Purged { purged: purged.rows_affected() })
     }
 }

@@ -15,6 +15,7 @@ use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool};
 
 use crate::connect::{Target, is_reusable};
 use crate::error::{classify, classify_commit};
+use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::sql::Statements;
 use crate::{admin, change, claim, purge, reap, schema, settle};
@@ -28,6 +29,8 @@ pub struct SqliteStore {
     /// lock of the file.
     writer: SqlitePool,
     pool: SqlitePool,
+    /// Where consumers work: one connection for the same reason, with every commit on disk.
+    consuming: SqlitePool,
     /// Whether the writer is ours and does not wait for the disk.
     relaxed: bool,
     pub(crate) statements: Arc<Statements>,
@@ -49,7 +52,8 @@ impl SqliteStore {
         if target.in_memory {
             return Self::new(pool, options);
         }
-        Ok(Self { writer: target.relaxed_pool().await?, relaxed: true, ..Self::new(pool, options)? })
+        let (writer, consuming) = (target.relaxed_pool().await?, target.queueing_pool());
+        Ok(Self { writer, consuming, relaxed: true, ..Self::new(pool, options)? })
     }
 
     /// A store on a pool of the application's own. How durable claims and settles are is that pool's choice;
@@ -60,6 +64,7 @@ impl SqliteStore {
     pub fn new(pool: SqlitePool, options: Options) -> Result<Self> {
         Ok(Self {
             writer: pool.clone(),
+            consuming: pool.clone(),
             pool,
             relaxed: false,
             statements: Arc::new(Statements::new(&options)),
@@ -73,6 +78,13 @@ impl SqliteStore {
         &self.pool
     }
 
+    /// The inbox in the same file: what a consumer needs. Its transactions wait in line for each other, and every commit
+    /// is on disk when it returns.
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        Inbox::of(self.consuming.clone(), Arc::clone(&self.statements))
+    }
+
     /// The settings: give them to an outbox or inbox of the same tables.
     #[must_use]
     pub fn options(&self) -> &Options {
@@ -82,6 +94,7 @@ impl SqliteStore {
     /// Closes all connections; calls fail from then on. The last one on a file also puts its log away.
     pub async fn close(&self) {
         self.writer.close().await;
+        self.consuming.close().await;
         self.pool.close().await;
     }
 
@@ -201,6 +214,10 @@ impl Admin for SqliteStore {
 
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {
         purge::purge(self, request).await
+    }
+
+    async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged> {
+        purge::purge_inbox(self, request).await
     }
 }
 

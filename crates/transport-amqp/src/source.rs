@@ -12,7 +12,7 @@ use lapin::options::{
 };
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Acker, Channel, Consumer};
-use pillarbox_core::port::{Message, Receipt, Source, SourceCapabilities, Subscription};
+use pillarbox_core::port::{Message, Position, Receipt, Source, SourceCapabilities, Subscription};
 use pillarbox_core::{Error, ErrorKind, Result};
 
 use crate::binding;
@@ -119,10 +119,13 @@ impl Stream {
         // A quorum queue of RabbitMQ 3 says nothing the first time. A classic one only ever says that there was an
         // earlier time, which is no count.
         let first = || (self.counts.load(Ordering::Relaxed) && !delivery.redelivered).then_some(1);
+        // What was not delivered before comes in the order of the queue, and so do the numbers of a channel's deliveries.
+        let position = i64::try_from(delivery.delivery_tag).ok().filter(|_| !delivery.redelivered);
         Message {
             attributes,
             headers,
             delivery_count: counted.or_else(first),
+            position: position.map(|offset| Position { stream: self.consumer.tag().to_string(), offset }),
             body: delivery.data,
             receipt: Box::new(Slip(delivery.acker)),
         }

@@ -65,8 +65,8 @@ impl Staging {
     /// The inbox.
     pub(crate) fn inbox(&self) -> AnyInbox {
         match self {
-            Self::Sqlite(_, options) => AnyInbox::Sqlite(sqlite::Inbox::new(options.clone())),
-            Self::Postgres(_, options) => AnyInbox::Postgres(postgres::Inbox::new(options.clone())),
+            Self::Sqlite(store, _) => AnyInbox::Sqlite(store.inbox()),
+            Self::Postgres(store, _) => AnyInbox::Postgres(store.inbox()),
         }
     }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::event::{EventId, Headers};
 use crate::entry::Fence;
+use crate::event::{EventId, Headers};
 use crate::hlc::Hlc;
 use crate::name::RouteName;
 use crate::status::Status;

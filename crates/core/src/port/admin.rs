@@ -38,6 +38,10 @@ pub trait Admin: Send + Sync {
 
     /// Deletes delivered and discarded entries that were settled long enough ago. Never dead ones.
     async fn purge(&self, request: PurgeRequest) -> Result<Purged>;
+
+    /// Forgets events that consumers accepted long enough ago, and the fences of lanes of which nothing new was
+    /// seen for as long. An event that comes again after that is applied again.
+    async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged>;
 }
 
 /// Whether to act or only to count.
@@ -207,10 +211,10 @@ pub struct Changed {
     pub skipped: u64,
 }
 
-/// A wish to delete old entries.
+/// A wish to delete old entries, or old rows of the inbox.
 #[derive(Clone, Debug)]
 pub struct PurgeRequest {
-    /// Only what was settled at least this long ago.
+    /// Only what was settled, or accepted, at least this long ago.
     pub older_than: Duration,
     /// At most this many, so that live traffic is never blocked for long.
     pub limit: u32,
@@ -226,6 +230,6 @@ pub struct PurgeRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Purged {
-    /// Entries that were deleted. Below the request's limit: nothing is left to purge.
+    /// Entries or rows that were deleted. Below the request's limit: nothing is left to purge.
     pub purged: u64,
 }

@@ -38,8 +38,20 @@ pub struct Message {
     pub body: Vec<u8>,
     /// How often the broker has delivered it, counting this time; `None` where it does not say.
     pub delivery_count: Option<u32>,
+    /// Where it stands in the order in which the broker took its messages; `None` where that is not known, and for a
+    /// message that was delivered before.
+    pub position: Option<Position>,
     /// The answer to the broker.
     pub receipt: Box<dyn Receipt>,
+}
+
+/// A place in the order in which a broker took its messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Positions of one stream can be compared, those of two cannot.
+    pub stream: String,
+    /// Grows along the stream.
+    pub offset: i64,
 }
 
 /// The one answer that a message gets. Without one the broker delivers it again.

@@ -32,6 +32,8 @@ pub(super) struct Flow<'a, S: Transactions, F> {
     /// Keys at work, each with what waits behind it.
     waiting: BTreeMap<String, VecDeque<Box<Ready>>>,
     queued: usize,
+    /// Stale messages that are held before they are given back.
+    held: usize,
     /// When a message last arrived or was done.
     last_activity: Instant,
     /// Tells those at work that they are to come to an end.
@@ -62,6 +64,7 @@ where
             stream: Stream::Lost { until: now },
             waiting: BTreeMap::new(),
             queued: 0,
+            held: 0,
             last_activity: now,
             stopping: watch::Sender::new(false),
             fatal: None,
@@ -80,7 +83,7 @@ where
                 return self.fatal.map_or(Ok(self.tally), Err);
             }
             // A hot key must not keep the others from being received: what waits has a bound of its own.
-            let room = running.len() < concurrency && self.queued < concurrency * AHEAD;
+            let room = running.len() < concurrency + self.held && self.queued < concurrency * AHEAD;
             let may_step = !stopping && (room || !self.stream.is_open());
             let idle = consumer.options.idle.filter(|_| running.is_empty() && self.stream.is_open());
             let idle_at = self.last_activity + idle.unwrap_or_default();
@@ -92,7 +95,7 @@ where
                 () = sleep_until(idle_at), if idle.is_some() && !stopping => Next::Idle,
             };
             let jobs = match next {
-                Next::Finished(key, worked) => self.finished(key, worked).into_iter().collect(),
+                Next::Finished(key, worked) => self.finished(key, worked),
                 Next::Stream(step) => self.stepped(step),
                 Next::Idle | Next::Stop => self.stop(),
             };
@@ -154,28 +157,43 @@ where
     }
 
     /// A job is done: the next message of its key may run.
-    fn finished(&mut self, key: Option<String>, worked: Worked) -> Option<Job> {
+    fn finished(&mut self, key: Option<String>, worked: Worked) -> Vec<Job> {
         self.last_activity = Instant::now();
         match worked {
             Worked::Done(done) => {
                 self.count(done);
-                let behind = self.waiting.get_mut(key.as_ref()?)?;
-                let Some(next) = behind.pop_front() else {
-                    self.waiting.remove(&key?);
-                    return None;
-                };
-                self.queued -= 1;
-                Some(Job::Handle(next))
+                self.next_of(key).into_iter().collect()
+            }
+            Worked::Stale(receipt) => {
+                self.count(Done::Stale);
+                self.held += 1;
+                [Job::Hold(receipt)].into_iter().chain(self.next_of(key)).collect()
             }
             Worked::Failed(receipt) => {
                 self.count(Done::Failed);
                 // It comes again, and what waited behind it must come behind it too: both are given back in
                 // this order by one job.
                 let behind = key.map(|key| self.take_behind(&key)).unwrap_or_default();
-                Some(Job::GiveBack([receipt].into_iter().chain(behind).collect()))
+                vec![Job::GiveBack([receipt].into_iter().chain(behind).collect())]
             }
-            Worked::GaveBack => None,
+            Worked::GaveBack => Vec::new(),
+            Worked::Held => {
+                self.held -= 1;
+                Vec::new()
+            }
         }
+    }
+
+    /// The message that waits for this key. Without one, nothing of that key is at work any more.
+    fn next_of(&mut self, key: Option<String>) -> Option<Job> {
+        let key = key?;
+        let behind = self.waiting.get_mut(&key)?;
+        let Some(next) = behind.pop_front() else {
+            self.waiting.remove(&key);
+            return None;
+        };
+        self.queued -= 1;
+        Some(Job::Handle(next))
     }
 
     /// Takes what waits behind a key; nothing of that key is at work any more.
@@ -197,6 +215,7 @@ where
         match done {
             Done::Processed => self.tally.processed += 1,
             Done::Duplicate => self.tally.duplicates += 1,
+            Done::Stale => self.tally.stale += 1,
             Done::Parked => self.tally.parked += 1,
             Done::Failed => self.tally.failed += 1,
         }

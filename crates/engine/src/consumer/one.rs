@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use pillarbox_core::port::{AcceptRequest, Accepted, Message, Receipt, Transactions};
+use pillarbox_core::port::{AcceptRequest, Accepted, Message, Origin, Receipt, Transactions};
 use pillarbox_core::{Outcome, Received, Result};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -25,6 +25,8 @@ pub(super) type Answer = Box<dyn Receipt>;
 pub(super) enum Done {
     Processed,
     Duplicate,
+    /// Published by an owner that had lost its lane.
+    Stale,
     Parked,
     Failed,
 }
@@ -32,6 +34,9 @@ pub(super) enum Done {
 /// A message that can be handled.
 pub(super) struct Ready {
     pub(super) event: Received,
+    /// Who published it and where it stands, for a first delivery: what comes again is refused no more, because then
+    /// nobody else may bring it.
+    origin: Option<Origin>,
     pub(super) receipt: Answer,
 }
 
@@ -43,6 +48,8 @@ pub(super) enum Job {
     Park(Answer),
     /// Give messages back to the broker, one after the other.
     GiveBack(Vec<Answer>),
+    /// Hold a message for a while, then give it back.
+    Hold(Answer),
 }
 
 /// What became of a job.
@@ -50,7 +57,10 @@ pub(super) enum Worked {
     Done(Done),
     /// Not answered yet: what waits behind it must be given back behind it.
     Failed(Answer),
+    /// Not answered yet. What waits behind it does not wait for this one: its lane's owner brings it again.
+    Stale(Answer),
     GaveBack,
+    Held,
 }
 
 /// Why a try did not end in a commit.
@@ -64,7 +74,7 @@ enum Miss {
 impl<S: Transactions> Consumer<S> {
     /// Decodes a message; one that is not for the handler is given back as an answer to make.
     pub(super) fn open(&self, message: Message) -> Result<Box<Ready>, Answer> {
-        let Message { attributes, headers, body, delivery_count, receipt } = message;
+        let Message { attributes, headers, body, delivery_count, position, receipt } = message;
         let event = match Received::decode(attributes, headers, body) {
             Ok(event) => event,
             Err(error) => {
@@ -78,7 +88,9 @@ impl<S: Transactions> Consumer<S> {
             tracing::warn!(consumer = %self.name, event_id = %event.event_id, count, "parked: delivered too often");
             return Err(receipt);
         }
-        Ok(Box::new(Ready { event, receipt }))
+        let first = delivery_count.is_none_or(|count| count <= 1);
+        let origin = Origin::of(&event, position).filter(|_| first);
+        Ok(Box::new(Ready { event, origin, receipt }))
     }
 
     /// Does a job and says for which key.
@@ -93,14 +105,17 @@ impl<S: Transactions> Consumer<S> {
     {
         match job {
             Job::Handle(ready) => {
-                let Ready { event, receipt } = *ready;
-                let done = self.handle(handler, &event, &mut stopping).await;
-                if done == Done::Failed {
-                    // Held for a while: a broker that redelivers at once would make a failing message spin.
-                    stops_within(&mut stopping, self.options.redeliver_after).await;
-                    return (event.key, Worked::Failed(receipt));
+                let Ready { event, origin, receipt } = *ready;
+                let done = self.handle(handler, &event, origin.as_ref(), &mut stopping).await;
+                match done {
+                    Done::Failed => {
+                        // Held for a while: a broker that redelivers at once would make a failing message spin.
+                        stops_within(&mut stopping, self.options.redeliver_after).await;
+                        return (event.key, Worked::Failed(receipt));
+                    }
+                    Done::Stale => return (event.key, Worked::Stale(receipt)),
+                    _ => self.answer(done, receipt).await,
                 }
-                self.answer(done, receipt).await;
                 (event.key, Worked::Done(done))
             }
             Job::Park(receipt) => {
@@ -113,18 +128,29 @@ impl<S: Transactions> Consumer<S> {
                 }
                 (None, Worked::GaveBack)
             }
+            Job::Hold(receipt) => {
+                stops_within(&mut stopping, self.options.redeliver_after).await;
+                self.answer(Done::Stale, receipt).await;
+                (None, Worked::Held)
+            }
         }
     }
 
     /// Tries as often as the options say; a shutdown ends the wait between two tries.
-    async fn handle<F>(&self, handler: &F, event: &Received, stopping: &mut watch::Receiver<bool>) -> Done
+    async fn handle<F>(
+        &self,
+        handler: &F,
+        event: &Received,
+        origin: Option<&Origin>,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> Done
     where
         F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
     {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.attempt(handler, event).await {
+            match self.attempt(handler, event, origin).await {
                 Ok(done) => return done,
                 Err(Miss::Never) => return Done::Parked,
                 Err(Miss::Again(_)) if tries > self.options.retries => return Done::Failed,
@@ -141,7 +167,7 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// One try in one fresh transaction: the mark and the handler's write are committed together.
-    async fn attempt<F>(&self, handler: &F, event: &Received) -> Result<Done, Miss>
+    async fn attempt<F>(&self, handler: &F, event: &Received, origin: Option<&Origin>) -> Result<Done, Miss>
     where
         F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
     {
@@ -153,12 +179,23 @@ impl<S: Transactions> Consumer<S> {
         };
         let mut tx = self.inbox.begin().await.map_err(failed("begin"))?;
         if self.options.dedup {
-            let request = AcceptRequest { consumer: self.name.clone(), event_id: event.event_id, now: None };
+            let request = AcceptRequest::new(&self.name, event.event_id).origin(origin.cloned());
             match self.inbox.accept(&mut tx, request).await {
                 Ok(Accepted::Fresh) => {}
                 Ok(Accepted::Duplicate) => {
-                    self.roll_back(tx).await;
+                    // There may be a new owner to remember. It is a duplicate whether that works or not.
+                    if let Err(error) = self.inbox.commit(tx).await {
+                        let _ = failed("commit of a duplicate")(error);
+                    }
                     return Ok(Done::Duplicate);
+                }
+                Ok(Accepted::Stale) => {
+                    self.roll_back(tx).await;
+                    tracing::warn!(
+                        consumer = %self.name, event_id = %event.event_id, ?origin,
+                        "given back: a relay that had lost its lane published it"
+                    );
+                    return Ok(Done::Stale);
                 }
                 Err(error) => {
                     self.roll_back(tx).await;
@@ -215,7 +252,7 @@ impl<S: Transactions> Consumer<S> {
     async fn answer(&self, done: Done, receipt: Answer) {
         let answering = match done {
             Done::Processed | Done::Duplicate => receipt.ack(),
-            Done::Failed => receipt.nack(),
+            Done::Failed | Done::Stale => receipt.nack(),
             Done::Parked => receipt.park(),
         };
         match timeout(ANSWER_MAX, answering).await {

@@ -18,8 +18,8 @@ pub struct ConsumerOptions {
     pub retries: u32,
     /// The wait between these tries. Default: [`Backoff::BROKER`].
     pub backoff: Backoff,
-    /// How long a failed message is held before it is given back: brokers deliver it again at once, and a message
-    /// that fails every time would spin. Default: 1 s.
+    /// How long a failed or a stale message is held before it is given back: brokers deliver it again at once, and a
+    /// message that fails every time would spin. Default: 1 s.
     pub redeliver_after: Duration,
     /// A message that was delivered more often than this is parked without running the handler. Only where the
     /// source tells a delivery count. Default: none.
@@ -71,6 +71,8 @@ pub struct ConsumerTally {
     pub processed: u64,
     /// Events that had been applied before.
     pub duplicates: u64,
+    /// Messages of a relay that had lost their lane; given back to the broker without running the handler.
+    pub stale: u64,
     /// Messages that were set aside: undecodable, refused for good, or delivered too often.
     pub parked: u64,
     /// Deliveries that failed and were given back to the broker.

@@ -152,7 +152,7 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
     }
 
     fn inbox(&self) -> Inbox {
-        Inbox::new(self.options.clone())
+        self.store.inbox()
     }
 
     async fn now(&self) -> Timestamp {

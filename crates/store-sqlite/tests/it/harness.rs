@@ -75,7 +75,7 @@ impl StoreHarness for SqliteHarness {
     }
 
     fn inbox(&self) -> Inbox {
-        Inbox::new(self.options.clone())
+        self.store.inbox()
     }
 
     async fn now(&self) -> Timestamp {

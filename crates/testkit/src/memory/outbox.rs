@@ -94,7 +94,7 @@ impl Stage<MemoryTx> for MemoryOutbox {
                     continue;
                 }
                 let row = Row { entry: row_of(entry, state.next_seq(), now), spoiled: false };
-                writes.push(Write { key, row: Some(row) });
+                writes.push(Write::Row(key, Box::new(row)));
                 staged.push(Staged::Fresh(event_id));
             }
             (writes, staged)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox_core::port::{RelaySeen, RunId};
+use pillarbox_core::port::{Origin, RelaySeen, RunId};
 use pillarbox_core::{
     Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Timestamp,
 };
@@ -48,6 +48,10 @@ pub(crate) struct State {
     pub(crate) waiting: BTreeMap<TxId, TxId>,
     pub(crate) audit: Vec<AuditRecord>,
     pub(crate) audit_fails: bool,
+    /// When each event of the inbox was accepted.
+    pub(crate) accepted_at: BTreeMap<Key, Timestamp>,
+    /// The newest owner of each lane that a consumer has seen, and when, by consumer and lane.
+    pub(crate) fences: BTreeMap<(String, String), (Origin, Timestamp)>,
     /// Relays that are running.
     pub(crate) relays: BTreeMap<RunId, RelaySeen>,
     /// Rows that somebody else holds a lock on.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pillarbox_core::{Error, ErrorKind, Result};
+use pillarbox_core::port::Origin;
+use pillarbox_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::mutant::Mutant;
 use super::state::{Key, Row, State, TxId};
@@ -17,10 +18,22 @@ pub struct MemoryTx {
 }
 
 /// What a transaction will do at its commit.
-pub(crate) struct Write {
-    pub(crate) key: Key,
-    /// The row to add; `None` for a mark of the inbox.
-    pub(crate) row: Option<Row>,
+pub(crate) enum Write {
+    /// Adds an entry.
+    Row(Key, Box<Row>),
+    /// Marks an event as seen.
+    Mark(Key, Timestamp),
+    /// Remembers an owner of a lane for a consumer. It reserves nothing: of two the newer one stays.
+    Fence(String, Origin, Timestamp),
+}
+
+impl Write {
+    fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Row(key, _) | Self::Mark(key, _) => Some(key),
+            Self::Fence(..) => None,
+        }
+    }
 }
 
 impl MemoryTx {
@@ -34,10 +47,14 @@ impl MemoryTx {
         let writes = std::mem::take(&mut self.writes);
         let mut state = self.shared.lock();
         for write in writes {
-            state.reserved.remove(&write.key);
-            state.taken.insert(write.key);
-            if let Some(row) = write.row {
-                state.rows.insert(row.entry.seq, row);
+            if let Some(key) = write.key() {
+                state.reserved.remove(key);
+                state.taken.insert(key.clone());
+            }
+            match write {
+                Write::Row(_, row) => drop(state.rows.insert(row.entry.seq, *row)),
+                Write::Mark(key, at) => drop(state.accepted_at.insert(key, at)),
+                Write::Fence(consumer, origin, at) => state.remember(consumer, origin, at),
             }
         }
         drop(state);
@@ -67,9 +84,9 @@ impl MemoryTx {
         }
         let mut state = self.shared.lock();
         for write in undone {
-            state.reserved.remove(&write.key);
-            if let (Some(row), true) = (write.row, state.is(Mutant::RollbackLeaks)) {
-                state.rows.insert(row.entry.seq, row);
+            write.key().map(|key| state.reserved.remove(key));
+            if let (Write::Row(_, row), true) = (write, state.is(Mutant::RollbackLeaks)) {
+                state.rows.insert(row.entry.seq, *row);
             }
         }
         drop(state);
@@ -82,6 +99,18 @@ impl MemoryTx {
             return Ok(());
         }
         Err(Error::invalid("this transaction belongs to another store"))
+    }
+
+    /// The newest owner of a lane that a consumer has seen, in this transaction or before it.
+    pub(crate) fn newest_owner(&self, consumer: &str, lane: &str) -> Option<Origin> {
+        let own = self.writes.iter().rev().find_map(|write| match write {
+            Write::Fence(by, origin, _) if by == consumer && origin.lane == lane => Some(origin.clone()),
+            _ => None,
+        });
+        own.or_else(|| {
+            let state = self.shared.lock();
+            state.fences.get(&(consumer.to_owned(), lane.to_owned())).map(|(origin, _)| origin.clone())
+        })
     }
 
     /// Whether a key can be written now, or is there already. Where another open transaction has it, waits for the
@@ -110,9 +139,8 @@ impl MemoryTx {
                             state.taken.contains(key) || state.reserved.contains_key(key)
                         };
                         let (writes, answer) = write(&mut state, &exists);
-                        for write in &writes {
-                            state.reserved.insert(write.key.clone(), self.id);
-                        }
+                        let written = writes.iter().filter_map(Write::key);
+                        state.reserved.extend(written.map(|key| (key.clone(), self.id)));
                         drop(state);
                         self.writes.extend(writes);
                         return Ok(answer);

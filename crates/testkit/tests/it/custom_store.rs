@@ -98,6 +98,10 @@ impl Admin for CountingStore {
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {
         self.inner().purge(request).await
     }
+
+    async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged> {
+        self.inner().purge_inbox(request).await
+    }
 }
 
 #[async_trait]

@@ -85,7 +85,7 @@ impl Service {
 async fn take(State(service): State<Service>, VerifiedEvent(event): VerifiedEvent) -> StatusCode {
     service.arrived.fetch_add(1, Ordering::SeqCst);
     let mut tx = service.database.begin();
-    let request = AcceptRequest { consumer: "billing".into(), event_id: event.event_id, now: None };
+    let request = AcceptRequest::new("billing", event.event_id);
     let accepted = MemoryInbox::new(&service.database).accept(&mut tx, request).await.unwrap();
     if accepted == Accepted::Fresh {
         service.effects.lock().unwrap().push(event.event_id);

@@ -7,7 +7,7 @@ use async_nats::jetstream::message::Message as Pulled;
 use async_nats::{StatusCode, Subscriber};
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt};
-use pillarbox_core::port::{Message, Subscription};
+use pillarbox_core::port::{Message, Position, Subscription};
 use pillarbox_core::{Error, ErrorKind, Result};
 use tokio::time::{Instant, sleep_until};
 
@@ -125,7 +125,12 @@ impl NatsSubscription {
 
     fn open_message(&self, message: async_nats::Message) -> Message {
         let pulled = Pulled { message, context: self.live.context.clone() };
-        let delivered = pulled.info().ok().and_then(|info| u32::try_from(info.delivered).ok());
+        let info = pulled.info().ok();
+        let delivered = info.as_ref().and_then(|info| u32::try_from(info.delivered).ok());
+        let position = info.filter(|info| info.delivered == 1).and_then(|info| {
+            let offset = i64::try_from(info.stream_sequence).ok()?;
+            Some(Position { stream: info.stream.to_owned(), offset })
+        });
         // Without headers there are no attributes, and so it is no event.
         let (attributes, headers) = pulled.headers.as_ref().map(binding::read).unwrap_or_default();
         Message {
@@ -133,6 +138,7 @@ impl NatsSubscription {
             headers,
             body: pulled.payload.to_vec(),
             delivery_count: delivered,
+            position,
             receipt: Box::new(NatsReceipt::new(&self.connection, &self.live, pulled)),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use pillarbox_core::port::Position;
 use pillarbox_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::sync::Notify;
@@ -18,6 +19,8 @@ use super::reply::{self, Read};
 
 /// Entries of one's own past that are looked at in one go.
 const PAGE: usize = 100;
+/// Room for the number of an entry within its millisecond: no server takes a million of them in one.
+const NUMBER_BITS: u32 = 20;
 /// What the stream of parked entries is called, behind the name of its stream.
 const PARKED: &str = ":parked";
 
@@ -54,6 +57,14 @@ impl Group {
         let fresh = || format!("pillarbox-{:016x}", pillarbox_host::random_u64());
         let consumer = connection.options().consumer.clone().unwrap_or_else(fresh);
         Self { connection, stream, name, consumer, held: Mutex::default(), given_back: Notify::new() }
+    }
+
+    /// Where an entry stands, as far as its id is one that the server makes: milliseconds, and a number within them.
+    pub(super) fn position(&self, id: &str) -> Option<Position> {
+        let (millis, number) = id.split_once('-')?;
+        let (millis, number): (i64, i64) = (millis.parse().ok()?, number.parse().ok()?);
+        let fits = millis < 1 << (63 - NUMBER_BITS) && number < 1 << NUMBER_BITS;
+        fits.then(|| Position { stream: self.stream.clone(), offset: (millis << NUMBER_BITS) | number })
     }
 
     pub(super) fn options(&self) -> &Options {

@@ -30,13 +30,15 @@ async fn apply(world: &World, inbox: &AnyInbox, consumer: &str, batch: &[EventId
     let (mut effects, mut absorbed) = (0, 0);
     let mut tx = world.database.staging.begin().await?;
     for id in batch {
-        let request = AcceptRequest { consumer: consumer.to_owned(), event_id: *id, now: None };
+        let request = AcceptRequest::new(consumer, *id);
         match tx.accept(inbox, request).await? {
             Accepted::Fresh => {
                 tx.execute(INSERT, &[&world.run, &id.to_string()]).await?;
                 effects += 1;
             }
             Accepted::Duplicate => absorbed += 1,
+            // Without an origin nothing is.
+            Accepted::Stale => {}
         }
     }
     tx.commit().await?;

@@ -10,7 +10,7 @@ use crate::conformance::StoreHarness;
 use crate::conformance::case::poll_once;
 
 fn request(consumer: &str, n: u64) -> AcceptRequest {
-    AcceptRequest { consumer: consumer.into(), event_id: id(n), now: None }
+    AcceptRequest::new(consumer, id(n))
 }
 
 /// Accepts in a transaction of its own and commits it.

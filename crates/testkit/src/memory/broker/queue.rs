@@ -53,13 +53,13 @@ impl Queue {
         self.delivered.len()
     }
 
-    /// Takes the first message for a stream, with the number of the delivery.
-    pub(super) fn deliver(&mut self, stream: u64) -> Option<(u64, Stored)> {
+    /// Takes the first message for a stream, with the number of the delivery and the message's place.
+    pub(super) fn deliver(&mut self, stream: u64) -> Option<(u64, u64, Stored)> {
         let (place, mut stored) = self.ready.pop_first()?;
         stored.deliveries += 1;
         self.last_delivery += 1;
         self.delivered.insert(self.last_delivery, Delivered { stored: stored.clone(), place, stream });
-        Some((self.last_delivery, stored))
+        Some((self.last_delivery, place, stored))
     }
 
     /// Takes an answer; `false` when that delivery is over.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Message, Receipt, Source, SourceCapabilities, Subscription};
+use pillarbox_core::port::{Message, Position, Receipt, Source, SourceCapabilities, Subscription};
 use pillarbox_core::{Error, ErrorKind, Result};
 
 use super::queue::{Answer, Stored};
@@ -56,15 +56,17 @@ impl Stream {
         if queue.cuts != self.cuts {
             return Err(unavailable("the stream was cut"));
         }
-        let Some((delivery, Stored { message, deliveries })) = queue.deliver(self.stream) else {
+        let Some((delivery, place, Stored { message, deliveries })) = queue.deliver(self.stream) else {
             return Ok(None);
         };
+        let position = i64::try_from(place).ok().filter(|_| deliveries == 1);
         let receipt = Ticket { shared: Arc::clone(&self.shared), queue: self.queue.clone(), delivery };
         Ok(Some(Message {
             attributes: message.attributes,
             headers: message.headers,
             body: message.body,
             delivery_count: (!counts_hidden).then_some(deliveries),
+            position: position.map(|offset| Position { stream: self.queue.clone(), offset }),
             receipt: Box::new(receipt),
         }))
     }

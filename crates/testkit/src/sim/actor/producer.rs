@@ -166,7 +166,7 @@ impl Producer<'_> {
                     Staged::Duplicate(id) => written.duplicates.push(id),
                 }
                 self.world.saw_id(event_id);
-                let request = AcceptRequest { consumer: LEDGER.into(), event_id, now: None };
+                let request = AcceptRequest::new(LEDGER, event_id);
                 let _ = self.ledger.accept(tx, request).await?;
             }
             tokio::task::yield_now().await;

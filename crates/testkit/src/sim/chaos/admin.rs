@@ -87,4 +87,8 @@ impl Admin for RecordingAdmin {
         self.record_gone(before, &ended, |seq| Happened::Purged { seq }).await?;
         Ok(purged)
     }
+
+    async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged> {
+        self.inner.purge_inbox(request).await
+    }
 }

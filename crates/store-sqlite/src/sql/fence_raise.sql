@@ -1,0 +1,6 @@
+-- Remembers an owner of a lane, never an earlier one. ?1 consumer, ?2 lane, ?3 fence, ?4 stream, ?5 position, ?6 now or null
+insert into {inbox_fence} as known (consumer, lane, fence, stream, position, seen_at)
+values (?1, ?2, ?3, ?4, ?5, coalesce(?6, {now}))
+on conflict (consumer, lane) do update
+set fence = excluded.fence, stream = excluded.stream, position = excluded.position, seen_at = excluded.seen_at
+where excluded.fence > known.fence
