@@ -27,7 +27,6 @@ pub(crate) struct EntryJson<'a> {
     causation_id: &'a Option<String>,
     execution_id: &'a Option<String>,
     occurred_at: Option<Timestamp>,
-    lane: None,
     priority: i16,
     group_id: &'a Option<String>,
     hlc: Option<i64>,

@@ -43,10 +43,14 @@ pub(crate) const SQLITE: Sql = Sql {
         drop table if exists pillarbox_bench_outbox;
         drop table if exists pillarbox_bench_audit;
         drop table if exists pillarbox_bench_inbox;
+        drop table if exists pillarbox_bench_inbox_fence;
+        drop table if exists pillarbox_bench_relay;
         drop table if exists pillarbox_bench_schema;
         drop table if exists pillarbox_bench_big_outbox;
         drop table if exists pillarbox_bench_big_audit;
         drop table if exists pillarbox_bench_big_inbox;
+        drop table if exists pillarbox_bench_big_inbox_fence;
+        drop table if exists pillarbox_bench_big_relay;
         drop table if exists pillarbox_bench_big_schema;",
     business: "insert into pillarbox_bench_business (note) values ($1)",
     clear_outbox: "delete from pillarbox_bench_outbox",
