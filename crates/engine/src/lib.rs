@@ -7,6 +7,7 @@
 mod circuit;
 mod consumer;
 mod handle;
+mod lanes;
 mod options;
 mod poll;
 mod relay;
@@ -17,6 +18,7 @@ mod verdict;
 
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerOptions, ConsumerTally};
 pub use handle::{Handle, RelayState};
+pub use lanes::OnDead;
 pub use options::RelayOptions;
 pub use pillarbox_core::CircuitState;
 pub use relay::{Relay, RelayBuilder};

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use pillarbox_core::limits::{ATTEMPTS_MAX, BATCH_MAX, LEASE_MAX};
-use pillarbox_core::port::{ClaimOrder, Keep};
+use pillarbox_core::port::{ClaimOrder, Keep, LANES};
 use pillarbox_core::{Backoff, Error, Result};
+
+use crate::lanes::OnDead;
 
 /// How a relay treats its route. Every field has a default; [`RelayOptions::broker`] is the default.
 #[derive(Clone, Debug)]
@@ -40,6 +42,10 @@ pub struct RelayOptions {
     pub circuit: Backoff,
     /// What happens to delivered entries at once. Default: they stay until retention takes them.
     pub keep: Keep,
+    /// How many relays can share the route at once, 1 to 64; the others stand by. Only by lanes. Default: 64.
+    pub lanes: u8,
+    /// What a dead entry does to the entries of its key behind it. Only by lanes. Default: they wait for an operator.
+    pub on_dead: OnDead,
 }
 
 impl Default for RelayOptions {
@@ -67,6 +73,8 @@ impl RelayOptions {
             reap_interval: Duration::from_secs(10),
             circuit: Backoff::CIRCUIT,
             keep: Keep::UntilPurged,
+            lanes: LANES,
+            on_dead: OnDead::default(),
         }
     }
 
@@ -110,6 +118,9 @@ impl RelayOptions {
         if self.poll_min.is_zero() || self.poll_max < self.poll_min {
             return refuse("poll_min must be more than zero and at most poll_max".into());
         }
+        if self.lanes == 0 || self.lanes > LANES {
+            return refuse(format!("lanes must be 1 to {LANES}"));
+        }
         if self.reap_interval.is_zero() {
             return refuse("reap_interval must be more than zero".into());
         }
@@ -151,6 +162,8 @@ mod tests {
         check(|options| options.poll_min = Duration::ZERO, "poll_min");
         check(|options| options.poll_max = Duration::ZERO, "poll_max");
         check(|options| options.reap_interval = Duration::ZERO, "reap_interval");
+        check(|options| options.lanes = 0, "lanes");
+        check(|options| options.lanes = LANES + 1, "lanes");
         check(|options| options.publish_timeout = Some(Duration::ZERO), "publish_timeout");
         RelayOptions::broker().check().unwrap();
         RelayOptions::handlers().check().unwrap();

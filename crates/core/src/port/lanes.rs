@@ -48,6 +48,14 @@ pub trait Lanes: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub Uuid);
 
+impl SessionId {
+    /// A name out of 128 random bits.
+    #[must_use]
+    pub const fn of_random(high: u64, low: u64) -> Self {
+        Self(Uuid::from_u64_pair(high, low))
+    }
+}
+
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -7,16 +7,23 @@ mod window;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use pillarbox_core::port::{Death, Presence, Sink, Store};
+use pillarbox_core::port::{Death, Lanes, Presence, Sink, Store};
 use pillarbox_core::{Error, Result, RouteName};
 
 use crate::handle::{Handle, Shared};
+use crate::lanes::{LaneOptions, LaneReader};
 use crate::options::RelayOptions;
 use crate::tally::Tally;
 
 use herald::announced;
 use pipeline::{Pipeline, Until};
+
+/// How long the end of a run waits for the store.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+/// How often a relay by lanes looks whether others have come or gone.
+const ATTEND_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 
@@ -37,6 +44,8 @@ type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 /// ```
 pub struct Relay {
     pub(crate) store: Arc<dyn Store>,
+    /// The same store, if it reads lanes.
+    lanes: Option<Arc<LaneReader>>,
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) route: RouteName,
     pub(crate) owner: String,
@@ -48,10 +57,20 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay from this store to this sink.
+    /// A relay from this store to this sink, by rows: any number of relays take what is due, without order.
     pub fn builder(store: Arc<dyn Store>, sink: Arc<dyn Sink>) -> RelayBuilder {
+        Self::from(From::Rows(store), sink)
+    }
+
+    /// A relay from this store to this sink, by lanes: in order per key, and faster, because nothing is written before
+    /// an entry is settled.
+    pub fn ordered(lanes: Arc<dyn Lanes>, sink: Arc<dyn Sink>) -> RelayBuilder {
+        Self::from(From::Lanes(lanes), sink)
+    }
+
+    fn from(from: From, sink: Arc<dyn Sink>) -> RelayBuilder {
         RelayBuilder {
-            store,
+            from,
             sink,
             route: None,
             owner: None,
@@ -67,7 +86,7 @@ impl Relay {
     /// # Errors
     /// When the store fails. What was claimed by then moves again when its lease ends.
     pub async fn run_once(&self) -> Result<Tally> {
-        Pipeline::new(self, Until::Once).run(std::future::pending()).await
+        self.left(Pipeline::new(self, Until::Once).run(std::future::pending())).await
     }
 
     /// Works until nothing is due, or the destination is down. Safe to call from overlapping cron jobs.
@@ -83,7 +102,8 @@ impl Relay {
     /// # Errors
     /// When the store fails.
     pub async fn drain_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
-        announced(self, "drain", Pipeline::new(self, Until::Drained).run(shutdown)).await
+        let drain = Pipeline::new(self, Until::Drained).run(shutdown);
+        announced(self, "drain", self.left(drain)).await
     }
 
     /// Works until `shutdown` resolves; then stops claiming, finishes or releases what is in flight, and
@@ -92,7 +112,20 @@ impl Relay {
     /// # Errors
     /// Only for what waiting cannot mend: wrong tables or a wrong configuration.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
-        announced(self, "run", Pipeline::new(self, Until::Stopped).run(shutdown)).await
+        let run = Pipeline::new(self, Until::Stopped).run(shutdown);
+        announced(self, "run", self.left(run)).await
+    }
+
+    /// A run, and after it no lane is held any more, so that others need not wait for its lease.
+    async fn left(&self, run: impl Future<Output = Result<Tally>> + Send) -> Result<Tally> {
+        let ended = run.await;
+        if let Some(lanes) = &self.lanes {
+            let left = tokio::time::timeout(LEAVE_MAX, lanes.leave()).await;
+            if !matches!(left, Ok(Ok(()))) {
+                tracing::warn!(route = %self.route, "the lanes are left to their lease");
+            }
+        }
+        ended
     }
 
     /// A handle to wake this relay and to look at it.
@@ -108,10 +141,16 @@ impl Relay {
     }
 }
 
+/// How entries are taken from the store.
+enum From {
+    Rows(Arc<dyn Store>),
+    Lanes(Arc<dyn Lanes>),
+}
+
 /// Builds a [`Relay`]. Only the route is required.
 #[must_use]
 pub struct RelayBuilder {
-    store: Arc<dyn Store>,
+    from: From,
     sink: Arc<dyn Sink>,
     route: Option<String>,
     owner: Option<String>,
@@ -164,9 +203,10 @@ impl RelayBuilder {
     ///
     /// # Errors
     /// When the route is missing or out of bounds, or an option cannot work.
-    pub fn build(self) -> Result<Relay> {
+    pub fn build(mut self) -> Result<Relay> {
         let route =
             self.route.ok_or_else(|| Error::invalid("a relay needs a route: call .route(\"name\")"))?;
+        let route = RouteName::new(route)?;
         self.options.check()?;
         let seed = self.seed.unwrap_or_else(pillarbox_host::random_u64);
         let owner = match self.owner {
@@ -174,10 +214,28 @@ impl RelayBuilder {
             None => format!("{}-{:08x}", std::process::id(), seed >> 32),
         };
         pillarbox_core::check_name("owner", &owner)?;
+        let (store, lanes): (Arc<dyn Store>, _) = match self.from {
+            From::Rows(store) => (store, None),
+            From::Lanes(lanes) => {
+                let options = LaneOptions {
+                    lease: self.options.lease,
+                    shares: self.options.lanes,
+                    max_attempts: self.options.max_attempts,
+                    on_dead: self.options.on_dead,
+                    prefix: self.sink.capabilities().ordered_prefix,
+                    bytes_max: self.options.in_flight_bytes_max,
+                };
+                let interval = ATTEND_INTERVAL_MAX.min(self.options.lease / 4);
+                self.options.reap_interval = self.options.reap_interval.min(interval);
+                let reader = Arc::new(LaneReader::new(lanes, route.clone(), owner.clone(), options, seed));
+                (Arc::clone(&reader) as Arc<dyn Store>, Some(reader))
+            }
+        };
         Ok(Relay {
-            store: self.store,
+            store,
+            lanes,
             sink: self.sink,
-            route: RouteName::new(route)?,
+            route,
             owner,
             options: self.options,
             presence: self.presence,

@@ -1,0 +1,445 @@
+//! What a reader of lanes knows: every unsettled entry that it has read, and which may go next.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox_core::port::{Attendance, DeadHead, LaneRow, Undecodable, Verdict};
+use pillarbox_core::{Entry, Fence, Held, Status, Timestamp};
+use tokio::time::Instant;
+
+use super::OnDead;
+use super::chain::{Chain, Name, Noted};
+use super::lane::Lane;
+
+/// Most entries of one key that are kept with their payload; of the others only the seq is.
+const BODIES_PER_KEY_MAX: usize = 64;
+
+/// An entry that was handed out and has no verdict yet.
+#[derive(Debug)]
+pub(super) struct Handed {
+    name: Name,
+    lane: u8,
+    pub(super) attempts: u32,
+    /// When the relay was last known to be at it.
+    seen: Instant,
+}
+
+/// The order of all lanes that are held.
+///
+/// **Invariant:** of one key nothing is handed out while something before it is known and not settled, unless both
+/// are handed out together to a sink whose failure stops what follows.
+/// **Invariant:** `known` is exactly what is queued or handed out.
+#[derive(Debug)]
+pub(super) struct Book {
+    /// Whether entries of one key may follow each other in one batch.
+    prefix: bool,
+    on_dead: OnDead,
+    pub(super) lanes: BTreeMap<u8, Lane>,
+    chains: HashMap<Name, Chain>,
+    known: HashSet<i64>,
+    bodies: HashMap<i64, Entry>,
+    ready: BTreeMap<i64, Name>,
+    waiting: BTreeMap<(Instant, i64), Name>,
+    /// When an entry becomes due, if that is not now.
+    due: HashMap<i64, Instant>,
+    handed: HashMap<i64, Handed>,
+    undecodable: Vec<Undecodable>,
+    /// What was settled while a read was under way: the read may still show it.
+    settled_meanwhile: HashSet<i64>,
+}
+
+impl Book {
+    pub(super) fn new(prefix: bool, on_dead: OnDead) -> Self {
+        Self {
+            prefix,
+            on_dead,
+            lanes: BTreeMap::new(),
+            chains: HashMap::new(),
+            known: HashSet::new(),
+            bodies: HashMap::new(),
+            ready: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            due: HashMap::new(),
+            handed: HashMap::new(),
+            undecodable: Vec::new(),
+            settled_meanwhile: HashSet::new(),
+        }
+    }
+
+    /// Takes over what a sign of life said.
+    pub(super) fn attend(&mut self, attendance: &Attendance) {
+        let held = |lane: u8| attendance.lanes.iter().any(|held| held.lane == lane);
+        let gone: Vec<u8> = self.lanes.keys().copied().filter(|lane| !held(*lane)).collect();
+        for lane in gone {
+            self.drop_queued(lane);
+            self.lanes.remove(&lane);
+        }
+        for held in &attendance.lanes {
+            let same = self.lanes.get(&held.lane).is_some_and(|lane| lane.fence == held.fence);
+            if !same {
+                self.drop_queued(held.lane);
+                self.lanes.insert(held.lane, Lane::new(held.fence));
+            }
+            let surplus = attendance.surplus.contains(&held.lane);
+            let leaving = self.lanes.get(&held.lane).is_some_and(|lane| lane.leaving);
+            if surplus && !leaving {
+                self.drop_queued(held.lane);
+            }
+            if let Some(lane) = self.lanes.get_mut(&held.lane).filter(|lane| lane.leaving != surplus) {
+                *lane = Lane { leaving: surplus, ..Lane::new(held.fence) };
+            }
+        }
+    }
+
+    /// Lanes to be handed over of which nothing is in flight.
+    pub(super) fn leavable(&self) -> Vec<u8> {
+        if !self.lanes.values().any(|lane| lane.leaving) {
+            return Vec::new();
+        }
+        let busy: HashSet<u8> = self.handed.values().map(|handed| handed.lane).collect();
+        let leaving = self.lanes.iter().filter(|(number, lane)| lane.leaving && !busy.contains(number));
+        leaving.map(|(number, _)| *number).collect()
+    }
+
+    pub(super) fn left(&mut self, lanes: &[u8]) {
+        for lane in lanes {
+            self.lanes.remove(lane);
+        }
+    }
+
+    /// Everything that was held is somebody else's.
+    pub(super) fn lost(&mut self) {
+        *self = Self::new(self.prefix, self.on_dead);
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.handed.len()
+    }
+
+    /// Forgets everything of a lane that is not handed out.
+    fn drop_queued(&mut self, lane: u8) {
+        let names: Vec<Name> = self
+            .chains
+            .iter()
+            .filter(|(_, chain)| chain.lane == lane)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in names {
+            let Some(chain) = self.chains.get_mut(&name) else { continue };
+            chain.dead.clear();
+            for seq in std::mem::take(&mut chain.queued) {
+                self.known.remove(&seq);
+                self.bodies.remove(&seq);
+                self.due.remove(&seq);
+            }
+            chain.bodies = 0;
+            self.note(&name);
+        }
+    }
+
+    /// Begins a read: what is settled from here on may still be in its answer.
+    pub(super) fn begin_read(&mut self) {
+        self.settled_meanwhile.clear();
+    }
+
+    /// Of what a read has seen below its cursors: what is not known, and so was committed late or requeued.
+    pub(super) fn late(&self, present: &[i64]) -> Vec<i64> {
+        let unknown = |seq: &&i64| !self.known.contains(*seq) && !self.settled_meanwhile.contains(*seq);
+        present.iter().filter(unknown).copied().collect()
+    }
+
+    /// Adds an entry that was read, or fills in the payload of a known one.
+    pub(super) fn add(&mut self, entry: Entry, now: Timestamp, at: Instant) {
+        let Some(lane) = entry.lane.filter(|lane| self.lanes.get(lane).is_some_and(|lane| !lane.leaving))
+        else {
+            return;
+        };
+        let seq = entry.seq;
+        if self.handed.contains_key(&seq) || self.settled_meanwhile.contains(&seq) {
+            return;
+        }
+        let name = entry.key.as_deref().map_or(Name::Alone(seq), |key| Name::Key(Arc::from(key)));
+        let due = entry.due_at.filter(|due| *due > now);
+        match due {
+            Some(due) => {
+                let micros = u64::try_from(due.as_micros().saturating_sub(now.as_micros())).unwrap_or(0);
+                self.due.insert(seq, at + Duration::from_micros(micros));
+            }
+            None => {
+                self.due.remove(&seq);
+            }
+        }
+        self.known.insert(seq);
+        let chain = self.chains.entry(name.clone()).or_insert_with(|| Chain::new(lane));
+        chain.insert(seq);
+        // The payloads of entries that cannot go soon are read again when they can.
+        let soon = due.is_none() && !chain.is_blocked(seq) && chain.bodies < BODIES_PER_KEY_MAX;
+        if soon && self.bodies.insert(seq, entry).is_none() {
+            chain.bodies += 1;
+        }
+        self.note(&name);
+    }
+
+    /// Adds a row that cannot be read: it is in flight until its verdict is recorded.
+    pub(super) fn add_undecodable(&mut self, row: LaneRow, at: Instant) {
+        let Some(lane) = self.lanes.get(&row.lane).filter(|lane| !lane.leaving) else { return };
+        let fence = lane.fence;
+        let seq = row.row.held.seq;
+        if self.handed.contains_key(&seq) || self.settled_meanwhile.contains(&seq) {
+            return;
+        }
+        if self.known.contains(&seq) {
+            self.forget(seq);
+        }
+        let held = Held { seq, fence };
+        let name = Name::Alone(seq);
+        self.known.insert(seq);
+        self.chains.entry(name.clone()).or_insert_with(|| Chain::new(row.lane)).handed = 1;
+        self.handed.insert(seq, Handed { name, lane: row.lane, attempts: 1, seen: at });
+        self.undecodable.push(Undecodable { held, ..row.row });
+    }
+
+    /// What holds back keys in these lanes, as the store has it now.
+    pub(super) fn set_dead(&mut self, lanes: &[u8], dead: Vec<DeadHead>) {
+        let mut touched: Vec<Name> = Vec::new();
+        for (name, chain) in &mut self.chains {
+            if lanes.contains(&chain.lane) && !chain.dead.is_empty() {
+                chain.dead.clear();
+                touched.push(name.clone());
+            }
+        }
+        for DeadHead { seq, key, lane } in dead {
+            let name = Name::Key(Arc::from(key));
+            self.chains.entry(name.clone()).or_insert_with(|| Chain::new(lane)).dead.insert(seq);
+            touched.push(name);
+        }
+        for name in touched {
+            self.note(&name);
+        }
+    }
+
+    /// How many chains can go on now.
+    pub(super) fn ready(&mut self, now: Instant) -> usize {
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
+            let name = first.remove();
+            if let Some(chain) = self.chains.get_mut(&name) {
+                chain.noted = None;
+            }
+            self.note_at(&name, now);
+        }
+        self.ready.len()
+    }
+
+    /// Seqs whose payloads are needed before so many entries can be handed out.
+    pub(super) fn missing(&self, limit: usize) -> Vec<i64> {
+        let mut missing = Vec::new();
+        for name in self.ready.values().take(limit) {
+            let Some(chain) = self.chains.get(name) else { continue };
+            if chain.queued.front().is_some_and(|seq| !self.bodies.contains_key(seq)) {
+                let wanted = chain.queued.iter().take(BODIES_PER_KEY_MAX);
+                missing.extend(
+                    wanted.filter(|seq| !self.bodies.contains_key(seq) && !self.due.contains_key(seq)),
+                );
+            }
+            if missing.len() >= limit {
+                break;
+            }
+        }
+        missing
+    }
+
+    /// What was looked for by seq and is not there: settled or discarded by somebody else.
+    pub(super) fn forget_missing(&mut self, wanted: &[i64], found: &HashSet<i64>) {
+        for seq in wanted.iter().filter(|seq| !found.contains(seq)) {
+            self.forget(*seq);
+        }
+    }
+
+    fn forget(&mut self, seq: i64) {
+        let named = |name: &Name, chain: &Chain| {
+            *name == Name::Alone(seq) || chain.queued.binary_search(&seq).is_ok()
+        };
+        let name = match self.bodies.get(&seq).map(|entry| &entry.key) {
+            Some(Some(key)) => Some(Name::Key(Arc::from(key.as_str()))),
+            Some(None) => Some(Name::Alone(seq)),
+            // Rare: an operator was faster.
+            None => self.chains.iter().find(|(name, chain)| named(name, chain)).map(|(name, _)| name.clone()),
+        };
+        self.known.remove(&seq);
+        self.due.remove(&seq);
+        let had_body = self.bodies.remove(&seq).is_some();
+        let Some(name) = name else { return };
+        if let Some(chain) = self.chains.get_mut(&name) {
+            chain.remove(seq);
+            chain.bodies -= usize::from(had_body);
+        }
+        self.note(&name);
+    }
+
+    /// Hands out what may go now, oldest first.
+    pub(super) fn hand_out(
+        &mut self,
+        limit: usize,
+        owner: &str,
+        lease_end: Timestamp,
+        at: Instant,
+    ) -> Vec<Entry> {
+        let mut out = Vec::new();
+        let mut passed_over = Vec::new();
+        while out.len() < limit {
+            let Some((_, name)) = self.ready.pop_first() else { break };
+            let Some(chain) = self.chains.get_mut(&name) else { continue };
+            chain.noted = None;
+            let before = out.len();
+            while out.len() < limit {
+                let Some(seq) = chain.queued.front().copied() else { break };
+                let waits = self.due.contains_key(&seq) && out.len() > before;
+                if waits || chain.is_blocked(seq) {
+                    break;
+                }
+                let Some(mut entry) = self.bodies.remove(&seq) else { break };
+                chain.queued.pop_front();
+                chain.bodies -= 1;
+                chain.handed += 1;
+                self.due.remove(&seq);
+                entry.attempts = entry.attempts.saturating_add(1);
+                entry.status = Status::InFlight;
+                entry.due_at = Some(lease_end);
+                entry.owner = Some(owner.to_owned());
+                entry.fence = self.lanes.get(&chain.lane).map_or(Fence::NONE, |lane| lane.fence);
+                let handed =
+                    Handed { name: name.clone(), lane: chain.lane, attempts: entry.attempts, seen: at };
+                self.handed.insert(seq, handed);
+                out.push(entry);
+                if !self.prefix {
+                    break;
+                }
+            }
+            if out.len() == before {
+                passed_over.push(name);
+            }
+        }
+        for name in passed_over {
+            self.note_at(&name, at);
+        }
+        out
+    }
+
+    pub(super) fn take_undecodable(&mut self) -> Vec<Undecodable> {
+        std::mem::take(&mut self.undecodable)
+    }
+
+    /// The entry of this claim, if it is in flight under it.
+    pub(super) fn handed(&self, held: Held) -> Option<&Handed> {
+        let handed = self.handed.get(&held.seq)?;
+        self.lanes.get(&handed.lane).filter(|lane| lane.fence == held.fence).map(|_| handed)
+    }
+
+    /// Forgets a claim under which nothing can be settled any more.
+    pub(super) fn drop_claim(&mut self, held: Held) {
+        if self.handed(held).is_none()
+            && let Some(Handed { name, .. }) = self.handed.remove(&held.seq)
+        {
+            self.known.remove(&held.seq);
+            if let Some(chain) = self.chains.get_mut(&name) {
+                chain.handed -= 1;
+            }
+            self.note(&name);
+        }
+    }
+
+    /// The relay is still at it.
+    pub(super) fn seen(&mut self, held: Held, at: Instant) {
+        if let Some(handed) = self.handed.get_mut(&held.seq) {
+            handed.seen = at;
+        }
+    }
+
+    /// Puts back what the relay has given up without a verdict, because none could be recorded.
+    pub(super) fn put_back_abandoned(&mut self, since: Instant) -> usize {
+        let abandoned: Vec<i64> =
+            self.handed.iter().filter(|(_, handed)| handed.seen < since).map(|(seq, _)| *seq).collect();
+        for seq in &abandoned {
+            self.settled(*seq, &Verdict::Release { failure: None }, Instant::now());
+        }
+        abandoned.len()
+    }
+
+    /// A verdict is recorded.
+    pub(super) fn settled(&mut self, seq: i64, verdict: &Verdict, at: Instant) {
+        let Some(Handed { name, .. }) = self.handed.remove(&seq) else { return };
+        let Slot::Occupied(mut slot) = self.chains.entry(name.clone()) else { return };
+        let chain = slot.get_mut();
+        chain.handed -= 1;
+        let leaving = self.lanes.get(&chain.lane).is_none_or(|lane| lane.leaving);
+        match verdict {
+            Verdict::Retry { .. } | Verdict::Release { .. } if leaving => {
+                self.known.remove(&seq);
+            }
+            Verdict::Retry { after, .. } => {
+                // What is behind it waits as well, and need not take room meanwhile.
+                for behind in chain.queued.iter().take(BODIES_PER_KEY_MAX) {
+                    chain.bodies -= usize::from(self.bodies.remove(behind).is_some());
+                }
+                chain.insert(seq);
+                self.due.insert(seq, at + *after);
+            }
+            Verdict::Release { .. } => chain.insert(seq),
+            Verdict::Dead { .. } | Verdict::Delivered => {
+                self.known.remove(&seq);
+                self.settled_meanwhile.insert(seq);
+                let blocks = matches!(verdict, Verdict::Dead { .. }) && self.on_dead == OnDead::Block;
+                if blocks && matches!(name, Name::Key(_)) && !leaving {
+                    chain.dead.insert(seq);
+                }
+            }
+        }
+        self.note_at(&name, at);
+    }
+
+    fn note(&mut self, name: &Name) {
+        self.note_at(name, Instant::now());
+    }
+
+    /// Notes whether a chain can go on: now, at some time, or not before something else happens.
+    fn note_at(&mut self, name: &Name, now: Instant) {
+        let Some(chain) = self.chains.get_mut(name) else { return };
+        let head = chain.queued.front().copied();
+        let noted = match head {
+            Some(seq) if chain.handed == 0 && !chain.is_blocked(seq) => match self.due.get(&seq) {
+                Some(due) if *due > now => Some(Noted::Waiting(*due, seq)),
+                _ => {
+                    self.due.remove(&seq);
+                    Some(Noted::Ready(seq))
+                }
+            },
+            _ => None,
+        };
+        if chain.noted != noted {
+            match chain.noted {
+                Some(Noted::Ready(seq)) => {
+                    self.ready.remove(&seq);
+                }
+                Some(Noted::Waiting(until, seq)) => {
+                    self.waiting.remove(&(until, seq));
+                }
+                None => {}
+            }
+            chain.noted = noted;
+        }
+        match noted {
+            Some(Noted::Ready(seq)) => {
+                self.ready.insert(seq, name.clone());
+            }
+            Some(Noted::Waiting(until, seq)) => {
+                self.waiting.insert((until, seq), name.clone());
+            }
+            None if chain.is_over() => {
+                self.chains.remove(name);
+            }
+            None => {}
+        }
+    }
+}

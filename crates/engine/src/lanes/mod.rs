@@ -1,0 +1,303 @@
+//! Reading by lanes: order per key, and nothing written before an entry is settled.
+//!
+//! [`LaneReader`] is the outbox of one relay over [`Lanes`]. It implements [`Store`], so the pipeline does not know the
+//! difference: a claim reads ahead and hands out what may go, a renewal and a reap are signs of life.
+
+mod book;
+mod chain;
+mod horizon;
+mod lane;
+mod reading;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{
+    AttendRequest, Claim, ClaimRequest, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
+    LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, SettleRequest, Settled, Store, Verdict,
+};
+use pillarbox_core::{Result, RouteName};
+use tokio::time::Instant;
+
+use book::Book;
+use horizon::Horizon;
+
+/// What a dead entry does to the entries of its key behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDead {
+    /// They wait until it is requeued or discarded.
+    #[default]
+    Block,
+    /// They go on without it.
+    Skip,
+}
+
+/// How a relay reads lanes.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneOptions {
+    pub(crate) lease: Duration,
+    pub(crate) shares: u8,
+    pub(crate) max_attempts: u32,
+    pub(crate) on_dead: OnDead,
+    /// Whether entries of one key may follow each other in one batch.
+    pub(crate) prefix: bool,
+    pub(crate) bytes_max: usize,
+}
+
+/// The outbox of one relay, by lanes.
+pub(crate) struct LaneReader {
+    lanes: Arc<dyn Lanes>,
+    route: RouteName,
+    owner: String,
+    options: LaneOptions,
+    state: Mutex<State>,
+}
+
+struct State {
+    session: SessionId,
+    joined: bool,
+    /// When the last sign of life was sent that was answered.
+    attended: Option<Instant>,
+    random: u64,
+    book: Book,
+    horizon: Horizon,
+    payload_bytes_mean: usize,
+    /// When the store was last asked who is writing.
+    writers_asked: Option<Instant>,
+}
+
+impl LaneReader {
+    pub(crate) fn new(
+        lanes: Arc<dyn Lanes>,
+        route: RouteName,
+        owner: String,
+        options: LaneOptions,
+        seed: u64,
+    ) -> Self {
+        let mut random = seed;
+        let state = State {
+            session: next_session(&mut random),
+            joined: false,
+            attended: None,
+            random,
+            book: Book::new(options.prefix, options.on_dead),
+            horizon: Horizon::default(),
+            payload_bytes_mean: 0,
+            writers_asked: None,
+        };
+        Self { lanes, route, owner, options, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lease is longer than the pipeline believes by the longest that a sign of life may lie back when entries are
+    /// handed out, so that it never believes too much.
+    fn sign_interval(&self) -> Duration {
+        self.options.lease / 4
+    }
+
+    /// A sign of life. Says what it brought, and gives up the lanes that others wait for.
+    async fn attend(&self) -> Result<Reaped> {
+        let request = {
+            let state = self.state();
+            AttendRequest {
+                route: self.route.clone(),
+                session: state.session,
+                joins: !state.joined,
+                owner: self.owner.clone(),
+                lease: self.options.lease + self.sign_interval(),
+                shares: self.options.shares,
+                max_attempts: self.options.max_attempts,
+                now: None,
+            }
+        };
+        let (session, sent) = (request.session, Instant::now());
+        let attendance = self.lanes.attend(request).await?;
+        {
+            let mut state = self.state();
+            if state.session != session {
+                return Ok(Reaped::default());
+            }
+            if attendance.lost {
+                tracing::warn!(route = %self.route, "the lanes of this relay were taken over");
+                state.lose();
+            } else {
+                state.joined = true;
+                state.attended = Some(sent);
+                state.book.attend(&attendance);
+            }
+        }
+        self.hand_over().await?;
+        Ok(Reaped { stale: u64::from(attendance.buried), released: 0, dead: attendance.deaths })
+    }
+
+    async fn attend_if_due(&self) -> Result<()> {
+        let due = self.state().attended.is_none_or(|at| at.elapsed() >= self.sign_interval());
+        if due {
+            let _ = self.attend().await?;
+        }
+        Ok(())
+    }
+
+    /// Gives up lanes beyond the share, once nothing of them is in flight.
+    async fn hand_over(&self) -> Result<()> {
+        let (session, lanes) = {
+            let state = self.state();
+            (state.session, state.book.leavable())
+        };
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        // They are not read any more, so nothing of them can be handed out meanwhile.
+        let request = HandOverRequest { route: self.route.clone(), session, lanes: Some(lanes.clone()) };
+        self.lanes.hand_over(request).await?;
+        let mut state = self.state();
+        if state.session == session {
+            state.book.left(&lanes);
+        }
+        Ok(())
+    }
+
+    /// Ends the session. What is still in flight is left to the lease: it may have been delivered.
+    pub(crate) async fn leave(&self) -> Result<()> {
+        let session = {
+            let mut state = self.state();
+            let clean = state.joined && state.book.in_flight() == 0;
+            let session = state.session;
+            state.lose();
+            clean.then_some(session)
+        };
+        match session {
+            Some(session) => {
+                let request = HandOverRequest { route: self.route.clone(), session, lanes: None };
+                self.lanes.hand_over(request).await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// Begins anew under another name.
+    fn lose(&mut self) {
+        self.session = next_session(&mut self.random);
+        self.joined = false;
+        self.attended = None;
+        self.book.lost();
+        self.horizon = Horizon::default();
+    }
+
+    fn lose_if(&mut self, lost: bool, session: SessionId) {
+        if lost && self.session == session {
+            self.lose();
+        }
+    }
+}
+
+#[async_trait]
+impl Store for LaneReader {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+        request.check()?;
+        self.attend_if_due().await?;
+        self.hand_over().await?;
+        let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+        let now = self.read_ahead(limit).await?;
+        let at = Instant::now();
+        let mut state = self.state();
+        let lease_end = now.saturating_add(request.lease);
+        let entries = state.book.hand_out(limit, &self.owner, lease_end, at);
+        Ok(Claim { entries, undecodable: state.book.take_undecodable() })
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        let _ = self.attend().await?;
+        let at = Instant::now();
+        let mut state = self.state();
+        let (kept, fenced): (Vec<_>, Vec<_>) =
+            request.held.into_iter().partition(|held| state.book.handed(*held).is_some());
+        for held in kept {
+            state.book.seen(held, at);
+        }
+        Ok(Extended { fenced })
+    }
+
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        let (session, settlements, mut fenced) = {
+            let state = self.state();
+            let mut settlements = Vec::with_capacity(request.settlements.len());
+            let mut fenced = Vec::new();
+            for settlement in request.settlements {
+                match state.book.handed(settlement.held) {
+                    Some(handed) => settlements.push(LaneSettlement {
+                        held: settlement.held,
+                        attempts: handed.attempts,
+                        verdict: settlement.verdict,
+                    }),
+                    None => fenced.push(settlement.held),
+                }
+            }
+            (state.session, settlements, fenced)
+        };
+        // A release has nothing to record.
+        let (released, recorded): (Vec<_>, Vec<_>) = settlements
+            .into_iter()
+            .partition(|settlement| matches!(settlement.verdict, Verdict::Release { .. }));
+        let mut accepted = u64::try_from(released.len()).unwrap_or(u64::MAX);
+        let mut settled = Settled::default();
+        if !recorded.is_empty() {
+            let request = LaneSettleRequest {
+                route: self.route.clone(),
+                session,
+                owner: request.owner,
+                settlements: recorded.clone(),
+                keep: request.keep,
+                now: request.now,
+            };
+            settled = self.lanes.settle(request).await?;
+        }
+        let mut state = self.state();
+        accepted += settled.accepted;
+        if state.session == session {
+            // All fenced: the lanes are somebody else's. The next sign of life says so for sure.
+            let lost = !recorded.is_empty() && settled.fenced.len() == recorded.len();
+            if lost {
+                state.attended = None;
+            }
+            // One that is fenced alone was settled by an earlier try whose answer was lost.
+            let at = Instant::now();
+            for settlement in recorded.iter().chain(&released) {
+                state.book.settled(settlement.held.seq, &settlement.verdict, at);
+            }
+        }
+        for held in &fenced {
+            state.book.drop_claim(*held);
+        }
+        fenced.extend(settled.fenced);
+        Ok(Settled { accepted, fenced })
+    }
+
+    async fn reap(&self, _request: ReapRequest) -> Result<Reaped> {
+        let reaped = self.attend().await?;
+        let since = Instant::now().checked_sub(self.options.lease * 2);
+        let put_back = since.map_or(0, |since| self.state().book.put_back_abandoned(since));
+        if put_back > 0 {
+            tracing::warn!(route = %self.route, put_back, "entries without a verdict are delivered again");
+        }
+        Ok(reaped)
+    }
+}
+
+/// A name that no other session has.
+fn next_session(random: &mut u64) -> SessionId {
+    let mut next = || {
+        *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = *random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    };
+    SessionId::of_random(next(), next())
+}

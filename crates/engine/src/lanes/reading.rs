@@ -1,0 +1,233 @@
+//! Reading ahead: enough entries that can go now, with whatever must go before them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use pillarbox_core::limits::BATCH_MAX;
+use pillarbox_core::port::{
+    DeadRequest, FetchRequest, Fetched, LanePosition, LaneRead, ReadRequest, SessionId,
+};
+use pillarbox_core::{Result, Timestamp};
+use tokio::time::Instant;
+
+use super::{LaneReader, OnDead, State};
+
+/// How often the store is asked who is writing.
+const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
+/// Most reads of one claim that has something to hand out already.
+const READS_MAX: u32 = 4;
+
+impl LaneReader {
+    /// Reads until `limit` entries can be handed out, or nothing more is there. Returns the store's time.
+    pub(super) async fn read_ahead(&self, limit: usize) -> Result<Timestamp> {
+        let begun = Instant::now();
+        let mut now = Timestamp::MIN;
+        let mut exhausted = HashSet::new();
+        for reads in 0.. {
+            let ready = self.state().book.ready(Instant::now());
+            // However much stands behind keys that wait: a claim has to end.
+            let enough = ready >= limit || (ready > 0 && reads >= READS_MAX);
+            if limit == 0 || enough || begun.elapsed() > self.options.lease / 8 {
+                break;
+            }
+            let Some(read) = self.read(limit, &mut exhausted, false).await? else { break };
+            now = now.max(read);
+        }
+        while self.state().book.ready(Instant::now()) > 0 {
+            let (session, missing) = {
+                let state = self.state();
+                (state.session, state.book.missing(limit))
+            };
+            if missing.is_empty() {
+                break;
+            }
+            now = now.max(self.fetch(session, missing).await?);
+        }
+        Ok(now)
+    }
+
+    /// One read of every lane that may have more. `None`: there is none.
+    async fn read(&self, limit: usize, exhausted: &mut HashSet<u8>, anew: bool) -> Result<Option<Timestamp>> {
+        let request = {
+            let mut state = self.state();
+            let positions = state.positions(limit, self.options.bytes_max, exhausted, anew);
+            if positions.is_empty() {
+                return Ok(None);
+            }
+            let writers = state.writers_asked.is_none_or(|asked| asked.elapsed() >= WRITERS_INTERVAL);
+            if writers {
+                state.writers_asked = Some(Instant::now());
+            }
+            state.book.begin_read();
+            ReadRequest { route: self.route.clone(), session: state.session, positions, writers }
+        };
+        let (session, positions, writers) = (request.session, request.positions.clone(), request.writers);
+        let at = Instant::now();
+        let read = self.lanes.read(request).await?;
+        let now = read.now;
+        let (late, changed) = {
+            let mut state = self.state();
+            state.lose_if(read.lost, session);
+            if state.session != session || read.lost {
+                return Ok(None);
+            }
+            (state.book.late(&read.present), state.changed(&read))
+        };
+        // Before anything of this read can be handed out, what must go before it is put in its place.
+        if !changed.is_empty() && !anew {
+            self.start_anew(session, &changed, limit).await?;
+        }
+        if !late.is_empty() {
+            self.fetch(session, late).await?;
+        }
+        let mut state = self.state();
+        if state.session == session {
+            state.took(read, &positions, writers, exhausted, at);
+        }
+        Ok(Some(now))
+    }
+
+    /// Looks at lanes from their beginning: they are new, or an operator has changed something in them.
+    async fn start_anew(&self, session: SessionId, changed: &[(u8, i64)], limit: usize) -> Result<()> {
+        let lanes: Vec<u8> = changed.iter().map(|(lane, _)| *lane).collect();
+        if self.options.on_dead == OnDead::Block {
+            let dead =
+                self.lanes.dead(DeadRequest { route: self.route.clone(), lanes: lanes.clone() }).await?;
+            let mut state = self.state();
+            if state.session == session {
+                state.book.set_dead(&lanes, dead);
+            }
+        }
+        let mut others: HashSet<u8> = self.state().book.lanes.keys().copied().collect();
+        for lane in &lanes {
+            others.remove(lane);
+        }
+        Box::pin(self.read(limit.min(1), &mut others, true)).await?;
+        let mut state = self.state();
+        if state.session == session {
+            for (number, revision) in changed {
+                if let Some(lane) = state.book.lanes.get_mut(number) {
+                    lane.revision = Some(*revision);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads entries by seq: late ones, or known ones whose payload was left out.
+    async fn fetch(&self, session: SessionId, mut seqs: Vec<i64>) -> Result<Timestamp> {
+        seqs.sort_unstable();
+        seqs.dedup();
+        let mut last = Timestamp::MIN;
+        let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX);
+        for seqs in seqs.chunks(most) {
+            let at = Instant::now();
+            let request = FetchRequest { route: self.route.clone(), session, seqs: seqs.to_vec() };
+            let Fetched { lost, entries, undecodable, now } = self.lanes.fetch(request).await?;
+            last = last.max(now);
+            let mut state = self.state();
+            state.lose_if(lost, session);
+            if state.session != session || lost {
+                break;
+            }
+            let found = entries.iter().map(|entry| entry.seq);
+            let found: HashSet<i64> = found.chain(undecodable.iter().map(|row| row.row.held.seq)).collect();
+            state.book.forget_missing(seqs, &found);
+            for entry in entries {
+                state.book.add(entry, now, at);
+            }
+            for row in undecodable {
+                state.book.add_undecodable(row, at);
+            }
+        }
+        Ok(last)
+    }
+}
+
+impl State {
+    /// Where to read on, and how much.
+    fn positions(
+        &self,
+        limit: usize,
+        bytes_max: usize,
+        exhausted: &HashSet<u8>,
+        anew: bool,
+    ) -> Vec<LanePosition> {
+        let wanted =
+            || self.book.lanes.iter().filter(|(number, lane)| !lane.leaving && !exhausted.contains(number));
+        let sum: usize = wanted().map(|(_, lane)| usize::try_from(lane.chunk).unwrap_or(usize::MAX)).sum();
+        // Not more than twice what is wanted, nor than fits by what was seen so far.
+        let fits = bytes_max / self.payload_bytes_mean.max(1);
+        let most = limit.saturating_mul(2).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX));
+        let share = |chunk: u32| {
+            let chunk = usize::try_from(chunk).unwrap_or(usize::MAX);
+            let share = if sum > most { chunk * most / sum } else { chunk };
+            u32::try_from(share.max(1)).unwrap_or(1)
+        };
+        wanted()
+            .map(|(number, lane)| LanePosition {
+                lane: *number,
+                floor: if anew { 0 } else { lane.floor },
+                cursor: lane.cursor,
+                limit: if anew { 0 } else { share(lane.chunk) },
+            })
+            .collect()
+    }
+
+    /// Lanes that are read for the first time, or that an operator has changed since the last read, with their
+    /// revision.
+    fn changed(&self, read: &LaneRead) -> Vec<(u8, i64)> {
+        let is_new = |number: &u8, revision: &i64| {
+            self.book.lanes.get(number).is_some_and(|lane| lane.revision != Some(*revision))
+        };
+        read.revisions.iter().filter(|(number, revision)| is_new(number, revision)).copied().collect()
+    }
+
+    /// Takes over what was read.
+    fn took(
+        &mut self,
+        read: LaneRead,
+        positions: &[LanePosition],
+        writers: bool,
+        exhausted: &mut HashSet<u8>,
+        at: Instant,
+    ) {
+        let mut got = [0_u32; 64];
+        let mut top = [i64::MIN; 64];
+        let mut count = |lane: Option<u8>, seq: i64| {
+            let lane = usize::from(lane.unwrap_or(0) % 64);
+            got[lane] += 1;
+            top[lane] = top[lane].max(seq);
+        };
+        read.entries.iter().for_each(|entry| count(entry.lane, entry.seq));
+        read.undecodable.iter().for_each(|row| count(Some(row.lane), row.row.held.seq));
+        let bytes: usize = read.entries.iter().map(|entry| entry.payload.len()).sum();
+        if !read.entries.is_empty() {
+            self.payload_bytes_mean = (bytes / read.entries.len()).max(1);
+        }
+        for position in positions.iter().filter(|position| position.limit > 0) {
+            let index = usize::from(position.lane % 64);
+            if let Some(lane) = self.book.lanes.get_mut(&position.lane) {
+                lane.cursor = lane.cursor.max(top[index]);
+                lane.read(position.limit, got[index]);
+            }
+            if got[index] < position.limit {
+                exhausted.insert(position.lane);
+            }
+        }
+        for entry in read.entries {
+            self.book.add(entry, read.now, at);
+        }
+        for row in read.undecodable {
+            self.book.add_undecodable(row, at);
+        }
+        let lanes = &self.book.lanes;
+        let cursors = || lanes.iter().map(|(number, lane)| (*number, lane.cursor)).collect();
+        let floors = self.horizon.read(writers.then_some(read.writers.as_slice()), cursors);
+        for (number, floor) in floors {
+            if let Some(lane) = self.book.lanes.get_mut(&number) {
+                lane.floor = lane.floor.max(floor.min(lane.cursor));
+            }
+        }
+    }
+}
