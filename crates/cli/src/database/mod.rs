@@ -5,7 +5,7 @@ mod staging;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pillarbox_core::port::{Admin, Schema, SchemaState, Store};
+use pillarbox_core::port::{Admin, Presence, Schema, SchemaState, Store};
 use pillarbox_core::{Error, Ident, redact_url};
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
@@ -33,6 +33,8 @@ pub(crate) struct Database {
     pub(crate) store: Arc<dyn Store>,
     /// The operator's side.
     pub(crate) admin: Arc<dyn Admin>,
+    /// Where running relays are seen.
+    pub(crate) presence: Arc<dyn Presence>,
     /// The tables.
     pub(crate) schema: Arc<dyn Schema>,
     /// The application's side.
@@ -58,6 +60,7 @@ async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database,
     Ok(Database {
         store: Arc::new(store.clone()),
         admin: Arc::new(store.clone()),
+        presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
         staging: Staging::Sqlite(store, store_options),
     })
@@ -75,6 +78,7 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
     Ok(Database {
         store: Arc::new(store.clone()),
         admin: Arc::new(store.clone()),
+        presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
         staging: Staging::Postgres(store, store_options),
     })

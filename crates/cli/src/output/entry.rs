@@ -181,6 +181,7 @@ mod tests {
             causation_id: None,
             execution_id: None,
             occurred_at: None,
+            lane: None,
             priority: 100,
             group_id: None,
             hlc: None,

@@ -8,6 +8,7 @@ mod handlers;
 mod leases;
 mod lines;
 mod outcomes;
+mod presence;
 mod retention;
 mod running;
 mod stopping;

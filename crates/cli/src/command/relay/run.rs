@@ -37,6 +37,7 @@ impl Work {
                     .route(route.as_str())
                     .options(config.options(delivered))
                     .owner(worker())
+                    .presence(Arc::clone(&database.presence))
                     .build()?;
             relays.push(relay);
         }

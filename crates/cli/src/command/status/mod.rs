@@ -1,9 +1,11 @@
 //! `pillarbox status [--check]`
 
+mod relays;
+
 use std::time::Duration;
 
 use clap::Args;
-use pillarbox_core::port::RouteCounts;
+use pillarbox_core::port::{RelaySeen, RouteCounts};
 use pillarbox_core::{Status, format_duration, parse_duration};
 use serde::Serialize;
 
@@ -11,10 +13,13 @@ use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Align, Table};
 
+use relays::RelayJson;
+
 const EXAMPLES: &str = "\
 Examples:
   pillarbox status
   pillarbox status --json | jq '.total.dead'
+  pillarbox status --json | jq '.relays[] | select(.circuit != \"closed\")'
   pillarbox status --check --max-age 1m || page-somebody";
 
 /// What to count, and when to call it unhealthy.
@@ -34,6 +39,7 @@ struct StatusJson<'a> {
     routes: Vec<RouteJson<'a>>,
     total: CountsJson,
     mode: &'a str,
+    relays: Vec<RelayJson<'a>>,
 }
 
 #[derive(Serialize)]
@@ -64,6 +70,7 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         }
     }
     routes.sort_by(|a, b| a.route.cmp(&b.route));
+    let relays = database.presence.relays(None).await?;
     let mode = database.staging.mode();
     database.staging.close().await;
     if context.out.json {
@@ -71,12 +78,16 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
             routes: routes.iter().map(RouteJson::from).collect(),
             total: total(&routes),
             mode: &mode,
+            relays: relays.iter().map(RelayJson::from).collect(),
         })?;
     } else {
         context.out.data(table(&routes))?;
+        if !relays.is_empty() {
+            context.out.data(format_args!("\n{}", relays::table(&relays)))?;
+        }
         context.out.say(format_args!("mode: {mode}"));
     }
-    if args.check { check(&routes, args.max_age) } else { Ok(()) }
+    if args.check { check(&routes, &relays, args.max_age) } else { Ok(()) }
 }
 
 impl<'a> From<&'a RouteCounts> for RouteJson<'a> {
@@ -122,18 +133,20 @@ fn whole_seconds(age: Duration) -> Duration {
     Duration::from_secs(age.as_secs())
 }
 
-fn check(routes: &[RouteCounts], max_age: Duration) -> Result<(), Fault> {
+fn check(routes: &[RouteCounts], relays: &[RelaySeen], max_age: Duration) -> Result<(), Fault> {
     let dead: u64 = routes.iter().map(|counts| counts.of(Status::Dead)).sum();
     if dead > 0 {
         return Err(Fault::Unhealthy(format!(
             "{dead} dead: `pillarbox list --status dead` shows why, `pillarbox requeue --status dead` tries again"
         )));
     }
-    match oldest(routes) {
-        Some(age) if age > max_age => Err(Fault::Unhealthy(format!(
-            "the oldest due entry has waited for {}, which is over {}: is a relay running?",
+    let waits = routes.iter().filter_map(|counts| Some((counts.oldest_due_age?, &counts.route)));
+    match waits.max() {
+        Some((age, route)) if age > max_age => Err(Fault::Unhealthy(format!(
+            "the oldest due entry, of {route}, has waited for {}, which is over {}: {}",
             format_duration(whole_seconds(age)),
-            format_duration(max_age)
+            format_duration(max_age),
+            relays::hint(route, relays)
         ))),
         _ => Ok(()),
     }
@@ -155,9 +168,9 @@ mod tests {
     #[test]
     fn dead_or_old_is_unhealthy() {
         let max_age = Duration::from_secs(60);
-        assert!(check(&[counts(0, Some(60))], max_age).is_ok());
-        assert_eq!(check(&[counts(0, Some(61))], max_age).unwrap_err().exit_code(), 3);
-        assert_eq!(check(&[counts(1, None)], max_age).unwrap_err().exit_code(), 3);
+        assert!(check(&[counts(0, Some(60))], &[], max_age).is_ok());
+        assert_eq!(check(&[counts(0, Some(61))], &[], max_age).unwrap_err().exit_code(), 3);
+        assert_eq!(check(&[counts(1, None)], &[], max_age).unwrap_err().exit_code(), 3);
     }
 
     #[test]

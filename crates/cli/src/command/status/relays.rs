@@ -1,0 +1,151 @@
+//! The relays that say that they are there, and what is in the way of those that cannot deliver.
+
+use std::time::Duration;
+
+use pillarbox_core::port::RelaySeen;
+use pillarbox_core::{RouteName, Timestamp, format_duration};
+use serde::Serialize;
+
+use super::whole_seconds;
+use crate::output::{Align, Table};
+
+/// A relay as `status --json` shows it.
+#[derive(Serialize)]
+pub(super) struct RelayJson<'a> {
+    route: &'a str,
+    owner: &'a str,
+    mode: &'a str,
+    wake: &'a str,
+    gone: bool,
+    in_flight: u64,
+    circuit: &'static str,
+    down_since: Option<Timestamp>,
+    outages: u32,
+    reason: Option<String>,
+    started_at: Timestamp,
+    seen_at: Timestamp,
+    seen_seconds_ago: f64,
+}
+
+impl<'a> From<&'a RelaySeen> for RelayJson<'a> {
+    fn from(relay: &'a RelaySeen) -> Self {
+        Self {
+            route: relay.route.as_str(),
+            owner: &relay.owner,
+            mode: &relay.mode,
+            wake: &relay.wake,
+            gone: relay.is_gone(),
+            in_flight: relay.in_flight,
+            circuit: relay.circuit.as_str(),
+            down_since: relay.down_since,
+            outages: relay.outages,
+            reason: relay.reason.as_ref().map(ToString::to_string),
+            started_at: relay.started_at,
+            seen_at: relay.seen_at,
+            seen_seconds_ago: (relay.unseen_for.as_secs_f64() * 1000.0).round() / 1000.0,
+        }
+    }
+}
+
+/// The relays for people.
+pub(super) fn table(relays: &[RelaySeen]) -> Table {
+    let mut table = Table::new(&[
+        ("relay", Align::Left),
+        ("route", Align::Left),
+        ("mode", Align::Left),
+        ("in flight", Align::Right),
+        ("circuit", Align::Left),
+        ("why", Align::Left),
+    ]);
+    for relay in relays {
+        table.row([
+            relay.owner.clone(),
+            relay.route.to_string(),
+            format!("{}, {}", relay.mode, relay.wake),
+            relay.in_flight.to_string(),
+            circuit(relay),
+            relay.reason.as_ref().filter(|_| relay.is_down()).map(ToString::to_string).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+// What a relay that is gone last said of its destination is no news.
+fn circuit(relay: &RelaySeen) -> String {
+    let ago = |age: Duration| format_duration(whole_seconds(age));
+    if relay.is_gone() {
+        return format!("gone: last seen {} ago", ago(relay.unseen_for));
+    }
+    match relay.down_since {
+        Some(since) => {
+            let now = relay.seen_at.saturating_add(relay.unseen_for);
+            format!("{} for {}, tried {}x", relay.circuit, ago(now.since(since)), relay.outages)
+        }
+        None => relay.circuit.to_string(),
+    }
+}
+
+/// What to look at when the entries of this route wait.
+pub(super) fn hint(route: &RouteName, relays: &[RelaySeen]) -> String {
+    let of_route = || relays.iter().filter(|relay| relay.route == *route && !relay.is_gone());
+    if let Some(down) = of_route().find(|relay| relay.is_down()) {
+        let why = down.reason.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
+        return format!("the circuit of {route} is open{why}");
+    }
+    match of_route().count() {
+        0 => format!("no relay of {route} is running"),
+        running => format!("{running} of its relays running: is that enough?"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillarbox_core::port::RunId;
+    use pillarbox_core::{CircuitState, Failure, FailureKind};
+
+    use super::*;
+
+    fn relay(unseen_secs: u64, circuit: CircuitState) -> RelaySeen {
+        let at = |secs: i64| Timestamp::from_micros(1_767_225_600_000_000 + secs * 1_000_000).unwrap();
+        let down = circuit != CircuitState::Closed;
+        RelaySeen {
+            run: RunId(1),
+            route: RouteName::new("orders").unwrap(),
+            owner: "host-7".into(),
+            mode: "run".into(),
+            wake: "poll".into(),
+            in_flight: 0,
+            circuit,
+            down_since: down.then_some(at(0)),
+            outages: if down { 3 } else { 0 },
+            reason: down.then(|| Failure::new(FailureKind::Down, "unreachable", "connection refused")),
+            started_at: at(0),
+            seen_at: at(60),
+            unseen_for: Duration::from_secs(unseen_secs),
+        }
+    }
+
+    #[test]
+    fn an_open_circuit_is_told_with_its_age_and_reason() {
+        let text =
+            anstream::adapter::strip_str(&table(&[relay(2, CircuitState::Open)]).to_string()).to_string();
+        assert!(text.contains("open for 1m2s, tried 3x"), "{text}");
+        assert!(text.contains("down/unreachable: connection refused"), "{text}");
+    }
+
+    #[test]
+    fn a_silent_relay_is_gone_whatever_it_said_last() {
+        let text = table(&[relay(45, CircuitState::Open)]).to_string();
+        assert!(text.contains("gone: last seen 45s ago") && !text.contains("unreachable"), "{text}");
+    }
+
+    #[test]
+    fn a_waiting_route_gets_a_hint() {
+        let orders = RouteName::new("orders").unwrap();
+        assert_eq!(hint(&orders, &[]), "no relay of orders is running");
+        assert_eq!(hint(&orders, &[relay(45, CircuitState::Closed)]), "no relay of orders is running");
+        let open = hint(&orders, &[relay(0, CircuitState::Probing)]);
+        assert!(open.contains("circuit of orders is open, down/unreachable"), "{open}");
+        assert!(hint(&orders, &[relay(0, CircuitState::Closed)]).contains("1 of its relays"));
+    }
+}
