@@ -3,8 +3,10 @@
 mod between;
 pub mod claiming;
 pub mod failing;
+pub mod forgetting;
 pub mod inbox;
 pub mod outcomes;
+pub mod owners;
 pub mod presence;
 pub mod reading;
 pub mod reaping;
@@ -179,6 +181,21 @@ macro_rules! __store_cases {
                 a_concurrent_duplicate_waits_and_is_fresh_after_a_rollback,
                 of_many_concurrent_duplicates_one_is_fresh,
             }
+            owners {
+                a_publish_behind_a_later_owners_is_stale,
+                what_was_published_before_a_take_over_is_fresh_after_it,
+                a_duplicate_tells_of_a_new_owner_too,
+                owners_are_kept_apart_by_consumer_lane_and_stream,
+                an_event_without_an_origin_is_never_stale,
+                a_rolled_back_transaction_remembers_no_owner,
+                nobody_waits_for_who_remembers_an_owner,
+            }
+            forgetting {
+                a_purge_of_the_inbox_forgets_what_is_old_enough,
+                a_purge_of_the_inbox_is_bounded_and_audited_with_its_count,
+                a_purge_of_the_inbox_that_cannot_be_audited_deletes_nothing,
+                a_purge_of_the_inbox_forgets_owners_of_old,
+            }
             presence {
                 an_announced_relay_is_listed_as_it_said,
                 an_announcement_replaces_the_one_before,
@@ -267,8 +284,10 @@ mod tests {
         let sources = [
             ("claiming", include_str!("claiming.rs")),
             ("failing", include_str!("failing.rs")),
+            ("forgetting", include_str!("forgetting.rs")),
             ("inbox", include_str!("inbox.rs")),
             ("outcomes", include_str!("outcomes.rs")),
+            ("owners", include_str!("owners.rs")),
             ("presence", include_str!("presence.rs")),
             ("reading", include_str!("reading.rs")),
             ("reaping", include_str!("reaping.rs")),
