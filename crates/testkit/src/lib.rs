@@ -16,7 +16,9 @@ mod memory;
 pub mod sim;
 mod staged;
 
-pub use conformance::{InboxHarness, Received, SinkHarness, SourceHarness, StoreHarness, Tamper};
+pub use conformance::{
+    InboxHarness, LanesHarness, Received, SinkHarness, SourceHarness, StoreHarness, Tamper,
+};
 pub use drain::{assert_idempotent, drain, drain_to};
 pub use eventually::eventually;
 pub use faultproxy::{Direction, Fault, FaultProxy};

@@ -92,6 +92,27 @@ pub enum Tamper {
         /// The column `payload`.
         payload: Vec<u8>,
     },
+    /// Stages on the route `orders` by plain means with a value in this column that is not as it should be. `false`:
+    /// the store refuses it.
+    StageWrong {
+        /// Under which id.
+        id: EventId,
+        /// The column.
+        column: &'static str,
+        /// What is in it, as text.
+        value: &'static str,
+    },
+    /// Stages by plain means and four columns.
+    StageKeyed {
+        /// The column `route`.
+        route: String,
+        /// The column `type`.
+        event_type: String,
+        /// The column `key`.
+        key: String,
+        /// The column `payload`.
+        payload: Vec<u8>,
+    },
     /// Holds a lock on this entry in another transaction until [`Tamper::UnlockEntries`].
     LockEntry(EventId),
     /// Ends the transactions that [`Tamper::LockEntry`] began.

@@ -11,10 +11,12 @@
 pub(crate) mod case;
 pub mod consumer;
 mod harness;
+pub mod lanes;
 pub mod sink;
 pub mod store;
 
 pub use case::{Case, CaseFuture};
 pub use consumer::{InboxHarness, SourceHarness};
 pub use harness::{StoreHarness, Tamper};
+pub use lanes::LanesHarness;
 pub use sink::{Received, SinkHarness};

@@ -20,7 +20,8 @@ impl Admin for MemoryStore {
         for entry in state.rows.values().map(|row| &row.entry) {
             let route = entry.route.clone();
             let counts = routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route));
-            *counts.counts.entry(entry.status).or_default() += 1;
+            let in_flight = state.is_handed_out(entry, now);
+            *counts.counts.entry(if in_flight { Status::InFlight } else { entry.status }).or_default() += 1;
             let waits_since = entry.due_at.unwrap_or(entry.created_at);
             if !entry.status.is_terminal() && waits_since <= now {
                 counts.oldest_due_age = counts.oldest_due_age.max(Some(now.since(waits_since)));
@@ -133,6 +134,7 @@ impl State {
             self.record(now, kind, &request.actor, Some(whose), String::new());
         }
         for seq in dead {
+            self.revise(seq);
             let Some(row) = self.rows.get_mut(&seq) else { continue };
             if kind == AuditKind::Requeued {
                 row.step(Action::Requeue);

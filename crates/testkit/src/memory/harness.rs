@@ -28,6 +28,23 @@ impl MemoryHarness {
     pub fn with_mutant(mutant: Mutant) -> Self {
         Self { store: MemoryStore::new().with_mutant(mutant) }
     }
+
+    /// As a plain INSERT does: no stamp, and everything else by default.
+    fn stage_plain(&self, state: &mut State, route: &str, event: Event) -> bool {
+        let now = self.store.shared.clock.now();
+        let Ok(route) = RouteName::new(route) else { return false };
+        let stamp = self.store.shared.stamps.now();
+        let fresh_id = state.fresh_id(now);
+        let event = event.content_type(CONTENT_TYPE_DEFAULT);
+        let new = NewEntry::new(&route, event, fresh_id, stamp, &EventLimits::default());
+        let Ok(new) = new else { return false };
+        let seq = state.next_seq();
+        state.taken.insert(Key::Staged(new.route.clone(), new.event_id));
+        let mut entry = row_of(new, seq, now);
+        entry.hlc = None;
+        state.rows.insert(seq, Row { entry, spoiled: false });
+        true
+    }
 }
 
 #[async_trait]
@@ -111,21 +128,13 @@ impl StoreHarness for MemoryHarness {
             }
             Tamper::UnlockEntries => state.locked.clear(),
             Tamper::StagePlain { route, event_type, payload } => {
-                let now = self.store.shared.clock.now();
-                let Ok(route) = RouteName::new(route) else { return false };
-                let stamp = self.store.shared.stamps.now();
-                let fresh_id = state.fresh_id(now);
-                let event = Event::new(event_type, payload).content_type(CONTENT_TYPE_DEFAULT);
-                let new = NewEntry::new(&route, event, fresh_id, stamp, &EventLimits::default());
-                let Ok(new) = new else { return false };
-                let seq = state.next_seq();
-                state.taken.insert(Key::Staged(new.route.clone(), new.event_id));
-                let mut entry = row_of(new, seq, now);
-                entry.hlc = None;
-                state.rows.insert(seq, Row { entry, spoiled: false });
+                return self.stage_plain(&mut state, &route, Event::new(event_type, payload));
             }
-            // There are no columns to take away.
-            Tamper::DropColumn => return false,
+            Tamper::StageKeyed { route, event_type, key, payload } => {
+                return self.stage_plain(&mut state, &route, Event::new(event_type, payload).key(key));
+            }
+            // There are no columns to take away or to get wrong.
+            Tamper::DropColumn | Tamper::StageWrong { .. } => return false,
         }
         true
     }

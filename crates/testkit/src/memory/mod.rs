@@ -7,6 +7,7 @@ mod claim;
 mod clock;
 mod harness;
 mod inbox;
+mod lanes;
 mod mutant;
 mod outbox;
 mod presence;

@@ -22,11 +22,21 @@ pub enum Mutant {
     DeadIsDropped,
     /// Released entries vanish.
     ReleaseLosesEntry,
+    /// Whoever says an entry's seq may settle it, whatever lane it holds.
+    LaneSettleIgnoresFence,
+    /// What a dead session had in flight costs nothing.
+    TakeOverIsNotCounted,
+    /// What a leaving session has read costs an attempt.
+    LeavingIsCounted,
+    /// A reader of a lane is told only of what it has read already.
+    PresentLeavesOutLateCommits,
+    /// A session is never told that it has more than its share.
+    SurplusIsNotTold,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -36,5 +46,10 @@ impl Mutant {
         Self::FenceRestarts,
         Self::DeadIsDropped,
         Self::ReleaseLosesEntry,
+        Self::LaneSettleIgnoresFence,
+        Self::TakeOverIsNotCounted,
+        Self::LeavingIsCounted,
+        Self::PresentLeavesOutLateCommits,
+        Self::SurplusIsNotTold,
     ];
 }

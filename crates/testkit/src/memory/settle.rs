@@ -35,7 +35,7 @@ impl State {
         Ok(settled)
     }
 
-    fn deliver(&mut self, seq: i64, keep: Keep, now: Timestamp) {
+    pub(crate) fn deliver(&mut self, seq: i64, keep: Keep, now: Timestamp) {
         if keep == Keep::No {
             self.remove(seq);
             return;
@@ -48,7 +48,7 @@ impl State {
         row.entry.settled_at = Some(now);
     }
 
-    fn retry(&mut self, seq: i64, due: Timestamp, failure: Failure) {
+    pub(crate) fn retry(&mut self, seq: i64, due: Timestamp, failure: Failure) {
         let Some(row) = self.rows.get_mut(&seq) else { return };
         row.step(Action::Retry);
         row.entry.due_at = Some(due);

@@ -7,6 +7,7 @@ use pillarbox_core::{
     Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Timestamp,
 };
 
+use super::lanes::LaneTable;
 use super::mutant::Mutant;
 
 /// One row of the outbox.
@@ -56,6 +57,10 @@ pub(crate) struct State {
     pub(crate) relays: BTreeMap<RunId, RelaySeen>,
     /// Rows that somebody else holds a lock on.
     pub(crate) locked: BTreeSet<i64>,
+    /// Who reads which lane of each route.
+    pub(crate) lanes: BTreeMap<RouteName, LaneTable>,
+    /// For [`Mutant::PresentLeavesOutLateCommits`]: everything that was read from a lane.
+    pub(crate) lanes_read: BTreeSet<i64>,
     pub(crate) mutant: Option<Mutant>,
     /// For [`Mutant::ReadsByLastSeq`].
     pub(crate) highest_claimed: i64,

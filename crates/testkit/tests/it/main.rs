@@ -12,3 +12,9 @@ mod memory_store {
 
     pillarbox_testkit::store_conformance!(MemoryHarness);
 }
+
+mod memory_lanes {
+    use pillarbox_testkit::MemoryHarness;
+
+    pillarbox_testkit::lanes_conformance!(MemoryHarness);
+}

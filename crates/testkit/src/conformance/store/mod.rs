@@ -15,7 +15,7 @@ pub mod schema;
 pub mod settling;
 pub mod staging;
 pub mod stamps;
-mod steps;
+pub(in crate::conformance) mod steps;
 
 use super::StoreHarness;
 use super::case::{Case, block_on};

@@ -12,32 +12,36 @@ use pillarbox_core::{
 
 use crate::conformance::StoreHarness;
 
-pub(super) const ROUTE: &str = "orders";
-pub(super) const LEASE: Duration = Duration::from_secs(30);
-pub(super) const SECOND: Duration = Duration::from_secs(1);
-pub(super) const HOUR: Duration = Duration::from_secs(3600);
+pub(in crate::conformance) const ROUTE: &str = "orders";
+pub(in crate::conformance) const LEASE: Duration = Duration::from_secs(30);
+pub(in crate::conformance) const SECOND: Duration = Duration::from_secs(1);
+pub(in crate::conformance) const HOUR: Duration = Duration::from_secs(3600);
 
-pub(super) fn route(name: &str) -> RouteName {
+pub(in crate::conformance) fn route(name: &str) -> RouteName {
     RouteName::new(name).unwrap()
 }
 
 /// An id that only depends on `n`, so that a failure can be read.
-pub(super) fn id(n: u64) -> EventId {
+pub(in crate::conformance) fn id(n: u64) -> EventId {
     EventId(uuid::Uuid::from_u64_pair(0x0190_0000_0000_7000, 0x8000_0000_0000_0000 | n))
 }
 
 /// An event whose id is `id(n)`.
-pub(super) fn event(n: u64) -> Event {
+pub(in crate::conformance) fn event(n: u64) -> Event {
     Event::new("order.placed", format!("{{\"n\":{n}}}")).id(id(n))
 }
 
 /// `count` events with the ids 1, 2, …
-pub(super) fn events(count: u64) -> Vec<Event> {
+pub(in crate::conformance) fn events(count: u64) -> Vec<Event> {
     (1..=count).map(event).collect()
 }
 
 /// Stages in a transaction of its own and commits it.
-pub(super) async fn stage_on<H: StoreHarness>(harness: &H, route: &str, events: Vec<Event>) -> Vec<Staged> {
+pub(in crate::conformance) async fn stage_on<H: StoreHarness>(
+    harness: &H,
+    route: &str,
+    events: Vec<Event>,
+) -> Vec<Staged> {
     let mut tx = harness.begin().await;
     let staged = harness.outbox(route).stage_all(&mut tx, events).await.unwrap();
     harness.commit(tx).await;
@@ -45,16 +49,16 @@ pub(super) async fn stage_on<H: StoreHarness>(harness: &H, route: &str, events: 
 }
 
 /// Stages on [`ROUTE`] and commits.
-pub(super) async fn stage<H: StoreHarness>(harness: &H, events: Vec<Event>) -> Vec<Staged> {
+pub(in crate::conformance) async fn stage<H: StoreHarness>(harness: &H, events: Vec<Event>) -> Vec<Staged> {
     stage_on(harness, ROUTE, events).await
 }
 
 /// A time at which everything that was staged so far is due, by whatever clock staged it.
-pub(super) async fn soon<H: StoreHarness>(harness: &H) -> Timestamp {
+pub(in crate::conformance) async fn soon<H: StoreHarness>(harness: &H) -> Timestamp {
     harness.now().await.saturating_add(SECOND)
 }
 
-pub(super) fn claim_request(limit: u32, now: Timestamp) -> ClaimRequest {
+pub(in crate::conformance) fn claim_request(limit: u32, now: Timestamp) -> ClaimRequest {
     ClaimRequest {
         route: route(ROUTE),
         limit,
@@ -67,48 +71,58 @@ pub(super) fn claim_request(limit: u32, now: Timestamp) -> ClaimRequest {
 }
 
 /// Claims on [`ROUTE`]; everything must be decodable.
-pub(super) async fn claim<H: StoreHarness>(harness: &H, limit: u32, now: Timestamp) -> Vec<Entry> {
+pub(in crate::conformance) async fn claim<H: StoreHarness>(
+    harness: &H,
+    limit: u32,
+    now: Timestamp,
+) -> Vec<Entry> {
     claim_as(harness, claim_request(limit, now)).await
 }
 
-pub(super) async fn claim_as<H: StoreHarness>(harness: &H, request: ClaimRequest) -> Vec<Entry> {
+pub(in crate::conformance) async fn claim_as<H: StoreHarness>(
+    harness: &H,
+    request: ClaimRequest,
+) -> Vec<Entry> {
     let claim = harness.store().claim(request).await.unwrap();
     assert!(claim.undecodable.is_empty(), "{:?}", claim.undecodable);
     claim.entries
 }
 
 /// Claims exactly one entry.
-pub(super) async fn claim_one<H: StoreHarness>(harness: &H, now: Timestamp) -> Entry {
+pub(in crate::conformance) async fn claim_one<H: StoreHarness>(harness: &H, now: Timestamp) -> Entry {
     let mut entries = claim(harness, 1, now).await;
     assert_eq!(entries.len(), 1, "one entry should be claimable");
     entries.remove(0)
 }
 
-pub(super) fn ids(entries: &[Entry]) -> Vec<EventId> {
+pub(in crate::conformance) fn ids(entries: &[Entry]) -> Vec<EventId> {
     entries.iter().map(|entry| entry.event_id).collect()
 }
 
-pub(super) fn ids_of(numbers: impl IntoIterator<Item = u64>) -> Vec<EventId> {
+pub(in crate::conformance) fn ids_of(numbers: impl IntoIterator<Item = u64>) -> Vec<EventId> {
     numbers.into_iter().map(id).collect()
 }
 
-pub(super) fn failure() -> Failure {
+pub(in crate::conformance) fn failure() -> Failure {
     Failure::new(FailureKind::Failed, "busy", "the other side is busy")
 }
 
-pub(super) fn retry(after: Duration) -> Verdict {
+pub(in crate::conformance) fn retry(after: Duration) -> Verdict {
     Verdict::Retry { after, failure: failure() }
 }
 
-pub(super) fn dead() -> Verdict {
+pub(in crate::conformance) fn dead() -> Verdict {
     Verdict::Dead { failure: Failure::new(FailureKind::Rejected, "unroutable", "nobody takes it") }
 }
 
-pub(super) fn release() -> Verdict {
+pub(in crate::conformance) fn release() -> Verdict {
     Verdict::Release { failure: None }
 }
 
-pub(super) fn settle_request(settlements: Vec<(Held, Verdict)>, now: Timestamp) -> SettleRequest {
+pub(in crate::conformance) fn settle_request(
+    settlements: Vec<(Held, Verdict)>,
+    now: Timestamp,
+) -> SettleRequest {
     SettleRequest {
         owner: "worker-1".into(),
         settlements: settlements.into_iter().map(|(held, verdict)| Settlement { held, verdict }).collect(),
@@ -117,7 +131,7 @@ pub(super) fn settle_request(settlements: Vec<(Held, Verdict)>, now: Timestamp) 
     }
 }
 
-pub(super) async fn settle_all<H: StoreHarness>(
+pub(in crate::conformance) async fn settle_all<H: StoreHarness>(
     harness: &H,
     settlements: Vec<(Held, Verdict)>,
     now: Timestamp,
@@ -126,13 +140,21 @@ pub(super) async fn settle_all<H: StoreHarness>(
 }
 
 /// Settles one entry that is still held.
-pub(super) async fn settle<H: StoreHarness>(harness: &H, entry: &Entry, verdict: Verdict, now: Timestamp) {
+pub(in crate::conformance) async fn settle<H: StoreHarness>(
+    harness: &H,
+    entry: &Entry,
+    verdict: Verdict,
+    now: Timestamp,
+) {
     let settled = settle_all(harness, vec![(entry.held(), verdict)], now).await;
     assert_eq!(settled, Settled { accepted: 1, fenced: vec![] });
 }
 
 /// Stages the event `n` and leaves it dead.
-pub(super) async fn bury<H: StoreHarness>(harness: &H, numbers: impl IntoIterator<Item = u64>) {
+pub(in crate::conformance) async fn bury<H: StoreHarness>(
+    harness: &H,
+    numbers: impl IntoIterator<Item = u64>,
+) {
     let numbers: Vec<u64> = numbers.into_iter().collect();
     let staged = stage(harness, numbers.iter().map(|n| event(*n)).collect()).await;
     assert_eq!(staged.len(), numbers.len());
@@ -143,7 +165,7 @@ pub(super) async fn bury<H: StoreHarness>(harness: &H, numbers: impl IntoIterato
     assert!(settle_all(harness, settlements, now).await.fenced.is_empty());
 }
 
-pub(super) fn reap_request(now: Timestamp) -> ReapRequest {
+pub(in crate::conformance) fn reap_request(now: Timestamp) -> ReapRequest {
     ReapRequest {
         route: Some(route(ROUTE)),
         limit: 1000,
@@ -154,38 +176,38 @@ pub(super) fn reap_request(now: Timestamp) -> ReapRequest {
     }
 }
 
-pub(super) async fn reap<H: StoreHarness>(harness: &H, request: ReapRequest) -> Reaped {
+pub(in crate::conformance) async fn reap<H: StoreHarness>(harness: &H, request: ReapRequest) -> Reaped {
     harness.store().reap(request).await.unwrap()
 }
 
-pub(super) fn select(selection: Selection) -> SelectionRequest {
+pub(in crate::conformance) fn select(selection: Selection) -> SelectionRequest {
     SelectionRequest { selection, actor: "ops".into(), effect: Effect::Apply, now: None }
 }
 
-pub(super) fn select_ids(numbers: impl IntoIterator<Item = u64>) -> SelectionRequest {
+pub(in crate::conformance) fn select_ids(numbers: impl IntoIterator<Item = u64>) -> SelectionRequest {
     select(Selection::Ids(ids_of(numbers)))
 }
 
 /// The one entry of this event.
-pub(super) async fn entry<H: StoreHarness>(harness: &H, n: u64) -> Entry {
+pub(in crate::conformance) async fn entry<H: StoreHarness>(harness: &H, n: u64) -> Entry {
     let mut stories = harness.store().show(id(n)).await.unwrap();
     assert_eq!(stories.len(), 1, "event {n} should be carried by one route");
     stories.remove(0).entry
 }
 
 /// Everything in the store, oldest first.
-pub(super) async fn all<H: StoreHarness>(harness: &H) -> Vec<Entry> {
+pub(in crate::conformance) async fn all<H: StoreHarness>(harness: &H) -> Vec<Entry> {
     harness.store().list(Filter::default().limit(10_000)).await.unwrap()
 }
 
 /// Entries of [`ROUTE`] with this status.
-pub(super) async fn count<H: StoreHarness>(harness: &H, status: Status) -> u64 {
+pub(in crate::conformance) async fn count<H: StoreHarness>(harness: &H, status: Status) -> u64 {
     let counts = harness.store().counts(None).await.unwrap();
     counts.iter().find(|counts| counts.route.as_str() == ROUTE).map_or(0, |counts| counts.of(status))
 }
 
 /// The audit trail as kinds and events, oldest first.
-pub(super) async fn audit<H: StoreHarness>(harness: &H) -> Vec<(AuditKind, Option<EventId>)> {
+pub(in crate::conformance) async fn audit<H: StoreHarness>(harness: &H) -> Vec<(AuditKind, Option<EventId>)> {
     let trail = harness.store().audit(10_000).await.unwrap();
     assert!(trail.is_sorted_by_key(|record| record.seq), "the trail is oldest first");
     trail.into_iter().map(|record| (record.kind, record.event_id)).collect()
@@ -200,7 +222,7 @@ macro_rules! tamper {
         }
     };
 }
-pub(super) use tamper;
+pub(in crate::conformance) use tamper;
 
 /// Ends the case, and says so, where the store has one writer at a time.
 macro_rules! several_writers {
@@ -211,4 +233,4 @@ macro_rules! several_writers {
         }
     };
 }
-pub(super) use several_writers;
+pub(in crate::conformance) use several_writers;

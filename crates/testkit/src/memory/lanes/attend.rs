@@ -1,0 +1,143 @@
+//! Signs of life: joining, renewing, sharing, and burying who gave none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillarbox_core::port::{AttendRequest, Attendance, Death, LANES, LaneHeld, SessionId};
+use pillarbox_core::{Action, Entry, Failure, Result, RouteName, Timestamp};
+
+use super::{LaneTable, Session, is_due, is_unsettled, lane_of_entry, lease_expired};
+use crate::memory::mutant::Mutant;
+use crate::memory::state::State;
+
+impl State {
+    pub(super) fn attend(&mut self, request: &AttendRequest, now: Timestamp) -> Result<Attendance> {
+        let me = request.session;
+        let known = self.lanes.get(&request.route).is_some_and(|table| table.sessions.contains_key(&me));
+        if !known && !request.joins {
+            return Ok(Attendance { lost: true, ..Attendance::default() });
+        }
+        // Who is late and not buried yet is alive: its sign of life comes first.
+        let table = self.lanes.get(&request.route);
+        let expired: Vec<SessionId> = table
+            .into_iter()
+            .flat_map(|table| &table.sessions)
+            .filter(|(session, known)| **session != me && known.lease_until <= now)
+            .map(|(session, _)| *session)
+            .collect();
+        let in_flight: Vec<Entry> =
+            expired.iter().flat_map(|session| self.in_flight_of(&request.route, *session, now)).collect();
+        self.check_audit(in_flight.iter().any(|entry| is_last(entry, request)))?;
+
+        let deaths = in_flight.into_iter().filter_map(|entry| self.take_over(&entry, request, now)).collect();
+        let surplus_told = !self.is(Mutant::SurplusIsNotTold);
+        let table = self.lanes.entry(request.route.clone()).or_default();
+        for session in &expired {
+            table.free(*session, &table.of(*session));
+            table.sessions.remove(session);
+        }
+        table.renew(request, now);
+        let mut attendance = table.share(request, now);
+        if !surplus_told {
+            attendance.surplus.clear();
+        }
+        attendance.buried = u32::try_from(expired.len()).unwrap_or(u32::MAX);
+        attendance.deaths = deaths;
+        Ok(attendance)
+    }
+
+    /// What a session may have been delivering: read, unsettled, due, and not behind an entry of its key that
+    /// waits for its time.
+    pub(super) fn in_flight_of(&self, route: &RouteName, session: SessionId, now: Timestamp) -> Vec<Entry> {
+        let Some(table) = self.lanes.get(route) else { return vec![] };
+        let handed = table.sessions.get(&session).map_or(0, |session| session.handed);
+        let lanes = table.of(session);
+        let mut held_back: BTreeSet<&str> = BTreeSet::new();
+        let mut in_flight = vec![];
+        for entry in self.rows.range(..=handed).map(|(_, row)| &row.entry) {
+            if entry.route != *route || !is_unsettled(entry) || !lanes.contains(&lane_of_entry(entry)) {
+                continue;
+            }
+            if !is_due(entry, now) {
+                held_back.extend(entry.key.as_deref());
+            } else if entry.key.as_deref().is_none_or(|key| !held_back.contains(key)) {
+                in_flight.push(entry.clone());
+            }
+        }
+        in_flight
+    }
+
+    /// Counts the attempt that a dead session may have made. Nobody knows what came of it.
+    fn take_over(&mut self, entry: &Entry, request: &AttendRequest, now: Timestamp) -> Option<Death> {
+        if self.is(Mutant::TakeOverIsNotCounted) {
+            return None;
+        }
+        let failure = lease_expired();
+        self.spend_unknown(entry.seq, failure.clone(), now);
+        if !is_last(entry, request) {
+            return None;
+        }
+        self.bury(entry.seq, &request.owner, failure.clone(), now);
+        Some(Death {
+            event_id: entry.event_id,
+            route: entry.route.clone(),
+            event_type: entry.event_type.clone(),
+            attempts: entry.attempts + 1,
+            failure,
+        })
+    }
+
+    /// One attempt more whose outcome is not known; due at once.
+    pub(super) fn spend_unknown(&mut self, seq: i64, failure: Failure, now: Timestamp) {
+        let Some(row) = self.rows.get_mut(&seq) else { return };
+        row.step(Action::Claim);
+        row.step(Action::Reap);
+        row.entry.attempts += 1;
+        row.entry.due_at = None;
+        row.entry.last_error = Some(failure);
+        row.entry.last_attempt_at = Some(now);
+    }
+}
+
+/// Whether the attempt that was in flight was the last one allowed.
+fn is_last(entry: &Entry, request: &AttendRequest) -> bool {
+    entry.attempts + 1 >= entry.max_attempts.unwrap_or(request.max_attempts)
+}
+
+impl LaneTable {
+    fn renew(&mut self, request: &AttendRequest, now: Timestamp) {
+        let lease_until = now.saturating_add(request.lease);
+        let rank = self.joined + 1;
+        let session =
+            self.sessions.entry(request.session).or_insert_with(|| Session { rank, lease_until, handed: 0 });
+        session.lease_until = lease_until;
+        self.joined = rank;
+    }
+
+    /// The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits.
+    fn share_of(&self, session: SessionId, shares: u8) -> usize {
+        let sharing = self.sessions.len().min(usize::from(shares)).max(1);
+        let ranks: BTreeMap<u64, SessionId> =
+            self.sessions.iter().map(|(session, known)| (known.rank, *session)).collect();
+        let place = ranks.values().position(|known| *known == session).unwrap_or(usize::MAX);
+        let lanes = usize::from(LANES);
+        if place >= sharing { 0 } else { lanes / sharing + usize::from(place < lanes % sharing) }
+    }
+
+    /// Takes free lanes up to the share, and tells which are beyond it.
+    fn share(&mut self, request: &AttendRequest, now: Timestamp) -> Attendance {
+        let me = request.session;
+        let share = self.share_of(me, request.shares);
+        let missing = share.saturating_sub(self.of(me).len());
+        for lane in self.lanes.iter_mut().filter(|lane| lane.session.is_none()).take(missing) {
+            lane.session = Some(me);
+            lane.fence = lane.fence.next(now);
+        }
+        let held = self.of(me);
+        let surplus = held.iter().skip(share).copied().collect();
+        let lanes = held.iter().filter_map(|lane| {
+            let fence = self.lane(*lane)?.fence;
+            Some(LaneHeld { lane: *lane, fence })
+        });
+        Attendance { lanes: lanes.collect(), surplus, ..Attendance::default() }
+    }
+}
