@@ -175,6 +175,11 @@ impl Home {
 pub(crate) struct Running(Option<Child>);
 
 impl Running {
+    /// A command that was started elsewhere.
+    pub(crate) fn of(child: Child) -> Self {
+        Self(Some(child))
+    }
+
     fn child(&mut self) -> &mut Child {
         self.0.as_mut().unwrap()
     }

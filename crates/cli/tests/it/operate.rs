@@ -50,7 +50,8 @@ fn status_check_is_exit_3_when_something_is_dead_or_old() {
     assert_eq!(home.run(["status", "--check"]).code, 0);
     home.stage_many("r", 1);
     assert_eq!(home.run(["status", "--check"]).code, 0);
-    home.run(["status", "--check", "--max-age", "0s"]).refused(3, &["waited for", "no relay of r is running"]);
+    home.run(["status", "--check", "--max-age", "0s"])
+        .refused(3, &["waited for", "no relay of r is running"]);
     let (home, _) = with_dead(2);
     home.run(["status", "--check"]).refused(3, &["2 dead", "pillarbox list --status dead"]);
     assert_eq!(home.run(["status"]).code, 0);

@@ -1,0 +1,219 @@
+//! A place of a test's own on a real broker, and a wire to it that fails as it is told.
+
+use std::future::Future;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use async_nats::jetstream;
+use lapin::options::{BasicGetOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{Connection, ConnectionProperties};
+use pillarbox_testkit::{Direction, Fault, FaultProxy};
+use tokio::runtime::Runtime;
+
+/// These tests have no runtime of their own: clients and wires share this one.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    })
+}
+
+/// Waits for what only a future can do.
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+    runtime().block_on(future)
+}
+
+/// The value of a variable that `cargo xtask services` sets.
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
+        panic!(
+            "{name} is not set: run this through `cargo xtask services postgres rabbitmq nats redis -- cargo test`"
+        )
+    })
+}
+
+/// A connection to a server that can be broken. Dropping it cuts everything for good.
+pub(crate) struct Wire(FaultProxy);
+
+impl Wire {
+    /// A wire to the server of this URL, and the URL that leads through it.
+    pub(crate) fn to(url: &str) -> (Self, String) {
+        let _guard = runtime().enter();
+        let (proxy, through) = FaultProxy::before(url);
+        (Self(proxy), through)
+    }
+
+    pub(crate) fn set(&self, fault: Fault) {
+        let _guard = runtime().enter();
+        self.0.set(fault);
+    }
+
+    pub(crate) fn heal(&self) {
+        let _guard = runtime().enter();
+        self.0.heal();
+    }
+
+    /// How many bytes the client has received.
+    pub(crate) fn received(&self) -> u64 {
+        self.0.forwarded(Direction::ToClient)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broker {
+    RabbitMq,
+    Nats,
+    Redis,
+}
+
+/// A queue or stream that no other test knows.
+pub(crate) struct Place {
+    pub(crate) broker: Broker,
+    /// The server's URL, without a place on it.
+    pub(crate) server: String,
+    name: String,
+}
+
+impl Place {
+    pub(crate) fn new(broker: Broker) -> Self {
+        let name = format!("cli{}", uuid::Uuid::new_v4().simple());
+        let server = variable(match broker {
+            Broker::RabbitMq => "PILLARBOX_TEST_AMQP",
+            Broker::Nats => "PILLARBOX_TEST_NATS",
+            Broker::Redis => "PILLARBOX_TEST_REDIS",
+        });
+        let place = Self { broker, server, name };
+        wait(place.declare());
+        place
+    }
+
+    async fn declare(&self) {
+        match self.broker {
+            Broker::RabbitMq => {
+                let options = QueueDeclareOptions { durable: true, ..Default::default() };
+                let channel = self.amqp().await.create_channel().await.unwrap();
+                channel
+                    .queue_declare(self.name.as_str().into(), options, FieldTable::default())
+                    .await
+                    .unwrap();
+            }
+            Broker::Nats => {
+                let subjects = vec![format!("{}.>", self.name)];
+                let config =
+                    jetstream::stream::Config { name: self.name.clone(), subjects, ..Default::default() };
+                self.nats().await.create_stream(config).await.unwrap();
+            }
+            Broker::Redis => {}
+        }
+    }
+
+    async fn amqp(&self) -> Connection {
+        Connection::connect(&self.server, ConnectionProperties::default()).await.unwrap()
+    }
+
+    async fn nats(&self) -> jetstream::Context {
+        jetstream::new(async_nats::connect(&self.server).await.unwrap())
+    }
+
+    /// The destination for a relay, by way of this server or a wire to it.
+    pub(crate) fn to(&self, server: &str) -> String {
+        let name = &self.name;
+        match self.broker {
+            Broker::RabbitMq => format!("{server}?routing_key={name}&connect_timeout=2s"),
+            Broker::Nats => format!("{server}/{name}.{{type}}?connect_timeout=2s"),
+            Broker::Redis => format!("{server}?stream={name}&connect_timeout=2s"),
+        }
+    }
+
+    /// The source for a consumer. What a dead one left comes again soon.
+    pub(crate) fn from(&self, server: &str) -> String {
+        let name = &self.name;
+        match self.broker {
+            Broker::RabbitMq => format!("{server}?queue={name}"),
+            Broker::Nats => format!("{server}/{name}.>?durable=billing&ack_wait=5s"),
+            Broker::Redis => format!("{server}?stream={name}&group=billing&reclaim_after=5s"),
+        }
+    }
+
+    /// The event ids that lie there, with repetitions.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        match self.broker {
+            Broker::RabbitMq => wait(self.lying()),
+            Broker::Nats => wait(self.stream()),
+            Broker::Redis => {
+                self.redis(&["xrange", &self.name, "-", "+"])
+                    .lines()
+                    .fold((Vec::new(), false), |(mut ids, is_id), line| {
+                        if is_id {
+                            ids.push(line.to_owned());
+                        }
+                        (ids, line == "ce-id")
+                    })
+                    .0
+            }
+        }
+    }
+
+    // Taken and given back with the connection's end.
+    async fn lying(&self) -> Vec<String> {
+        let connection = self.amqp().await;
+        let channel = connection.create_channel().await.unwrap();
+        let mut ids = Vec::new();
+        while let Some(message) =
+            channel.basic_get(self.name.as_str().into(), BasicGetOptions::default()).await.unwrap()
+        {
+            ids.push(message.delivery.properties.message_id().as_ref().unwrap().to_string());
+        }
+        connection.close(200, "seen".into()).await.unwrap();
+        ids
+    }
+
+    async fn stream(&self) -> Vec<String> {
+        let mut stream = self.nats().await.get_stream(&self.name).await.unwrap();
+        let last = stream.info().await.unwrap().state.last_sequence;
+        let mut ids = Vec::new();
+        for sequence in 1..=last {
+            let message = stream.get_raw_message(sequence).await.unwrap();
+            ids.push(message.headers.get("ce-id").unwrap().to_string());
+        }
+        ids
+    }
+
+    /// Whether a consumer has answered everything that was published.
+    pub(crate) fn is_drained(&self) -> bool {
+        match self.broker {
+            Broker::RabbitMq => {
+                let listed = output(Command::new(variable("PILLARBOX_TEST_RABBITMQCTL")).args([
+                    "--quiet",
+                    "list_queues",
+                    "name",
+                    "messages",
+                ]));
+                listed.lines().any(|line| line.split_whitespace().eq([self.name.as_str(), "0"]))
+            }
+            Broker::Nats => wait(async {
+                let stream = self.nats().await.get_stream(&self.name).await.unwrap();
+                let info = stream.consumer_info("billing").await.unwrap();
+                info.num_pending == 0 && info.num_ack_pending == 0
+            }),
+            Broker::Redis => {
+                let group = self.redis(&["xinfo", "groups", &self.name]);
+                let group: Vec<&str> = group.lines().collect();
+                let of = |field: &str| group.iter().skip_while(|line| **line != field).nth(1).copied();
+                let newest = self.redis(&["xrevrange", &self.name, "+", "-", "count", "1"]);
+                of("pending") == Some("0") && of("last-delivered-id") == newest.lines().next()
+            }
+        }
+    }
+
+    fn redis(&self, command: &[&str]) -> String {
+        output(Command::new("redis-cli").args(["-u", &self.server]).args(command))
+    }
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
