@@ -8,6 +8,7 @@
 mod cancelling;
 mod claiming;
 mod connecting;
+mod consuming;
 mod faults;
 mod harness;
 mod plans;

@@ -4,6 +4,7 @@
 
 mod cancelling;
 mod connecting;
+mod consuming;
 mod contention;
 mod full;
 mod harness;

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -23,6 +24,11 @@ const COMMITS_ALWAYS: u8 = 3;
 /// Takes every consumer for one.
 const MIXES_CONSUMERS: u8 = 4;
 
+/// Remembers no owners of lanes.
+const FORGETS_OWNERS: u8 = 5;
+/// Goes by the fence alone, wherever a message stands.
+const IGNORES_PLACES: u8 = 6;
+
 /// The inbox in memory with one of these defects.
 struct BadInbox<const DEFECT: u8>(MemoryInboxHarness);
 
@@ -41,6 +47,14 @@ impl<const DEFECT: u8> Inbox<MemoryTx> for BadMarks<DEFECT> {
             }
             MIXES_CONSUMERS => {
                 request.consumer = "everyone".into();
+                self.0.accept(tx, request).await
+            }
+            FORGETS_OWNERS => self.0.accept(tx, request.origin(None)).await,
+            IGNORES_PLACES => {
+                static NEXT: AtomicI64 = AtomicI64::new(1);
+                for origin in &mut request.origin {
+                    origin.position.offset = NEXT.fetch_add(1, Ordering::SeqCst);
+                }
                 self.0.accept(tx, request).await
             }
             _ => self.0.accept(tx, request).await,
@@ -160,6 +174,14 @@ async fn an_inbox_that_commits_what_failed_is_found() {
 #[tokio::test(start_paused = true)]
 async fn an_inbox_that_mixes_consumers_is_found() {
     finds::<MemoryBrokerHarness, BadInbox<MIXES_CONSUMERS>>("distinct_consumers_are_independent").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inbox_that_forgets_owners_or_goes_by_the_fence_alone_is_found() {
+    type Forgets = BadInbox<FORGETS_OWNERS>;
+    finds::<MemoryBrokerHarness, Forgets>("a_stale_publish_does_not_overtake_its_key").await;
+    type Ignores = BadInbox<IGNORES_PLACES>;
+    finds::<MemoryBrokerHarness, Ignores>("what_was_published_before_a_take_over_is_applied_after_it").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,11 +12,13 @@
 //! | lost answers are not fatal; with the inbox off, the same loss shows real duplicates | `an_event_whose_answer_was_lost_is_a_duplicate`, `a_failed_event_whose_answer_was_lost_comes_again`, `without_the_inbox_the_same_loss_runs_the_handler_again` |
 //! | cancellation is clean; a shutdown finishes what is in flight; a lost stream is opened again | `a_dropped_consumer_leaves_nothing_half_done`, `a_shutdown_finishes_the_message_in_flight`, `a_lost_stream_is_opened_again` |
 //! | messages of one key stay in order, and wait for their own key only; consumers share the work | `messages_of_one_key_stay_in_order`, `a_slow_key_does_not_hold_up_the_others`, `two_consumers_share_the_work` |
+//! | what an owner published after it had lost its lane does not overtake, and nothing is lost by that | `a_stale_publish_does_not_overtake_its_key`, `a_stale_publish_that_nobody_else_brings_is_applied`, `what_was_published_before_a_take_over_is_applied_after_it` |
 
 pub mod context;
 pub mod failing;
 mod harness;
 pub mod once;
+pub mod owners;
 pub mod parking;
 pub mod running;
 mod steps;
@@ -70,6 +72,11 @@ macro_rules! __consumer_cases {
                 a_dropped_consumer_leaves_nothing_half_done,
                 two_consumers_share_the_work,
             }
+            owners {
+                a_stale_publish_does_not_overtake_its_key,
+                a_stale_publish_that_nobody_else_brings_is_applied,
+                what_was_published_before_a_take_over_is_applied_after_it,
+            }
         }
     };
 }
@@ -98,7 +105,7 @@ pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<World<B, I>>> {
 pub fn run<B: SourceHarness, I: InboxHarness>(name: &'static str) {
     let cases = cases::<B, I>();
     let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
-    // One of the two is the adapter under test, and the other is in memory.
+    // Where one of the two is in memory, the other is the adapter under test.
     let suite = if B::NAME.starts_with("memory") { I::NAME } else { B::NAME };
     block_on(suite, name, cases.len(), async {
         let world = World::start().await;
@@ -154,6 +161,7 @@ mod tests {
             include_str!("context.rs"),
             include_str!("failing.rs"),
             include_str!("once.rs"),
+            include_str!("owners.rs"),
             include_str!("parking.rs"),
             include_str!("running.rs"),
         ];

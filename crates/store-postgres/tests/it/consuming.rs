@@ -1,0 +1,57 @@
+//! The suite for consuming: the inbox on a real server, under the engine's consumer, with the broker in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Admin, Filter};
+use pillarbox_core::{Entry, Event};
+use pillarbox_engine::sink::HandlerError;
+use pillarbox_store_postgres::Inbox;
+use pillarbox_testkit::{InboxHarness, StoreHarness};
+use sqlx::{Postgres, Transaction};
+
+use crate::harness::PostgresHarness;
+
+struct Effects<const POOLED: bool>(PostgresHarness<POOLED>);
+
+#[async_trait]
+impl<const POOLED: bool> InboxHarness for Effects<POOLED> {
+    type Inbox = Inbox;
+
+    const NAME: &'static str = if POOLED { "postgres inbox through pgbouncer" } else { "postgres inbox" };
+
+    async fn start() -> Self {
+        let harness = PostgresHarness::with(PostgresHarness::<POOLED>::fresh().connections(8)).await;
+        harness
+            .execute("create table {s}.own (id integer primary key); insert into {s}.own values (1)")
+            .await;
+        Self(harness)
+    }
+
+    fn inbox(&self) -> Arc<Inbox> {
+        Arc::new(self.0.inbox())
+    }
+
+    async fn apply(&self, tx: &mut Transaction<'static, Postgres>, event: Event) -> Result<(), HandlerError> {
+        let _ = self.0.outbox("effects").stage(tx, event).await?;
+        Ok(())
+    }
+
+    async fn applied(&self) -> Vec<Entry> {
+        self.0.store().list(Filter::default()).await.unwrap()
+    }
+
+    async fn violate(&self, tx: &mut Transaction<'static, Postgres>) -> Result<(), HandlerError> {
+        let insert = sqlx::raw_sql(self.0.sql("insert into {s}.own values (1)"));
+        let violated = insert.execute(&mut **tx).await.unwrap_err();
+        Err(HandlerError::retry("unique_violation", violated.to_string()))
+    }
+}
+
+mod direct {
+    pillarbox_testkit::consumer_conformance!(pillarbox_testkit::MemoryBrokerHarness, super::Effects<false>);
+}
+
+mod pooled {
+    pillarbox_testkit::consumer_conformance!(pillarbox_testkit::MemoryBrokerHarness, super::Effects<true>);
+}
