@@ -26,6 +26,8 @@ pub enum Mutant {
     LaneSettleIgnoresFence,
     /// What a dead session had in flight costs nothing.
     TakeOverIsNotCounted,
+    /// What a dead session had not read or could not hand out costs an attempt as well.
+    TakeOverCountsEverything,
     /// What a leaving session has read costs an attempt.
     LeavingIsCounted,
     /// A reader of a lane is told only of what it has read already.
@@ -36,7 +38,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -48,6 +50,7 @@ impl Mutant {
         Self::ReleaseLosesEntry,
         Self::LaneSettleIgnoresFence,
         Self::TakeOverIsNotCounted,
+        Self::TakeOverCountsEverything,
         Self::LeavingIsCounted,
         Self::PresentLeavesOutLateCommits,
         Self::SurplusIsNotTold,

@@ -9,8 +9,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use pillarbox_core::Outcome;
 use pillarbox_core::port::Sink;
-use pillarbox_testkit::conformance::sink;
-use pillarbox_testkit::conformance::store::cases;
+use pillarbox_testkit::conformance::{lanes, sink, store};
 use pillarbox_testkit::{MemoryHarness, MemorySink, Mutant, Received, Reply, SinkHarness, Which};
 
 /// Which cases must fail on which defect.
@@ -38,7 +37,11 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
     (Mutant::ReadsByLastSeq, &["a_lower_seq_that_commits_later_is_still_claimed"]),
     (
         Mutant::RollbackLeaks,
-        &["a_rolled_back_event_is_never_delivered", "a_savepoint_rollback_takes_its_events_with_it"],
+        &[
+            "a_rolled_back_event_is_never_delivered",
+            "a_savepoint_rollback_takes_its_events_with_it",
+            "a_rolled_back_entry_is_never_read",
+        ],
     ),
     (
         Mutant::ReapForgetsEntry,
@@ -50,21 +53,58 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
             "the_fence_grows_with_every_claim",
             "the_fence_grows_when_the_clock_steps_back",
             "a_stale_fence_settles_nothing",
+            "the_fence_of_a_lane_grows_with_every_owner",
+            "a_stale_fence_of_a_lane_settles_nothing",
         ],
     ),
     (
         Mutant::DeadIsDropped,
-        &["a_rejected_entry_is_dead_on_its_first_attempt", "requeue_resets_attempts_and_keeps_the_event_id"],
+        &[
+            "a_rejected_entry_is_dead_on_its_first_attempt",
+            "requeue_resets_attempts_and_keeps_the_event_id",
+            "a_death_of_a_lane_is_audited_in_the_same_step",
+        ],
     ),
     (
         Mutant::ReleaseLosesEntry,
         &["a_release_gives_the_attempt_back", "a_stopped_relay_releases_what_is_in_flight"],
     ),
+    (
+        Mutant::LaneSettleIgnoresFence,
+        &[
+            "a_stale_fence_of_a_lane_settles_nothing",
+            "a_buried_session_is_lost",
+            "fenced_entries_do_not_disturb_the_rest_of_a_batch",
+        ],
+    ),
+    (
+        Mutant::TakeOverIsNotCounted,
+        &[
+            "what_an_expired_session_had_in_flight_spends_one_attempt",
+            "the_last_attempt_of_a_buried_session_is_a_death",
+            "a_crash_loop_by_lanes_runs_out_of_attempts",
+        ],
+    ),
+    (
+        Mutant::TakeOverCountsEverything,
+        &[
+            "followers_of_a_waiting_head_spend_nothing",
+            "entries_that_were_not_read_spend_nothing",
+            "a_session_that_read_nothing_spends_nothing",
+        ],
+    ),
+    (Mutant::LeavingIsCounted, &["leaving_frees_lanes_at_once_and_spends_nothing"]),
+    (Mutant::PresentLeavesOutLateCommits, &["a_lower_seq_that_commits_later_is_present"]),
+    (
+        Mutant::SurplusIsNotTold,
+        &["two_sessions_share_evenly_after_a_hand_over", "the_number_of_shares_can_change_while_running"],
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_planted_defect_is_found() {
-    let cases = cases::<MemoryHarness>();
+    let cases: Vec<_> =
+        store::cases::<MemoryHarness>().into_iter().chain(lanes::cases::<MemoryHarness>()).collect();
     for (mutant, names) in FOUND_BY {
         for name in *names {
             let case =

@@ -1,5 +1,6 @@
 //! Burying: what a session that gave no sign of life had in flight has spent one attempt, and nothing else has.
 
+use futures_util::future::{join, join_all};
 use pillarbox_core::port::{Admin, AttendRequest, Attendance, LanePosition, LaneSettlement, Lanes, Verdict};
 use pillarbox_core::{AuditKind, FailureKind, Status, Timestamp};
 
@@ -135,7 +136,7 @@ pub async fn the_last_attempt_of_a_buried_session_is_a_death<H: LanesHarness>(ha
     assert_eq!(first.entries().await.len(), 4);
     let later = now.saturating_add(LEASE);
     let join = AttendRequest { joins: true, max_attempts: 1, ..attend_request(2, later) };
-    let mut attendance = harness.store().attend(join).await.unwrap();
+    let mut attendance = attend(harness, join).await;
     attendance.deaths.sort_by_key(|death| death.event_id);
     assert_eq!(attendance.deaths.iter().map(|death| death.event_id).collect::<Vec<_>>(), ids_of([1, 3, 4]));
     for death in &attendance.deaths {
@@ -237,10 +238,55 @@ pub async fn two_dead_sessions_are_buried_at_once<H: LanesHarness>(harness: &H) 
     assert!(all(harness).await.iter().all(|entry| entry.attempts == 1));
 }
 
+/// However many come to bury it, a dead session is buried once, and what it had in flight counts once.
+pub async fn of_many_who_bury_at_once_one_does<H: LanesHarness>(harness: &H) {
+    assert_eq!(stage(harness, vec![event(1), keyed(2, "a"), event(3).max_attempts(1)]).await.len(), 3);
+    let now = soon(harness).await;
+    let first = Reader::join(harness, 1, now).await;
+    assert_eq!(first.entries().await.len(), 3);
+    let later = now.saturating_add(LEASE);
+    let request = |number| AttendRequest { joins: true, ..attend_request(number, later) };
+    let answers = join_all((2..=6).map(|number| attend(harness, request(number)))).await;
+    assert_eq!(answers.iter().map(|attendance| attendance.buried).sum::<u32>(), 1);
+    assert_eq!(answers.iter().map(|attendance| attendance.lanes.len()).sum::<usize>(), 64);
+    assert_eq!(answers.iter().map(|attendance| attendance.deaths.len()).sum::<usize>(), 1);
+    assert!(all(harness).await.iter().all(|entry| entry.attempts == 1));
+    assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(3)))]);
+}
+
+/// A settle and a burial at the same moment: one comes first, and the other goes by it.
+pub async fn a_settle_and_a_burial_at_once_agree<H: LanesHarness>(harness: &H) {
+    let mut now = soon(harness).await;
+    for round in 1..=10_u64 {
+        let numbers = round * 100..round * 100 + 20;
+        assert_eq!(stage(harness, numbers.clone().map(event).collect()).await.len(), 20);
+        let old = Reader::join(harness, round * 2, now).await;
+        let batch = old.entries().await.iter().map(|entry| old.verdict(entry, Verdict::Delivered)).collect();
+        now = now.saturating_add(LEASE);
+        let bury = Reader::join(harness, round * 2 + 1, now);
+        let (settled, next) = join(old.settle_all(batch, now), bury).await;
+        let came_first = settled.accepted > 0;
+        assert_eq!((settled.accepted, settled.fenced.len()), if came_first { (20, 0) } else { (0, 20) });
+        let expected = if came_first { Status::Delivered } else { Status::Retrying };
+        for n in numbers {
+            let entry = entry(harness, n).await;
+            assert_eq!((entry.status, entry.attempts), (expected, 1), "round {round}");
+        }
+        for left in next.entries().await {
+            next.settle(&left, Verdict::Delivered, now).await;
+        }
+        next.leave().await;
+    }
+}
+
 /// Joins as this session and buries who is dead.
 async fn buried_by<H: LanesHarness>(harness: &H, number: u64, now: Timestamp) -> Attendance {
     let request = AttendRequest { joins: true, ..attend_request(number, now) };
-    let attendance = harness.store().attend(request).await.unwrap();
+    let attendance = attend(harness, request).await;
     assert!(attendance.buried > 0, "somebody was to be buried");
     attendance
+}
+
+async fn attend<H: LanesHarness>(harness: &H, request: AttendRequest) -> Attendance {
+    harness.store().attend(request).await.unwrap()
 }

@@ -54,11 +54,14 @@ macro_rules! __lanes_cases {
                 a_buried_session_is_lost,
                 a_crash_loop_by_lanes_runs_out_of_attempts,
                 two_dead_sessions_are_buried_at_once,
+                of_many_who_bury_at_once_one_does,
+                a_settle_and_a_burial_at_once_agree,
             }
             reading {
                 a_lane_is_read_in_order_within_the_limit,
                 reading_a_lane_changes_no_entry,
                 a_session_reads_only_its_own_lanes,
+                a_lane_that_was_handed_over_is_not_read,
                 present_is_what_is_unsettled_between_floor_and_cursor,
                 a_lower_seq_that_commits_later_is_present,
                 writers_are_the_open_transactions_that_have_staged,
@@ -179,5 +182,17 @@ mod tests {
         let listed: BTreeSet<_> =
             cases::<MemoryHarness>().iter().map(|case| (case.section, case.name)).collect();
         assert_eq!(written, listed);
+    }
+
+    #[test]
+    fn the_checklist_names_every_case_and_no_other() {
+        let (_, table) = include_str!("../checklist.md").split_once("## Lanes").unwrap();
+        let named: BTreeSet<_> = table
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+            .flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2))
+            .collect();
+        let listed: BTreeSet<_> = cases::<MemoryHarness>().iter().map(|case| case.name).collect();
+        assert_eq!(named, listed);
     }
 }

@@ -86,6 +86,19 @@ pub async fn a_session_reads_only_its_own_lanes<H: LanesHarness>(harness: &H) {
     assert_eq!(seen.len(), 100);
 }
 
+/// What is beyond a share is read until it is handed over, and not after that.
+pub async fn a_lane_that_was_handed_over_is_not_read<H: LanesHarness>(harness: &H) {
+    let (reader, entries, lane) = of_one_key(harness, 2).await;
+    reader.hand_over(vec![(lane + 1) % LANES]).await;
+    assert_eq!(reader.entries().await, entries, "another lane was handed over");
+    reader.hand_over(vec![lane]).await;
+    let read = reader.read_at(vec![position(lane, 0, entries[0].seq, 10)]).await;
+    assert!(!read.lost, "the session is still there");
+    assert!(read.entries.is_empty() && read.present.is_empty());
+    let fetched = reader.fetch(vec![entries[0].seq]).await;
+    assert!(!fetched.lost && fetched.entries.is_empty());
+}
+
 /// Exactly what is unsettled above the floor and not above the cursor, whether it waits or not.
 pub async fn present_is_what_is_unsettled_between_floor_and_cursor<H: LanesHarness>(harness: &H) {
     let (reader, entries, lane) = of_one_key(harness, 6).await;

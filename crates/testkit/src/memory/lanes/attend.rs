@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{AttendRequest, Attendance, Death, LANES, LaneHeld, SessionId};
-use pillarbox_core::{Action, Entry, Failure, Result, RouteName, Timestamp};
+use pillarbox_core::{Action, Entry, Failure, Fence, Result, RouteName, Timestamp};
 
 use super::{LaneTable, Session, is_due, is_unsettled, lane_of_entry, lease_expired};
 use crate::memory::mutant::Mutant;
@@ -29,6 +29,8 @@ impl State {
         self.check_audit(in_flight.iter().any(|entry| is_last(entry, request)))?;
 
         let deaths = in_flight.into_iter().filter_map(|entry| self.take_over(&entry, request, now)).collect();
+        let next: fn(Fence, Timestamp) -> Fence =
+            if self.is(Mutant::FenceRestarts) { |_, _| Fence(1) } else { Fence::next };
         let surplus_told = !self.is(Mutant::SurplusIsNotTold);
         let table = self.lanes.entry(request.route.clone()).or_default();
         for session in &expired {
@@ -36,7 +38,7 @@ impl State {
             table.sessions.remove(session);
         }
         table.renew(request, now);
-        let mut attendance = table.share(request, now);
+        let mut attendance = table.share(request, |fence| next(fence, now));
         if !surplus_told {
             attendance.surplus.clear();
         }
@@ -50,6 +52,8 @@ impl State {
     pub(super) fn in_flight_of(&self, route: &RouteName, session: SessionId, now: Timestamp) -> Vec<Entry> {
         let Some(table) = self.lanes.get(route) else { return vec![] };
         let handed = table.sessions.get(&session).map_or(0, |session| session.handed);
+        let everything = self.is(Mutant::TakeOverCountsEverything);
+        let handed = if everything { i64::MAX } else { handed };
         let lanes = table.of(session);
         let mut held_back: BTreeSet<&str> = BTreeSet::new();
         let mut in_flight = vec![];
@@ -57,7 +61,7 @@ impl State {
             if entry.route != *route || !is_unsettled(entry) || !lanes.contains(&lane_of_entry(entry)) {
                 continue;
             }
-            if !is_due(entry, now) {
+            if !is_due(entry, now) && !everything {
                 held_back.extend(entry.key.as_deref());
             } else if entry.key.as_deref().is_none_or(|key| !held_back.contains(key)) {
                 in_flight.push(entry.clone());
@@ -124,13 +128,13 @@ impl LaneTable {
     }
 
     /// Takes free lanes up to the share, and tells which are beyond it.
-    fn share(&mut self, request: &AttendRequest, now: Timestamp) -> Attendance {
+    fn share(&mut self, request: &AttendRequest, next: impl Fn(Fence) -> Fence) -> Attendance {
         let me = request.session;
         let share = self.share_of(me, request.shares);
         let missing = share.saturating_sub(self.of(me).len());
         for lane in self.lanes.iter_mut().filter(|lane| lane.session.is_none()).take(missing) {
             lane.session = Some(me);
-            lane.fence = lane.fence.next(now);
+            lane.fence = next(lane.fence);
         }
         let held = self.of(me);
         let surplus = held.iter().skip(share).copied().collect();
