@@ -134,7 +134,6 @@ impl Book {
                 self.bodies.remove(&seq);
                 self.due.remove(&seq);
             }
-            chain.bodies = 0;
             self.note(&name);
         }
     }
@@ -174,10 +173,10 @@ impl Book {
         self.known.insert(seq);
         let chain = self.chains.entry(name.clone()).or_insert_with(|| Chain::new(lane));
         chain.insert(seq);
-        // The payloads of entries that cannot go soon are read again when they can.
-        let soon = due.is_none() && !chain.is_blocked(seq) && chain.bodies < BODIES_PER_KEY_MAX;
-        if soon && self.bodies.insert(seq, entry).is_none() {
-            chain.bodies += 1;
+        // The payloads of entries that cannot go soon are fetched when they can.
+        let soon = chain.queued.get(BODIES_PER_KEY_MAX).is_none_or(|far| seq < *far);
+        if soon && due.is_none() && !chain.is_blocked(seq) {
+            self.bodies.insert(seq, entry);
         }
         self.note(&name);
     }
@@ -269,11 +268,10 @@ impl Book {
         };
         self.known.remove(&seq);
         self.due.remove(&seq);
-        let had_body = self.bodies.remove(&seq).is_some();
+        self.bodies.remove(&seq);
         let Some(name) = name else { return };
         if let Some(chain) = self.chains.get_mut(&name) {
             chain.remove(seq);
-            chain.bodies -= usize::from(had_body);
         }
         self.note(&name);
     }
@@ -301,7 +299,6 @@ impl Book {
                 }
                 let Some(mut entry) = self.bodies.remove(&seq) else { break };
                 chain.queued.pop_front();
-                chain.bodies -= 1;
                 chain.handed += 1;
                 self.due.remove(&seq);
                 entry.attempts = entry.attempts.saturating_add(1);
@@ -381,7 +378,7 @@ impl Book {
             Verdict::Retry { after, .. } => {
                 // What is behind it waits as well, and need not take room meanwhile.
                 for behind in chain.queued.iter().take(BODIES_PER_KEY_MAX) {
-                    chain.bodies -= usize::from(self.bodies.remove(behind).is_some());
+                    self.bodies.remove(behind);
                 }
                 chain.insert(seq);
                 self.due.insert(seq, at + *after);

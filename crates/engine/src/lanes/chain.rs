@@ -31,8 +31,6 @@ pub(super) struct Chain {
     pub(super) queued: VecDeque<i64>,
     /// How many are handed out.
     pub(super) handed: usize,
-    /// How many of the queued are in memory with their payload.
-    pub(super) bodies: usize,
     /// Dead entries that hold back what is behind them.
     pub(super) dead: BTreeSet<i64>,
     pub(super) noted: Option<Noted>,
@@ -40,7 +38,7 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) fn new(lane: u8) -> Self {
-        Self { lane, queued: VecDeque::new(), handed: 0, bodies: 0, dead: BTreeSet::new(), noted: None }
+        Self { lane, queued: VecDeque::new(), handed: 0, dead: BTreeSet::new(), noted: None }
     }
 
     /// Puts a seq in its place.

@@ -5,6 +5,7 @@
 mod circuit;
 mod fairness;
 mod handlers;
+mod lanes;
 mod leases;
 mod lines;
 mod outcomes;

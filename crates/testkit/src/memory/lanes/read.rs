@@ -1,6 +1,6 @@
 //! Reading lanes: what comes next, what is still there, and who is writing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{
     FetchRequest, Fetched, LanePosition, LaneRead, LaneRow, ReadRequest, Undecodable,
@@ -21,14 +21,17 @@ impl State {
             return read;
         };
         let mut handed = 0;
+        let from = request.positions.iter().map(|position| position.floor).min().unwrap_or(0);
+        let by_lane = self.unsettled_by_lane(&request.route, from);
         for position in &request.positions {
             let Some(lane) = table.lane(position.lane).filter(|lane| lane.session == Some(request.session))
             else {
                 continue;
             };
             read.revisions.push((position.lane, lane.revision));
-            read.present.extend(self.present(&request.route, *position));
-            for row in self.above(&request.route, *position) {
+            let rows = by_lane.get(&position.lane).map(Vec::as_slice).unwrap_or_default();
+            read.present.extend(self.present(rows, *position));
+            for row in above(rows, *position) {
                 handed = handed.max(row.entry.seq);
                 sort_out(row, lane.fence, position.lane, &mut read.entries, &mut read.undecodable);
             }
@@ -67,32 +70,22 @@ impl State {
         fetched
     }
 
-    /// Unsettled rows of a lane, in order of seq.
-    fn unsettled<'a>(
-        &'a self,
-        route: &'a RouteName,
-        lane: u8,
-        above: i64,
-    ) -> impl Iterator<Item = &'a Row> + 'a {
-        self.rows.range(above.saturating_add(1)..).map(|(_, row)| row).filter(move |row| {
-            row.entry.route == *route && is_unsettled(&row.entry) && lane_of_entry(&row.entry) == lane
-        })
+    /// Unsettled rows above a seq, in order of seq, by lane.
+    fn unsettled_by_lane(&self, route: &RouteName, above: i64) -> BTreeMap<u8, Vec<&Row>> {
+        let mut by_lane: BTreeMap<u8, Vec<&Row>> = BTreeMap::new();
+        for row in self.rows.range(above.saturating_add(1)..).map(|(_, row)| row) {
+            if row.entry.route == *route && is_unsettled(&row.entry) {
+                by_lane.entry(lane_of_entry(&row.entry)).or_default().push(row);
+            }
+        }
+        by_lane
     }
 
-    fn above<'a>(
-        &'a self,
-        route: &'a RouteName,
-        position: LanePosition,
-    ) -> impl Iterator<Item = &'a Row> + 'a {
-        let limit = usize::try_from(position.limit).unwrap_or(usize::MAX);
-        self.unsettled(route, position.lane, position.cursor).take(limit)
-    }
-
-    fn present<'a>(&'a self, route: &'a RouteName, position: LanePosition) -> impl Iterator<Item = i64> + 'a {
+    fn present<'a>(&'a self, rows: &'a [&'a Row], position: LanePosition) -> impl Iterator<Item = i64> + 'a {
         let late_too = !self.is(Mutant::PresentLeavesOutLateCommits);
-        let rows = self.unsettled(route, position.lane, position.floor);
-        rows.map(|row| row.entry.seq)
-            .take_while(move |seq| *seq <= position.cursor)
+        rows.iter()
+            .map(|row| row.entry.seq)
+            .filter(move |seq| (position.floor + 1..=position.cursor).contains(seq))
             .filter(move |seq| late_too || self.lanes_read.contains(seq))
     }
 
@@ -101,6 +94,11 @@ impl State {
         let staged = self.reserved.iter().filter(|(key, _)| matches!(key, Key::Staged(..)));
         staged.map(|(_, tx)| *tx).collect::<BTreeSet<_>>().into_iter().collect()
     }
+}
+
+fn above<'a>(rows: &'a [&'a Row], position: LanePosition) -> impl Iterator<Item = &'a Row> + 'a {
+    let limit = usize::try_from(position.limit).unwrap_or(usize::MAX);
+    rows.iter().copied().filter(move |row| row.entry.seq > position.cursor).take(limit)
 }
 
 /// A row as an entry of its lane, or as one that cannot be read.
