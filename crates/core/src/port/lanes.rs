@@ -36,8 +36,8 @@ pub trait Lanes: Send + Sync {
     /// The dead entries with a key in these lanes: what an ordered route may have to wait for.
     async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>>;
 
-    /// Records what came of entries, the whole batch at once. The attempt is spent here. Safe to send again: what
-    /// already has that many attempts, or is settled or gone, is reported as fenced and not changed.
+    /// Records what came of entries, the whole batch at once. The attempt is spent here. Safe to send again: what is
+    /// settled or gone, or is to be retried and already has that many attempts, is reported as fenced and not changed.
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled>;
 
     /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.
@@ -266,7 +266,7 @@ pub struct DeadHead {
 pub struct LaneSettlement {
     /// The row, and the fence of its lane.
     pub held: Held,
-    /// The attempts that the entry has with this one.
+    /// The attempts that the entry has with this one; less than it has if the row cannot be read, and then not written.
     pub attempts: u32,
     /// What to record. A release changes nothing and is accepted: nothing was written when it was handed out.
     pub verdict: Verdict,

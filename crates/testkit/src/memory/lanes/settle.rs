@@ -50,9 +50,11 @@ impl State {
     /// settled, and the attempt is not spent yet.
     fn may_settle(&self, request: &LaneSettleRequest, settlement: &LaneSettlement) -> bool {
         let Some(row) = self.rows.get(&settlement.held.seq) else { return false };
+        // A second end is refused by the status; a second retry only by the attempts.
+        let is_retry = matches!(settlement.verdict, Verdict::Retry { .. });
         let waits = row.entry.route == request.route
             && is_unsettled(&row.entry)
-            && row.entry.attempts < settlement.attempts;
+            && (!is_retry || row.entry.attempts < settlement.attempts);
         let lane = self.lanes.get(&request.route).and_then(|table| table.lane(lane_of_entry(&row.entry)));
         let holds = lane
             .is_some_and(|lane| lane.session == Some(request.session) && lane.fence == settlement.held.fence);
@@ -63,7 +65,7 @@ impl State {
     fn spend(&mut self, seq: i64, attempts: u32, now: Timestamp) {
         let Some(row) = self.rows.get_mut(&seq) else { return };
         row.step(Action::Claim);
-        row.entry.attempts = attempts;
+        row.entry.attempts = row.entry.attempts.max(attempts);
         row.entry.last_attempt_at = Some(now);
     }
 }
