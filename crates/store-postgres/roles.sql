@@ -32,3 +32,4 @@ alter table public.pillarbox_inbox_fence owner to pillarbox_admin;
 alter table public.pillarbox_relay owner to pillarbox_admin;
 alter table public.pillarbox_schema owner to pillarbox_admin;
 alter function public.pillarbox_stage owner to pillarbox_admin;
+alter domain public.pillarbox_status owner to pillarbox_admin;

@@ -1,6 +1,7 @@
 //! Reading a row as an entry. Lenient: what cannot be read is left out and named, because one bad row must not
 //! stop the others, and an operator must be able to look at it.
 
+use pillarbox_core::limits::ATTEMPTS_MAX;
 use pillarbox_core::{
     AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result,
     RouteName, Status, Timestamp,
@@ -94,24 +95,24 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
         fence: Fence(row.try_get(1)?),
         event_id: EventId(row.try_get(2)?),
         route: delivery.route,
-        event_type: row.try_get(3)?,
-        key: row.try_get(4)?,
+        event_type: faults.name("type", row.try_get(3)?),
+        key: faults.optional_name("key", row.try_get(4)?),
         payload: row.try_get(5)?,
-        content_type: row.try_get(6)?,
+        content_type: faults.name("content_type", row.try_get(6)?),
         headers: faults.or_default("headers", parse_headers(headers)),
-        tenant: row.try_get(8)?,
-        correlation_id: row.try_get(9)?,
-        causation_id: row.try_get(10)?,
-        execution_id: row.try_get(11)?,
+        tenant: faults.optional_name("tenant", row.try_get(8)?),
+        correlation_id: faults.optional_name("correlation_id", row.try_get(9)?),
+        causation_id: faults.optional_name("causation_id", row.try_get(10)?),
+        execution_id: faults.optional_name("execution_id", row.try_get(11)?),
         occurred_at: faults.time("occurred_at", row.try_get(12)?),
         lane: None,
         priority: row.try_get(13)?,
-        group_id: row.try_get(14)?,
+        group_id: faults.optional_name("group_id", row.try_get(14)?),
         hlc: faults.or_default("hlc", row.try_get::<Option<i64>, _>(15)?.map(Hlc::from_raw).transpose().ok()),
         attempts: faults.or_default("attempts", u32::try_from(row.try_get::<i32, _>(16)?).ok()),
         max_attempts: faults.or_default(
             "max_attempts",
-            row.try_get::<Option<i32>, _>(17)?.map(u32::try_from).transpose().ok(),
+            row.try_get::<Option<i32>, _>(17)?.map(budget).map_or(Some(None), |budget| budget.map(Some)),
         ),
         last_error: row.try_get::<Option<&str>, _>(18)?.map(Failure::parse),
         last_attempt_at: faults.time("last_attempt_at", row.try_get(19)?),
@@ -151,6 +152,11 @@ pub(crate) fn decode_audit(row: &PgRow) -> Result<AuditRecord> {
     })
 }
 
+/// `None` when no entry can have so many attempts.
+fn budget(attempts: i32) -> Option<u32> {
+    u32::try_from(attempts).ok().filter(|attempts| (1..=ATTEMPTS_MAX).contains(attempts))
+}
+
 /// `None` when they are not a map of strings.
 fn parse_headers(text: &str) -> Option<Headers> {
     if text == "{}" { Some(Headers::new()) } else { serde_json::from_str(text).ok() }
@@ -167,6 +173,15 @@ impl Faults {
             self.0.get_or_insert_with(|| Failure::new(FailureKind::Undecodable, column, text));
             T::default()
         })
+    }
+
+    /// The table refuses what is too long, and not what is empty.
+    fn name(&mut self, column: &str, text: String) -> String {
+        if text.is_empty() { self.or_default(column, None) } else { text }
+    }
+
+    fn optional_name(&mut self, column: &str, text: Option<String>) -> Option<String> {
+        text.map(|text| self.name(column, text))
     }
 
     fn time(&mut self, column: &str, at: Option<At>) -> Option<Timestamp> {

@@ -29,10 +29,14 @@ const LOCK: &str =
     "select pg_advisory_xact_lock(hashtextextended('pillarbox migrate ' || $1 || '.' || $2, 0))";
 const VERSION_OF: &str = "select coalesce(max(version), 0)::bigint from {versions}";
 const SCHEMA_EXISTS: &str = "select exists (select from pg_catalog.pg_namespace where nspname = $1)";
-const COLUMNS_OF: &str = "select c.relname::text, a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod) \
+/// A column whose type is a domain counts as one of the type behind it.
+const COLUMNS_OF: &str = "select c.relname::text, a.attname::text, \
+        case when t.typtype = 'd' then pg_catalog.format_type(t.typbasetype, t.typtypmod) \
+        else pg_catalog.format_type(a.atttypid, a.atttypmod) end \
     from pg_catalog.pg_class as c \
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
     join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped \
+    join pg_catalog.pg_type as t on t.oid = a.atttypid \
     where n.nspname = $1 and c.relname = any ($2) and c.relkind in ('r', 'p')";
 const INDEXES_OF: &str = "select i.relname::text \
     from pg_catalog.pg_class as c \
@@ -51,19 +55,19 @@ const WANTED: [(&str, &[(&str, &str)]); 6] = [
         &[
             ("seq", "bigint"),
             ("event_id", "uuid"),
-            ("route", "text"),
-            ("type", "text"),
-            ("key", "text"),
+            ("route", NAME),
+            ("type", NAME),
+            ("key", NAME),
             ("payload", "bytea"),
-            ("content_type", "text"),
+            ("content_type", NAME),
             ("headers", "jsonb"),
-            ("tenant", "text"),
-            ("correlation_id", "text"),
-            ("causation_id", "text"),
-            ("execution_id", "text"),
+            ("tenant", NAME),
+            ("correlation_id", NAME),
+            ("causation_id", NAME),
+            ("execution_id", NAME),
             ("occurred_at", TIME),
             ("priority", "smallint"),
-            ("group_id", "text"),
+            ("group_id", NAME),
             ("hlc", "bigint"),
             ("status", "text"),
             ("attempts", "integer"),
@@ -121,12 +125,21 @@ const WANTED: [(&str, &[(&str, &str)]); 6] = [
     ("schema", &[("version", "integer"), ("applied_at", TIME)]),
 ];
 const TIME: &str = "timestamp with time zone";
+const NAME: &str = "character varying(255)";
 
 /// Without these staging and accepting fail.
 const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 7] =
-    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event", "inbox_age", "stage()"];
+const WANTED_INDEXES: [&str; 8] = [
+    "outbox_ready",
+    "outbox_due",
+    "outbox_lane",
+    "outbox_stuck",
+    "outbox_ended",
+    "audit_event",
+    "inbox_age",
+    "stage()",
+];
 
 /// The version that this program makes and needs.
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]

@@ -85,6 +85,8 @@ impl Sql {
 
 /// What staging runs.
 pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
+/// What staging one under an id of the library's runs.
+pub(crate) const STAGE_FRESH: &str = include_str!("sql/stage_fresh.sql");
 /// What staging many runs.
 pub(crate) const STAGE_MANY: &str = include_str!("sql/stage_many.sql");
 /// What accepting runs.

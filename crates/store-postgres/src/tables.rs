@@ -5,6 +5,10 @@ use pillarbox_core::Ident;
 use crate::options::Options;
 use crate::row::{CLAIMED, DELIVERY};
 
+/// The lane of an entry: by its key, or by its event id if it has none. It never changes, so the index on it is
+/// where it is kept. The queries must say it in the same words.
+const LANE: &str = "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)";
+
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -12,7 +16,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 18],
+    names: [(&'static str, String); 21],
 }
 
 impl Tables {
@@ -28,6 +32,7 @@ impl Tables {
             prefix: prefix.to_owned(),
             names: [
                 ("{claimed}", CLAIMED.to_owned()),
+                ("{lane}", LANE.to_owned()),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{schema}", format!("\"{schema}\"")),
                 ("{outbox}", table("outbox")),
@@ -37,9 +42,11 @@ impl Tables {
                 ("{relay}", table("relay")),
                 ("{versions}", table("schema")),
                 ("{stage}", table("stage")),
+                ("{status}", table("status")),
                 ("{event_index}", bare("outbox_event")),
                 ("{ready_index}", bare("outbox_ready")),
                 ("{due_index}", bare("outbox_due")),
+                ("{lane_index}", bare("outbox_lane")),
                 ("{stuck_index}", bare("outbox_stuck")),
                 ("{ended_index}", bare("outbox_ended")),
                 ("{causal_index}", bare("outbox_causal")),

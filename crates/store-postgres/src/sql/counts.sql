@@ -11,7 +11,7 @@ from (
     union all
     select route, status, count(*), null, min(due_at) filter (where due_at <= coalesce($1, statement_timestamp()))
     from {outbox}
-    where due_at is not null
+    where due_at is not null and status not in ('delivered', 'dead', 'discarded')
     group by route, status
     union all
     select route, status, count(*), null, null

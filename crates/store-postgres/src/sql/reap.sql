@@ -4,7 +4,8 @@ with expired as materialized (
     select seq, route, event_id, type, attempts, max_attempts, status, last_error
     from {outbox}
     where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
-        and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
+        and status not in ('delivered', 'dead', 'discarded')
+        and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
     order by due_at, seq
     limit (select $4::bigint)
     for update skip locked
@@ -13,14 +14,14 @@ with expired as materialized (
     from {outbox}
     where route = $1 and due_at is null and status in ('pending', 'retrying', 'in_flight')
         and (attempts > 0 or status = 'in_flight')
-        and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
+        and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
     order by seq
     limit $4 - (select count(*) from expired)
     for update skip locked
 ), stale as materialized (
     select seq, route, event_id, type, attempts,
         status = 'in_flight' as leased,
-        coalesce(attempts >= coalesce(max_attempts, $3), false) as spent,
+        coalesce(attempts > 0 and attempts >= coalesce(max_attempts, $3), false) as spent,
         -- Spent without a lease: what its last attempt said is the reason, not a lease.
         coalesce(case when status <> 'in_flight' then last_error end, $5) as error
     from (select * from expired union all select * from stuck) as found
@@ -31,11 +32,11 @@ with expired as materialized (
     returning 1
 ), moved as (
     update {outbox} as o
-    set status = case when o.attempts >= coalesce(o.max_attempts, $3) then 'dead' else 'retrying' end,
+    set status = case when o.attempts > 0 and o.attempts >= coalesce(o.max_attempts, $3) then 'dead' else 'retrying' end,
         due_at = null,
         owner = null,
         last_error = coalesce(case when o.status <> 'in_flight' then o.last_error end, $5),
-        settled_at = case when o.attempts >= coalesce(o.max_attempts, $3)
+        settled_at = case when o.attempts > 0 and o.attempts >= coalesce(o.max_attempts, $3)
             then coalesce($2, statement_timestamp()) end
     -- Counting the audit records first makes them be written first.
     where (select count(*) from audited) >= 0 and o.seq = any (array(select seq from stale))

@@ -1,4 +1,5 @@
 -- A batch of delivered, retry and release: one row a verdict. Each row is either deleted or updated.
+-- The subselect hides the status: else the planner may read an index of all that is not settled, not the rows.
 with verdicts as materialized (
     select v.seq, v.fence, v.verdict, v.after, v.error
     from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
@@ -6,7 +7,7 @@ with verdicts as materialized (
 ), deleted as (
     delete from {outbox} as o
     using verdicts as v
-    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict = 'deleted'
+    where o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight') and v.verdict = 'deleted'
     returning o.seq, o.fence
 ), updated as (
     update {outbox} as o
@@ -23,7 +24,7 @@ with verdicts as materialized (
         last_error = case when v.verdict = 'delivered' then null else coalesce(v.error, o.last_error) end,
         settled_at = case when v.verdict = 'delivered' then coalesce($6, statement_timestamp()) end
     from verdicts as v
-    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict <> 'deleted'
+    where o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight') and v.verdict <> 'deleted'
         and (select set_config('synchronous_commit', 'off', true)) is not null
     returning o.seq, o.fence
 ), settled as (

@@ -5,7 +5,8 @@ from (
         select status = 'in_flight' as leased
         from {outbox}
         where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
-            and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
+            and status not in ('delivered', 'dead', 'discarded')
+            and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
         order by due_at, seq
         limit (select $4::bigint)
     ) union all (
@@ -13,7 +14,7 @@ from (
         from {outbox}
         where route = $1 and due_at is null and status in ('pending', 'retrying', 'in_flight')
             and (attempts > 0 or status = 'in_flight')
-            and (status = 'in_flight' or attempts >= coalesce(max_attempts, $3))
+            and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
         order by seq
         limit (select $4::bigint)
     )

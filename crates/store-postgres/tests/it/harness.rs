@@ -1,5 +1,6 @@
 //! The store under the conformance suite: each case in a schema of its own, directly and through PgBouncer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 
@@ -10,6 +11,8 @@ use pillarbox_store_postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
 use pillarbox_testkit::{StoreHarness, Tamper};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row, Transaction};
+
+use crate::steps::ROUTE;
 
 /// On a server that is talked to directly.
 pub(crate) type Direct = PostgresHarness<false>;
@@ -207,6 +210,20 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
                 let mut connection = connect().await;
                 let insert = sqlx::query(self.sql(text)).bind(route).bind(event_type).bind(payload);
                 insert.execute(&mut connection).await.unwrap();
+            }
+            Tamper::StageWrong { id, column, value } => {
+                let mut columns =
+                    BTreeMap::from([("route", ROUTE), ("type", "order.placed"), ("payload", "{}")]);
+                columns.insert(column, value);
+                let names: Vec<_> = columns.keys().copied().collect();
+                let values: Vec<_> = columns.values().map(|value| format!("'{value}'")).collect();
+                let text = format!(
+                    "insert into {{s}}.pillarbox_outbox (event_id, {}) values ('{id}', {})",
+                    names.join(", "),
+                    values.join(", ")
+                );
+                let mut connection = connect().await;
+                return sqlx::raw_sql(self.sql(&text)).execute(&mut connection).await.is_ok();
             }
             Tamper::LockEntry(id) => {
                 let text = "begin; select 1 from {s}.pillarbox_outbox where event_id = '{id}' for update";

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pillarbox_core::port::{Schema, Stage, Wake};
-use pillarbox_core::{ErrorKind, Event, EventId, Ident, Retry, Staged};
+use pillarbox_core::port::{Admin, Reaped, Schema, Stage, Store, Wake};
+use pillarbox_core::{ErrorKind, Event, EventId, Ident, Retry, Staged, Status};
 use pillarbox_store_postgres::{Mode, Options, Outbox, Param, PostgresStore};
 use pillarbox_testkit::StoreHarness;
 use sqlx::Row;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::harness::{Direct, Pooled, connect, server, unique};
-use crate::steps::{ROUTE, claim, events, ids, stage};
+use crate::steps::{ROUTE, claim, events, ids, reap_request, stage};
 
 #[tokio::test]
 async fn a_rolled_back_savepoint_takes_its_events_along() {
@@ -160,6 +160,52 @@ async fn a_bad_route_is_refused_when_staging_and_leaves_the_transaction_usable()
     let stage: &dyn Stage<_> = &harness.outbox(ROUTE);
     assert_eq!(stage.stage_all(&mut tx, events(2)).await.unwrap().len(), 2);
     tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_event_in_a_call_of_many_is_staged_as_one_and_a_duplicate_is_told() {
+    let harness = Direct::start().await;
+    let outbox = harness.outbox(ROUTE);
+    let event = || events(1).remove(0).id(EventId(Uuid::from_u128(7)));
+    let mut tx = harness.begin().await;
+    assert!(!outbox.stage_all(&mut tx, [event()]).await.unwrap()[0].is_duplicate());
+    assert!(outbox.stage_all(&mut tx, [event()]).await.unwrap()[0].is_duplicate());
+    assert!(!outbox.stage_all(&mut tx, events(1)).await.unwrap()[0].is_duplicate());
+    tx.commit().await.unwrap();
+    assert_eq!(claim(&harness.store(), 10).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_status_or_route_that_nobody_would_look_for_is_refused_from_plain_sql_too() {
+    let harness = Direct::start().await;
+    let mut connection = connect().await;
+    for (route, status) in [
+        ("''", "'pending'"),
+        ("E'a\\nb'", "'pending'"),
+        ("E'a\\u0085b'", "'pending'"),
+        ("'orders'", "'Pending'"),
+        ("'orders'", "''"),
+        ("repeat('x', 256)", "'pending'"),
+    ] {
+        let text = format!(
+            "insert into {{s}}.pillarbox_outbox (route, type, payload, status) values ({route}, 't', '', {status})"
+        );
+        let refused = sqlx::raw_sql(harness.sql(&text)).execute(&mut connection).await.unwrap_err();
+        let state = refused.as_database_error().unwrap().code().unwrap().into_owned();
+        assert!(["23514", "22001"].contains(&state.as_str()), "{route} {status}: {state}");
+    }
+}
+
+#[tokio::test]
+async fn what_plain_sql_calls_settled_and_due_is_settled() {
+    let harness = Direct::start().await;
+    let text = "insert into {s}.pillarbox_outbox (route, type, payload, status, due_at) \
+                values ('orders', 'order.placed', '', 'delivered', now() - interval '1 hour')";
+    harness.execute(text).await;
+    assert!(claim(&harness.store(), 10).await.is_empty());
+    assert_eq!(harness.store().reap(reap_request()).await.unwrap(), Reaped::default());
+    let counts = harness.store().counts(None).await.unwrap();
+    assert_eq!((counts[0].of(Status::Delivered), counts[0].undrained()), (1, 0));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The store under the conformance suite: each case on a file of its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -146,6 +147,19 @@ impl StoreHarness for SqliteHarness {
                     .execute(pool)
                     .await
                     .unwrap();
+            }
+            Tamper::StageWrong { id, column, value } => {
+                let mut columns =
+                    BTreeMap::from([("route", "orders"), ("type", "order.placed"), ("payload", "{}")]);
+                columns.insert(column, value);
+                let names: Vec<_> = columns.keys().copied().collect();
+                let values: Vec<_> = columns.values().map(|value| format!("'{value}'")).collect();
+                let text = format!(
+                    "insert into pillarbox_outbox (event_id, {}) values ('{id}', {})",
+                    names.join(", "),
+                    values.join(", ")
+                );
+                return sqlx::query(sqlx::AssertSqlSafe(text)).execute(pool).await.is_ok();
             }
             Tamper::DropColumn => self.execute("alter table pillarbox_outbox drop column last_error").await,
             // SQLite locks the file, not rows.

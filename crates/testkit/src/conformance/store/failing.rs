@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pillarbox_core::limits::ERROR_TEXT_BYTES_MAX;
-use pillarbox_core::port::{Admin, Changed, Effect, Filter, Selection, SelectionRequest, Store, Verdict};
+use pillarbox_core::port::{
+    Admin, Changed, Effect, Filter, Selection, SelectionRequest, Store, Undecodable, Verdict,
+};
 use pillarbox_core::{AuditKind, Failure, FailureKind, Status};
 use tokio::task::JoinSet;
 
@@ -39,6 +41,58 @@ pub async fn an_undecodable_row_is_dead_at_once_and_the_batch_goes_on<H: StoreHa
     assert_eq!(spoiled.last_error.map(|failure| failure.kind), Some(FailureKind::Undecodable));
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(2)))]);
     assert_eq!(harness.store().list(Filter::dead()).await.unwrap().len(), 1, "a listing goes on over it");
+}
+
+/// What plain SQL can get wrong: the column, a value, and the reason of the death unless the store refuses it.
+const WRONG: [(&str, &str); 14] = [
+    ("type", ""),
+    ("key", ""),
+    ("content_type", ""),
+    ("tenant", ""),
+    ("correlation_id", ""),
+    ("causation_id", ""),
+    ("execution_id", ""),
+    ("group_id", ""),
+    ("headers", "[]"),
+    ("headers", r#"{"number": 1}"#),
+    ("hlc", "-1"),
+    ("attempts", "-7"),
+    ("max_attempts", "0"),
+    ("max_attempts", "-1"),
+];
+
+/// A row that plain SQL got wrong is refused at once, or claimed, told apart and buried. It is never stuck, nobody
+/// else's entry waits for it, and an operator sees it.
+pub async fn what_plain_sql_gets_wrong_is_refused_or_dead_with_its_reason<H: StoreHarness>(harness: &H) {
+    let mut taken = vec![];
+    for (number, (column, value)) in (10..).zip(WRONG) {
+        if harness.tamper(Tamper::StageWrong { id: id(number), column, value }).await {
+            taken.push((id(number), column));
+        }
+    }
+    assert_eq!(stage(harness, events(2)).await.len(), 2);
+    let store = harness.store();
+    let listed = store.list(Filter::default()).await.unwrap();
+    assert_eq!(listed.len(), taken.len() + 2, "a listing goes on over them");
+    assert_eq!(count(harness, Status::Pending).await, listed.len() as u64);
+    let now = soon(harness).await;
+    let claimed = store.claim(claim_request(100, now)).await.unwrap();
+    assert_eq!(ids(&claimed.entries), ids_of([1, 2]));
+    let found: Vec<_> =
+        claimed.undecodable.iter().map(|row| (row.event_id.unwrap(), row.failure.code())).collect();
+    assert_eq!(found.len(), taken.len());
+    for (id, column) in &taken {
+        assert!(found.contains(&(*id, column)), "{column}: {found:?}");
+    }
+    let verdict = |row: &Undecodable| (row.held, Verdict::Dead { failure: row.failure.clone() });
+    let batch: Vec<_> = claimed.undecodable.iter().map(verdict).collect();
+    assert_eq!(settle_all(harness, batch, now).await.accepted, taken.len() as u64);
+    assert_eq!(count(harness, Status::Dead).await, taken.len() as u64);
+    for (id, column) in taken {
+        let story = store.show(id).await.unwrap().remove(0);
+        assert_eq!((story.entry.status, story.audit.len()), (Status::Dead, 1), "{column}");
+        assert_eq!(story.entry.last_error.unwrap().code(), column);
+    }
 }
 
 /// The oldest entries failing, batch after batch, leaves room for newer ones.

@@ -102,6 +102,7 @@ macro_rules! __store_cases {
             failing {
                 a_rejected_entry_is_dead_on_its_first_attempt,
                 an_undecodable_row_is_dead_at_once_and_the_batch_goes_on,
+                what_plain_sql_gets_wrong_is_refused_or_dead_with_its_reason,
                 a_failing_batch_of_oldest_entries_does_not_hold_up_newer_ones,
                 the_stored_error_round_trips,
                 requeue_resets_attempts_and_keeps_the_event_id,
