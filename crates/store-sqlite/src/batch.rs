@@ -1,6 +1,6 @@
 //! Many events as the parameters of one statement.
 
-use pillarbox_core::{Error, NewEntry, Result};
+use pillarbox_core::{Error, NewEntry, Result, lane_of};
 
 use crate::statement::headers_json;
 
@@ -31,8 +31,9 @@ impl Batch {
                 json.push(b',');
             }
             let event = &entry.event;
-            // SQL counts bytes from one.
-            let cut = (payloads.len() + 1, event.payload.len());
+            // SQL counts bytes from one. With the lane, because a tuple ends at sixteen.
+            let lane = lane_of(event.key.as_deref(), entry.event_id);
+            let cut = (payloads.len() + 1, event.payload.len(), lane);
             payloads.extend_from_slice(&event.payload);
             let fields = (
                 entry.event_id,

@@ -10,7 +10,7 @@ use sqlx::{Decode, Row, Sqlite, ValueRef};
 use uuid::Uuid;
 
 /// The columns of an entry, in the order in which [`decode`] reads them.
-pub(crate) const COLUMNS: [&str; 26] = [
+pub(crate) const COLUMNS: [&str; 27] = [
     "seq",
     "event_id",
     "route",
@@ -37,12 +37,15 @@ pub(crate) const COLUMNS: [&str; 26] = [
     "last_attempt_at",
     "created_at",
     "settled_at",
+    "lane",
 ];
 
 /// A row as far as it could be read.
 pub(crate) struct Decoded {
     /// The entry; fields that could not be read have their neutral value.
     pub(crate) entry: Entry,
+    /// Its lane, which is of no interest to who claims rows.
+    pub(crate) lane: Option<u8>,
     /// Whether the id could be read.
     pub(crate) id_known: bool,
     /// Which column could not be read; the first one.
@@ -92,7 +95,8 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
         created_at: reader.required_as(Timestamp::from_micros, Timestamp::MIN),
         settled_at: reader.optional_as(Timestamp::from_micros),
     };
-    Ok(Decoded { entry, id_known: id.is_some(), spoiled: reader.spoiled })
+    let lane = reader.next::<i64>().flatten().and_then(|lane| u8::try_from(lane).ok());
+    Ok(Decoded { entry, lane, id_known: id.is_some(), spoiled: reader.spoiled })
 }
 
 /// Reads column after column and remembers the first that cannot be read.

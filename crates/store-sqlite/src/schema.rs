@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::Result;
 use pillarbox_core::port::{Migrated, SchemaState};
+use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::{Row, SqliteConnection};
 
 use crate::error::classify;
@@ -22,7 +22,7 @@ const INDEXES: &str = include_str!("migrations/indexes.sql");
 const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
 
 /// Tables and the columns that must be there.
-const WANTED: [(&str, &[&str]); 6] = [
+const WANTED: [(&str, &[&str]); 8] = [
     ("outbox", &COLUMNS),
     ("audit", &["seq", "at", "kind", "actor", "route", "event_id", "detail"]),
     ("inbox", &["consumer", "event_id", "accepted_at"]),
@@ -44,12 +44,14 @@ const WANTED: [(&str, &[&str]); 6] = [
             "seen_at",
         ],
     ),
+    ("lane_session", &["rank", "route", "session", "owner", "lease_until", "handed"]),
+    ("lane", &["route", "lane", "session", "fence", "revision"]),
     ("schema", &["version", "applied_at"]),
 ];
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 6] =
-    ["outbox_ready", "outbox_due", "outbox_stuck", "outbox_ended", "audit_event", "inbox_age"];
+const WANTED_INDEXES: [&str; 7] =
+    ["outbox_ready", "outbox_due", "outbox_lane", "outbox_stuck", "outbox_ended", "audit_event", "inbox_age"];
 
 /// The version that this program makes and needs.
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
@@ -83,6 +85,7 @@ impl Step for Migrate<'_> {
     /// Under the write lock: of several callers one does the work, and the others find it done.
     async fn run(&self, tx: &mut SqliteConnection) -> Result<Migrated> {
         let found = Found::look(self.tables, self.options, &mut *tx).await?;
+        check_encoding(tx).await?;
         if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
             found.state().check()?;
         }
@@ -133,6 +136,13 @@ impl Found {
         if differences.is_empty() && strings(unique, &outbox, connection).await?.is_empty() {
             differences.push(format!("the unique index on event_id and route of {outbox} is missing"));
         }
+        let trigger = format!("{outbox}_lane_of");
+        let triggers = "select name from sqlite_master where type = 'trigger' and name = ?1";
+        if differences.is_empty() && strings(triggers, &trigger, connection).await?.is_empty() {
+            differences.push(format!(
+                "the trigger {trigger}, which gives entries of plain SQL their lane, is missing"
+            ));
+        }
         let missing_indexes = WANTED_INDEXES
             .into_iter()
             .chain(options.causal_order.then_some("outbox_causal"))
@@ -180,6 +190,18 @@ impl Found {
             .chain(options.causal_order.then_some(CAUSAL_INDEX))
             .map(|script| tables.fill(script))
             .collect()
+    }
+}
+
+/// The lane of a key comes from its bytes, which are to be the same for everybody.
+async fn check_encoding(connection: &mut SqliteConnection) -> Result<()> {
+    let row = sqlx::query("pragma encoding").fetch_one(connection).await.map_err(classify)?;
+    match row.try_get_unchecked::<&str, _>(0).map_err(classify)? {
+        "UTF-8" => Ok(()),
+        encoding => Err(Error::new(
+            ErrorKind::Schema,
+            format!("the database file keeps its texts in {encoding}; Pillarbox needs one in UTF-8"),
+        )),
     }
 }
 

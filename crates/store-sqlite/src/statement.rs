@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillarbox_core::{Error, Headers, NewEntry, Result};
+use pillarbox_core::{Error, Headers, NewEntry, Result, lane_of};
 
 /// One statement for any SQLite driver. Run it in the application's own transaction.
 ///
@@ -49,6 +49,7 @@ impl From<String> for Param {
 /// The parameters of `stage_one.sql`.
 pub(crate) fn stage_one(sql: &Arc<str>, entry: NewEntry) -> Result<Statement> {
     let delay = entry.delay_micros();
+    let lane = lane_of(entry.event.key.as_deref(), entry.event_id);
     let event = entry.event;
     let params = vec![
         entry.event_id.to_string().into(),
@@ -68,6 +69,7 @@ pub(crate) fn stage_one(sql: &Arc<str>, entry: NewEntry) -> Result<Statement> {
         entry.hlc.raw().into(),
         event.max_attempts.map(i64::from).into(),
         delay.into(),
+        i64::from(lane).into(),
     ];
     Ok(Statement { sql: sql.to_string(), params })
 }

@@ -6,15 +6,19 @@ use crate::options::Options;
 use crate::row::COLUMNS;
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 13] = [
+const NAMES: [(&str, &str); 17] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{inbox}", "inbox"),
     ("{inbox_fence}", "inbox_fence"),
     ("{relay}", "relay"),
+    ("{lane_session}", "lane_session"),
+    ("{lane}", "lane"),
     ("{versions}", "schema"),
     ("{ready_index}", "outbox_ready"),
     ("{due_index}", "outbox_due"),
+    ("{lane_index}", "outbox_lane"),
+    ("{lane_trigger}", "outbox_lane_of"),
     ("{stuck_index}", "outbox_stuck"),
     ("{ended_index}", "outbox_ended"),
     ("{causal_index}", "outbox_causal"),
@@ -30,6 +34,8 @@ const NOW: &str = "(cast((julianday('now') - 2440587.5) * 86400000.0 + 0.5 as in
 /// index's very condition in it. Not an `in (…)`: in an index or a check SQLite builds that list anew for every row,
 /// which was a quarter of all work.
 const LIVE: &str = "(status = 'pending' or status = 'retrying' or status = 'in_flight')";
+/// What lanes read: live, and not claimed as a row.
+const UNSETTLED: &str = "(status = 'pending' or status = 'retrying')";
 const ENDED: &str = "(status = 'delivered' or status = 'dead' or status = 'discarded')";
 
 /// The quoted names for one prefix.
@@ -46,7 +52,7 @@ impl Tables {
         let prefix = options.prefix.as_str();
         // The prefix matches `[a-z_][a-z0-9_]*` by construction, so quotes are all the escaping there is.
         let names = NAMES.map(|(mark, suffix)| (mark, format!("\"{prefix}_{suffix}\"")));
-        let parts = [("{now}", NOW), ("{live}", LIVE), ("{ended}", ENDED)];
+        let parts = [("{now}", NOW), ("{live}", LIVE), ("{unsettled}", UNSETTLED), ("{ended}", ENDED)];
         let parts = parts.map(|(mark, text)| (mark, text.to_owned())).into_iter();
         let parts = parts.chain([("{columns}", COLUMNS.join(", "))]);
         Self { prefix: prefix.to_owned(), names: names.into_iter().chain(parts).collect() }

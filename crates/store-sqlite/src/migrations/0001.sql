@@ -35,9 +35,31 @@ create table {outbox} (
   last_attempt_at integer,
   created_at integer not null default {now},
   settled_at integer,
+  -- Where the entries of one key meet, for ever. Left out, the trigger below fills it in.
+  lane integer check (lane between 0 and 63),
   -- The id comes first: operators ask for an event without naming a route.
   unique (event_id, route)
 ) strict;
+
+-- The lane of a plain insert, as `lane_of` has it: FNV-1a of 32 bits over the bytes of the key, or of the event id if
+-- there is none. Two hex digits are a byte, x | y less x & y is their exclusive or, and a blob is cut without counting
+-- its characters. `at` is where the digits after `byte` begin.
+create trigger {lane_trigger} after insert on {outbox} when new.lane is null
+begin
+  update {outbox} set lane = (
+    with recursive fnv (digits, at, hash, byte) as (
+      select digits, 3, 2166136261,
+        (instr('123456789ABCDEF', substr(digits, 1, 1)) << 4) + instr('123456789ABCDEF', substr(digits, 2, 1))
+      from (
+        select cast(iif(new.key is null, upper(replace(new.event_id, '-', '')), hex(new.key)) as blob) as digits)
+      union all
+      select digits, at + 2, ((hash | byte) - (hash & byte)) * 16777619 & 4294967295,
+        (instr('123456789ABCDEF', substr(digits, at, 1)) << 4) + instr('123456789ABCDEF', substr(digits, at + 1, 1))
+      from fnv
+      where at <= length(digits) + 2)
+    select hash & 63 from fnv where at > length(digits) + 2)
+  where seq = new.seq;
+end;
 
 create table {audit} (
   seq integer primary key autoincrement,
@@ -82,6 +104,30 @@ create table {relay} (
   started_at integer not null,
   seen_at integer not null
 ) strict;
+
+-- Relays that read lanes: one row per run and route, there until it leaves or is taken for dead.
+create table {lane_session} (
+  -- The order of joining.
+  rank integer primary key autoincrement,
+  route text not null,
+  session text not null,
+  owner text not null,
+  lease_until integer not null,
+  -- The highest seq that it has read.
+  handed integer not null default 0,
+  unique (route, session)
+) strict;
+
+-- All lanes of the routes that were ever read by lanes. Written when a lane changes hands, and not for its entries.
+create table {lane} (
+  route text not null,
+  lane integer not null check (lane between 0 and 63),
+  session text,
+  fence integer not null default 0,
+  -- How often operators have changed an entry in it.
+  revision integer not null default 0,
+  primary key (route, lane)
+) strict, without rowid;
 
 create table {versions} (
   version integer primary key,
