@@ -8,6 +8,11 @@ pub(crate) struct Sql {
     pub(crate) drop: &'static str,
     /// One business row. `$1` text.
     pub(crate) business: &'static str,
+    /// The statements of an order, in their order: a product's price read, its stock lowered (`$1` the product), the
+    /// order and its one line inserted (`$1` the order, `$2` the product).
+    pub(crate) order: [&'static str; 4],
+    /// Products that orders are made of.
+    pub(crate) load_products: &'static str,
     /// Empties the outbox.
     pub(crate) clear_outbox: &'static str,
     /// Pending entries. `$1` payload, `$2` how many.
@@ -31,6 +36,14 @@ pub(crate) struct Sql {
 pub(crate) const SQLITE: Sql = Sql {
     create: "
         create table pillarbox_bench_business (id integer primary key, note text not null);
+        create table pillarbox_bench_product (
+            id integer primary key, name text not null, price integer not null, stock integer not null);
+        create table pillarbox_bench_order (
+            id text primary key, customer text not null, status text not null default 'placed',
+            total integer not null, placed_at integer not null default (unixepoch()));
+        create table pillarbox_bench_line (
+            order_id text not null, product integer not null, quantity integer not null, price integer not null,
+            primary key (order_id, product));
         create table pillarbox_bench_classic (
             id integer primary key autoincrement, type text not null, payload blob not null,
             status text not null default 'pending', attempts integer not null default 0,
@@ -39,20 +52,36 @@ pub(crate) const SQLITE: Sql = Sql {
         create index pillarbox_bench_classic_due on pillarbox_bench_classic (status, due_at, id);",
     drop: "
         drop table if exists pillarbox_bench_business;
+        drop table if exists pillarbox_bench_product;
+        drop table if exists pillarbox_bench_order;
+        drop table if exists pillarbox_bench_line;
         drop table if exists pillarbox_bench_classic;
         drop table if exists pillarbox_bench_outbox;
         drop table if exists pillarbox_bench_audit;
         drop table if exists pillarbox_bench_inbox;
         drop table if exists pillarbox_bench_inbox_fence;
+        drop table if exists pillarbox_bench_lane;
+        drop table if exists pillarbox_bench_lane_session;
         drop table if exists pillarbox_bench_relay;
         drop table if exists pillarbox_bench_schema;
         drop table if exists pillarbox_bench_big_outbox;
         drop table if exists pillarbox_bench_big_audit;
         drop table if exists pillarbox_bench_big_inbox;
         drop table if exists pillarbox_bench_big_inbox_fence;
+        drop table if exists pillarbox_bench_big_lane;
+        drop table if exists pillarbox_bench_big_lane_session;
         drop table if exists pillarbox_bench_big_relay;
         drop table if exists pillarbox_bench_big_schema;",
     business: "insert into pillarbox_bench_business (note) values ($1)",
+    order: [
+        "select price from pillarbox_bench_product where id = cast($1 as integer)",
+        "update pillarbox_bench_product set stock = stock - 1 where id = cast($1 as integer)",
+        "insert into pillarbox_bench_order (id, customer, total) values ($1, 'a customer of product ' || $2, 1999)",
+        "insert into pillarbox_bench_line (order_id, product, quantity, price) values ($1, cast($2 as integer), 1, 1999)",
+    ],
+    load_products: "
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < 1000)
+        insert into pillarbox_bench_product select i, 'product ' || i, 1999, 1000000 from n",
     clear_outbox: "delete from pillarbox_bench_outbox",
     load_outbox: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
@@ -84,6 +113,14 @@ pub(crate) const SQLITE: Sql = Sql {
 pub(crate) const POSTGRES: Sql = Sql {
     create: "
         create table pillarbox_bench.business (id bigserial primary key, note text not null);
+        create table pillarbox_bench.product (
+            id bigint primary key, name text not null, price bigint not null, stock bigint not null);
+        create table pillarbox_bench.orders (
+            id text primary key, customer text not null, status text not null default 'placed',
+            total bigint not null, placed_at timestamptz not null default now());
+        create table pillarbox_bench.line (
+            order_id text not null, product bigint not null, quantity bigint not null, price bigint not null,
+            primary key (order_id, product));
         create table pillarbox_bench.classic (
             id bigserial primary key, type text not null, payload bytea not null,
             status text not null default 'pending', attempts integer not null default 0,
@@ -92,6 +129,15 @@ pub(crate) const POSTGRES: Sql = Sql {
         create index classic_due on pillarbox_bench.classic (status, due_at, id);",
     drop: "drop schema if exists pillarbox_bench cascade",
     business: "insert into pillarbox_bench.business (note) values ($1)",
+    order: [
+        "select price from pillarbox_bench.product where id = $1::text::bigint",
+        "update pillarbox_bench.product set stock = stock - 1 where id = $1::text::bigint",
+        "insert into pillarbox_bench.orders (id, customer, total) values ($1, 'a customer of product ' || $2::text, 1999)",
+        "insert into pillarbox_bench.line (order_id, product, quantity, price) values ($1, $2::text::bigint, 1, 1999)",
+    ],
+    load_products: "
+        insert into pillarbox_bench.product
+        select i, 'product ' || i, 1999, 1000000 from generate_series(1, 1000) as i",
     clear_outbox: "truncate pillarbox_bench.pillarbox_outbox",
     load_outbox: "
         insert into pillarbox_bench.pillarbox_outbox (route, type, payload)
