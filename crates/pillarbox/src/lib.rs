@@ -15,13 +15,13 @@
 //! - `sqlite` (default): `pillarbox::sqlite`, an outbox in a file, with nothing to install.
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
 //! - `amqp`, `nats`, `redis`: RabbitMQ, NATS JetStream and Redis Streams, to deliver to and to consume from.
-//! - `http`: webhooks, signed.
+//! - `http`: webhooks, signed; `axum`: and an extractor of axum 0.8 to receive them.
 //!
 //! Both databases take the transactions of `sqlx` 0.9.
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
 
 pub use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, Buffer, Clock, Death, Entropy, Inbox, Report, Schema, Sink,
+    AcceptRequest, Accepted, Admin, Buffer, Clock, Death, Entropy, Inbox, Presence, Report, Schema, Sink,
     SinkCapabilities, Source, Stage, Store, Transactions, Wake,
 };
 pub use pillarbox_core::*;

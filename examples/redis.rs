@@ -1,0 +1,83 @@
+//! Two services and Redis Streams between them: a shop that places orders, and billing that writes an invoice for each.
+//!
+//! The stream is made when the first event is published, the group when its first member reads.
+//!
+//! `cargo run -p pillarbox-examples --bin redis -- shop`, and in another terminal `-- billing`; then Ctrl-C.
+#![allow(clippy::print_stdout)]
+
+mod support;
+
+use std::sync::Arc;
+
+use pillarbox::redis::{RedisSink, RedisSource};
+use pillarbox::sink::HandlerError;
+use pillarbox::sqlite::Outbox;
+use pillarbox::{Consumer, Event, Relay};
+use support::{Arguments, Failure, Order, interrupted, open};
+
+const TO: &str = "redis://127.0.0.1:6379/0?stream=orders";
+const FROM: &str = "redis://127.0.0.1:6379/0?stream=orders&group=billing&consumer=billing-1";
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let Arguments { service, database, url } = Arguments::read();
+    match service.as_str() {
+        "shop" => shop(&database, url.as_deref().unwrap_or(TO)).await,
+        "billing" => billing(&database, url.as_deref().unwrap_or(FROM)).await,
+        _ => Err("say which service: shop or billing".into()),
+    }
+}
+
+/// The producer: an order and its event are one transaction, and a relay in the same process delivers the event.
+async fn shop(database: &str, to: &str) -> Result<(), Failure> {
+    let orders = "create table if not exists orders (id text primary key, total integer not null)";
+    let store = open(database, orders).await?;
+    let sink = RedisSink::new(to)?;
+    let relay = Relay::builder(Arc::new(store.clone()), Arc::new(sink)).route("orders").build()?;
+
+    // Staging wakes the relay right after the commit. A relay of its own, `pillarbox relay`, would do as well.
+    let outbox = Outbox::new("orders").wake(Arc::new(relay.handle()));
+    for number in 1..=3 {
+        let order = Order { id: format!("o-{number}"), total: 10 * number };
+        let mut tx = store.pool().begin().await?;
+        sqlx::query("insert into orders (id, total) values (?, ?) on conflict do nothing")
+            .bind(&order.id)
+            .bind(order.total)
+            .execute(&mut *tx)
+            .await?;
+        outbox.stage(&mut tx, Event::json("order.placed", &order)?.key(&order.id)).await?;
+        outbox.commit(tx).await?;
+        println!("placed {}", order.id);
+    }
+
+    let tally = relay.run(interrupted()).await?;
+    println!("delivered {}", tally.delivered);
+    Ok(())
+}
+
+/// The consumer: the mark in the inbox and the invoice are one transaction, and the message is acknowledged after its
+/// commit. A message that comes twice is acknowledged without a second invoice.
+async fn billing(database: &str, from: &str) -> Result<(), Failure> {
+    let invoices = "create table if not exists invoices (order_id text not null, total integer not null)";
+    let store = open(database, invoices).await?;
+    let source = RedisSource::new(from)?;
+    let consumer = Consumer::builder(Arc::new(source), Arc::new(store.inbox())).name("billing").build()?;
+    println!("waiting for orders");
+
+    let tally = consumer
+        .run(interrupted(), async |tx, event| {
+            // A payload of another shape never will be an order: it is parked, and not tried again.
+            let order: Order =
+                event.json().map_err(|error| HandlerError::reject("payload", error.to_string()))?.payload;
+            sqlx::query("insert into invoices (order_id, total) values (?, ?)")
+                .bind(&order.id)
+                .bind(order.total)
+                .execute(&mut **tx)
+                .await?;
+            println!("invoice for {} over {}", order.id, order.total);
+            Ok(())
+        })
+        .await?;
+    println!("processed {}, duplicates {}", tally.processed, tally.duplicates);
+    Ok(())
+}

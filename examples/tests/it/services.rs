@@ -1,0 +1,169 @@
+//! The shop and its billing, as two programs with a real broker between them.
+
+use std::future::Future;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Connection, ConnectionProperties, ExchangeKind};
+
+/// Only a guard against hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// A running program and what it prints. Killed when it is dropped.
+struct Service {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Service {
+    fn start(program: &str, service: &str, database: &std::path::Path, url: &str) -> Self {
+        let mut child = Command::new(program)
+            .arg(service)
+            .arg(database)
+            .arg(url)
+            .env("WEBHOOK_SECRET", SECRET)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (send, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+        Self { child, lines }
+    }
+
+    /// The next line.
+    fn says(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("it says something more")
+    }
+
+    /// Ctrl-C; returns what it says until its end, which must be a clean one.
+    fn stop(mut self) -> Vec<String> {
+        let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let mut rest = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            rest.push(line);
+        }
+        assert!(self.child.wait().unwrap().success(), "{rest:?}");
+        rest
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Most have ended by now.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts billing, then the shop, and waits for the three invoices; returns the last words of both.
+fn three_orders(program: &str, from: &str, to: impl FnOnce(&str) -> String) -> (Vec<String>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let billing = Service::start(program, "billing", &folder.path().join("billing.db"), from);
+    let ready = billing.says();
+    let shop = Service::start(program, "shop", &folder.path().join("shop.db"), &to(&ready));
+    let mut invoices: Vec<String> = (0..3).map(|_| billing.says()).collect();
+    // Orders of different keys are handled side by side.
+    invoices.sort();
+    assert_eq!(invoices, ["invoice for o-1 over 10", "invoice for o-2 over 20", "invoice for o-3 over 30"]);
+    (shop.stop(), billing.stop())
+}
+
+fn through_a_broker(program: &str, to: &str, from: &str) {
+    let (shop, billing) = three_orders(program, from, |_| to.to_owned());
+    assert_eq!(shop.last().map(String::as_str), Some("delivered 3"));
+    assert_eq!(billing, ["processed 3, duplicates 0"]);
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
+        panic!("{name} is not set: run this through `cargo xtask services rabbitmq nats redis -- cargo test`")
+    })
+}
+
+/// A name that no other run has.
+fn fresh(what: &str) -> String {
+    let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    format!("{what}-{}-{nanos}", std::process::id())
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+#[test]
+fn the_services_of_the_rabbitmq_example_write_each_invoice_once() {
+    let server = variable("PILLARBOX_TEST_AMQP");
+    let (exchange, queue) = (fresh("orders"), fresh("billing"));
+    wait(async {
+        let connection = Connection::connect(&server, ConnectionProperties::default()).await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        let durable = ExchangeDeclareOptions { durable: true, ..Default::default() };
+        let table = FieldTable::default;
+        channel
+            .exchange_declare(exchange.as_str().into(), ExchangeKind::Topic, durable, table())
+            .await
+            .unwrap();
+        let durable = QueueDeclareOptions { durable: true, ..Default::default() };
+        let mut quorum = FieldTable::default();
+        quorum.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+        channel.queue_declare(queue.as_str().into(), durable, quorum).await.unwrap();
+        let (queue, exchange) = (queue.as_str().into(), exchange.as_str().into());
+        channel
+            .queue_bind(queue, exchange, "order.*".into(), QueueBindOptions::default(), table())
+            .await
+            .unwrap();
+        connection.close(200, "declared".into()).await.unwrap();
+    });
+    through_a_broker(
+        env!("CARGO_BIN_EXE_rabbitmq"),
+        &format!("{server}?exchange={exchange}&routing_key={{type}}"),
+        &format!("{server}?queue={queue}&queue_type=quorum"),
+    );
+}
+
+#[test]
+fn the_services_of_the_nats_example_write_each_invoice_once() {
+    let server = variable("PILLARBOX_TEST_NATS");
+    let stream = fresh("orders");
+    wait(async {
+        let context = async_nats::jetstream::new(async_nats::connect(&server).await.unwrap());
+        let config = async_nats::jetstream::stream::Config {
+            name: stream.clone(),
+            subjects: vec![format!("{stream}.>")],
+            ..Default::default()
+        };
+        context.create_stream(config).await.unwrap();
+    });
+    through_a_broker(
+        env!("CARGO_BIN_EXE_nats"),
+        &format!("{server}/{stream}.{{type}}?stream={stream}"),
+        &format!("{server}/{stream}.>?stream={stream}&durable=billing"),
+    );
+}
+
+#[test]
+fn the_services_of_the_redis_example_write_each_invoice_once() {
+    let server = variable("PILLARBOX_TEST_REDIS");
+    let stream = fresh("orders");
+    through_a_broker(
+        env!("CARGO_BIN_EXE_redis"),
+        &format!("{server}?stream={stream}"),
+        &format!("{server}?stream={stream}&group=billing&consumer=billing-1"),
+    );
+}
+
+#[test]
+fn the_services_of_the_webhook_example_write_each_invoice_once() {
+    let (shop, billing) = three_orders(env!("CARGO_BIN_EXE_webhook"), "127.0.0.1:0", |ready| {
+        format!("http://{}/hooks", ready.strip_prefix("listening on ").unwrap())
+    });
+    assert_eq!(shop.last().map(String::as_str), Some("delivered 3"));
+    assert!(billing.is_empty(), "{billing:?}");
+}
