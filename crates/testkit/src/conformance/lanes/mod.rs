@@ -45,6 +45,7 @@ macro_rules! __lanes_cases {
                 what_an_expired_session_had_in_flight_spends_one_attempt,
                 a_late_sign_of_life_counts_while_nobody_came,
                 followers_of_a_waiting_head_spend_nothing,
+                followers_of_a_dead_head_spend_nothing,
                 a_head_that_is_due_again_may_have_been_in_flight,
                 entries_that_were_not_read_spend_nothing,
                 a_session_that_read_nothing_spends_nothing,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{AttendRequest, Attendance, Death, LANES, LaneHeld, SessionId};
-use pillarbox_core::{Action, Entry, Failure, Fence, Result, RouteName, Timestamp};
+use pillarbox_core::{Action, Entry, Failure, Fence, Result, RouteName, Status, Timestamp};
 
 use super::{LaneTable, Session, is_due, is_unsettled, lane_of_entry, lease_expired};
 use crate::memory::mutant::Mutant;
@@ -48,7 +48,7 @@ impl State {
     }
 
     /// What a session may have been delivering: read, unsettled, due, and not behind an entry of its key that
-    /// waits for its time.
+    /// waits for its time or is dead.
     pub(super) fn in_flight_of(&self, route: &RouteName, session: SessionId, now: Timestamp) -> Vec<Entry> {
         let Some(table) = self.lanes.get(route) else { return vec![] };
         let handed = table.sessions.get(&session).map_or(0, |session| session.handed);
@@ -58,12 +58,14 @@ impl State {
         let mut held_back: BTreeSet<&str> = BTreeSet::new();
         let mut in_flight = vec![];
         for entry in self.rows.range(..=handed).map(|(_, row)| &row.entry) {
-            if entry.route != *route || !is_unsettled(entry) || !lanes.contains(&lane_of_entry(entry)) {
+            let dead = entry.status == Status::Dead;
+            let read = is_unsettled(entry) || dead;
+            if entry.route != *route || !read || !lanes.contains(&lane_of_entry(entry)) {
                 continue;
             }
-            if !is_due(entry, now) && !everything {
+            if (dead || !is_due(entry, now)) && !everything {
                 held_back.extend(entry.key.as_deref());
-            } else if entry.key.as_deref().is_none_or(|key| !held_back.contains(key)) {
+            } else if !dead && entry.key.as_deref().is_none_or(|key| !held_back.contains(key)) {
                 in_flight.push(entry.clone());
             }
         }
