@@ -52,6 +52,8 @@ pub(crate) struct LaneReader {
     owner: String,
     options: LaneOptions,
     state: Mutex<State>,
+    /// Signs of life and hand-overs go one after the other: an answer that was overtaken would be wrong by then.
+    turn: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -86,7 +88,7 @@ impl LaneReader {
             payload_bytes_mean: 0,
             writers_asked: None,
         };
-        Self { lanes, route, owner, options, state: Mutex::new(state) }
+        Self { lanes, route, owner, options, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -101,6 +103,7 @@ impl LaneReader {
 
     /// A sign of life. Says what it brought, and gives up the lanes that others wait for.
     async fn attend(&self) -> Result<Reaped> {
+        let _turn = self.turn.lock().await;
         let request = {
             let state = self.state();
             AttendRequest {
@@ -130,7 +133,7 @@ impl LaneReader {
                 state.book.attend(&attendance);
             }
         }
-        self.hand_over().await?;
+        self.hand_over_leavable().await?;
         Ok(Reaped { stale: u64::from(attendance.buried), released: 0, dead: attendance.deaths })
     }
 
@@ -144,6 +147,14 @@ impl LaneReader {
 
     /// Gives up lanes beyond the share, once nothing of them is in flight.
     async fn hand_over(&self) -> Result<()> {
+        if self.state().book.leavable().is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turn.lock().await;
+        self.hand_over_leavable().await
+    }
+
+    async fn hand_over_leavable(&self) -> Result<()> {
         let (session, lanes) = {
             let state = self.state();
             (state.session, state.book.leavable())
