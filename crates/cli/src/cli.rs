@@ -79,7 +79,7 @@ pub(crate) enum Command {
     /// Check or show the configuration
     #[command(subcommand)]
     Config(command::config::ConfigCommand),
-    /// Measure this database, with ratios to a classic loop in the same run
+    /// Measure this database, or the relay to a destination, with ratios to plain loops in the same run
     Bench(command::bench::BenchArgs),
     /// Print the completions of a shell
     Completions(command::completions::CompletionsArgs),

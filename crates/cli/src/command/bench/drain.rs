@@ -68,7 +68,8 @@ pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) ->
     })
 }
 
-async fn fill(bed: &Bed, args: &BenchArgs) -> Result<(), Fault> {
+/// Empties the outbox and fills it again.
+pub(crate) async fn fill(bed: &Bed, args: &BenchArgs) -> Result<(), Fault> {
     bed.main.staging.execute(bed.sql.clear_outbox).await?;
     bed.load(bed.sql.load_outbox, args.events).await
 }
@@ -90,8 +91,9 @@ pub(crate) fn per_second(tally: &pillarbox_engine::Tally) -> f64 {
     delivered / tally.elapsed.as_secs_f64().max(f64::EPSILON)
 }
 
-async fn bare_loop(database: &Database, args: &BenchArgs, keep: Keep) -> Result<f64, Fault> {
-    let claim = ClaimRequest {
+/// A claim as a relay makes it, with the measurement's batch.
+pub(crate) fn claim(args: &BenchArgs) -> Result<ClaimRequest, Fault> {
+    Ok(ClaimRequest {
         route: RouteName::new(ROUTE)?,
         limit: args.batch,
         lease: Duration::from_secs(30),
@@ -99,7 +101,11 @@ async fn bare_loop(database: &Database, args: &BenchArgs, keep: Keep) -> Result<
         max_attempts: 5,
         order: ClaimOrder::Staged,
         now: None,
-    };
+    })
+}
+
+async fn bare_loop(database: &Database, args: &BenchArgs, keep: Keep) -> Result<f64, Fault> {
+    let claim = claim(args)?;
     let started = Instant::now();
     let mut drained = 0;
     loop {

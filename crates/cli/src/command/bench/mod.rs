@@ -1,4 +1,5 @@
-//! `pillarbox bench`: rates of this database, with ratios to raw loops in the same run. Only ratios are claims.
+//! `pillarbox bench`: rates of this database, with ratios to raw loops in the same run; with `--to`, rates to a
+//! destination, with ratios to its client alone. Only ratios are claims.
 
 mod bed;
 mod classic;
@@ -9,24 +10,38 @@ mod report;
 mod sql;
 mod stage;
 mod stats;
+mod to;
 
+use std::fmt::Display;
 use std::path::Path;
 
 use clap::Args;
+use serde::Serialize;
 
 use crate::context::Context;
+use crate::destination::Destination;
 use crate::fault::Fault;
 use crate::output::Progress;
 
 use bed::Bed;
 use report::Report;
+use to::{To, ToReport};
 
 const EXAMPLES: &str = "\
 What is compared, interleaved in one run, with the same payloads and batches:
+  insert    a business transaction of one INSERT, without and with one staged event: staging weighs most there
+  order     the same of an order: one row read, one updated, two inserted
   classic   claim UPDATE … RETURNING over a sort index, settle UPDATE: plain SQL, no library
   bare      the store's own claim and settle in a loop, no engine
   relay     what `pillarbox relay --to null:` does
+With --to, instead:
+  client    the destination's own client, pipelined from memory, no database
+  drain     the relay from this database to null:
+  relay     the relay from this database to the destination, and its ratio to the lower of both
 Rates depend on the machine and on what else it does; the ratios are what to look at.
+
+With --to events of the type bench.event really arrive there, 2 x --events in each round: name a queue, \
+stream or endpoint that nobody else reads.
 
 Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not \
 looked at. On a named database it works in tables of its own (pillarbox_bench…), which it creates and drops.
@@ -34,7 +49,10 @@ looked at. On a named database it works in tables of its own (pillarbox_bench…
 Examples:
   pillarbox bench
   pillarbox bench --database postgres://app@localhost/shop --repeat 5 --json
-  pillarbox bench --settled 1000000 --pending 1000000";
+  pillarbox bench --settled 1000000 --pending 1000000
+  pillarbox bench --to 'redis://localhost/0?stream=bench'
+  pillarbox bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
+  pillarbox bench --to http://127.0.0.1:8080/hook --allow-private --json";
 
 /// What to measure.
 #[derive(Args, Clone, Debug)]
@@ -64,9 +82,16 @@ pub(crate) struct BenchArgs {
     /// Also drain the first of so many pending entries, such as 1000000; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pending: u32,
+    /// Measure the relay to this destination instead: a URL as of `relay --to`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "transactions", "clients"])]
+    to: Option<Destination>,
+    /// Let the webhook of --to be at a private or loopback address, and without TLS
+    #[arg(long, requires = "to")]
+    allow_private: bool,
 }
 
 pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
+    let to = args.to.as_ref().map(|to| To::new(to, args)).transpose()?;
     let folder =
         tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;
     let url = match context.database_option() {
@@ -74,12 +99,28 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
     };
     let bed = Bed::create(&url, args).await?;
-    let measured = measure(&bed, args, context, &url, folder.path()).await;
+    let measured = match &to {
+        Some(to) => to.measure(&bed, args, context).await.map(Measured::To),
+        None => measure(&bed, args, context, &url, folder.path()).await.map(Measured::Database),
+    };
     // Whatever happened, the tables go.
     let dropped = bed.drop().await;
-    let report = measured?;
+    let measured = measured?;
     dropped?;
-    if context.out.json { context.out.json(&report) } else { context.out.data(&report) }
+    match &measured {
+        Measured::Database(report) => print(report, context),
+        Measured::To(report) => print(report, context),
+    }
+}
+
+/// What was asked for.
+enum Measured {
+    Database(Report),
+    To(ToReport),
+}
+
+fn print<R: Serialize + Display>(report: &R, context: &Context) -> Result<(), Fault> {
+    if context.out.json { context.out.json(report) } else { context.out.data(report) }
 }
 
 async fn measure(

@@ -1,0 +1,139 @@
+//! `pillarbox bench --to URL`: what the relay reaches from this database to this destination, beside the two limits
+//! that it cannot pass: the destination's own client fed from memory, and this database drained to `null:`.
+
+mod feed;
+mod report;
+
+use std::sync::Arc;
+
+use pillarbox_core::RouteName;
+use pillarbox_core::port::Sink;
+use pillarbox_engine::sink::NullSink;
+use pillarbox_engine::{Relay, RelayOptions, Tally};
+use serde::Serialize;
+
+use super::BenchArgs;
+use super::bed::{Bed, ROUTE};
+use super::drain::{fill, per_second};
+use super::stats::{median, ratio};
+use crate::config::RouteConfig;
+use crate::context::Context;
+use crate::destination::{Destination, Sinks, Webhook};
+use crate::fault::Fault;
+use crate::output::Progress;
+
+pub(crate) use report::ToReport;
+
+/// A destination that can be measured, checked before anything is touched.
+pub(crate) struct To {
+    route: RouteConfig,
+}
+
+/// What the relay reaches.
+#[derive(Debug, Serialize)]
+pub(crate) struct RelayFigures {
+    /// The destination's client alone: the same batches from memory, as many under way as the relay has.
+    pub(crate) client_per_second: f64,
+    /// The relay of this database to `null:`.
+    pub(crate) drain_per_second: f64,
+    /// The relay of this database to the destination.
+    pub(crate) relay_per_second: f64,
+    /// The relay of the client alone.
+    pub(crate) relay_to_client: f64,
+    /// The relay of the drain.
+    pub(crate) relay_to_drain: f64,
+    /// The relay of the lower of both.
+    pub(crate) relay_to_limit: f64,
+}
+
+impl To {
+    /// Refuses what cannot be measured.
+    pub(crate) fn new(to: &Destination, args: &BenchArgs) -> Result<Self, Fault> {
+        if *to == Destination::Stdout {
+            return Err(Fault::usage("--to stdout: cannot be measured: the figures are printed there"));
+        }
+        let webhook = Webhook { allow_private: args.allow_private, ..Webhook::default() };
+        webhook.check(to).map_err(|error| Fault::usage(format!("--to: {error}")))?;
+        let mut route = RouteConfig::new(to.clone());
+        route.webhook = webhook;
+        Ok(Self { route })
+    }
+
+    /// The policy of `pillarbox relay --to URL`, with the measurement's batch.
+    fn options(&self, args: &BenchArgs) -> RelayOptions {
+        let mut options = self.route.options(std::time::Duration::MAX);
+        options.batch = args.batch;
+        options.in_flight_max = options.in_flight_max.max(args.batch);
+        options
+    }
+
+    fn sink(&self) -> Result<Arc<dyn Sink>, Fault> {
+        let route = RouteName::new(ROUTE)?;
+        Ok(Sinks::default().sink(&route, &self.route.to, &self.route.webhook)?)
+    }
+
+    /// Measures in turns: all three of one round meet the same weather.
+    pub(crate) async fn measure(
+        &self,
+        bed: &Bed,
+        args: &BenchArgs,
+        context: &Context,
+    ) -> Result<ToReport, Fault> {
+        let progress = Progress::new(context.out, "measuring", Some(u64::from(args.repeat)));
+        let sink = self.sink()?;
+        let options = self.options(args);
+        let (mut client, mut drain, mut relay) = (Vec::new(), Vec::new(), Vec::new());
+        self.warm_up(bed, args, &*sink).await?;
+        for _ in 0..args.repeat {
+            let batches = feed::batches(bed, args).await?;
+            client.push(feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?);
+            drain.push(per_second(&self.relay(bed, args, Arc::new(NullSink)).await?));
+            relay.push(per_second(&self.relay(bed, args, Arc::clone(&sink)).await?));
+            progress.add(1);
+        }
+        let limit: Vec<f64> = client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
+        Ok(ToReport {
+            database: bed.name(),
+            mode: bed.main.staging.mode(),
+            to: self.route.to.to_string(),
+            events: args.events,
+            batch: args.batch,
+            payload_bytes: args.payload,
+            repeat: args.repeat,
+            relay: RelayFigures {
+                client_per_second: median(&client).round(),
+                drain_per_second: median(&drain).round(),
+                relay_per_second: median(&relay).round(),
+                relay_to_client: ratio(&relay, &client),
+                relay_to_drain: ratio(&relay, &drain),
+                relay_to_limit: ratio(&relay, &limit),
+            },
+        })
+    }
+
+    /// Connects and sends a little: a destination that is wrong is told at once, and no round pays for connecting.
+    async fn warm_up(&self, bed: &Bed, args: &BenchArgs, sink: &dyn Sink) -> Result<(), Fault> {
+        let mut few = args.clone();
+        few.events = args.events.min(args.batch);
+        let batches = feed::batches(bed, &few).await?;
+        feed::feed(sink, &batches, &self.options(args)).await.map(drop).map_err(|fault| self.at(fault))
+    }
+
+    async fn relay(&self, bed: &Bed, args: &BenchArgs, sink: Arc<dyn Sink>) -> Result<Tally, Fault> {
+        fill(bed, args).await?;
+        let relay = Relay::builder(Arc::clone(&bed.main.store), sink).route(ROUTE);
+        let tally = relay.options(self.options(args)).build()?.drain().await?;
+        if tally.delivered != u64::from(args.events) {
+            let missed = u64::from(args.events) - tally.delivered.min(u64::from(args.events));
+            let (to, all) = (&self.route.to, args.events);
+            return Err(Fault::failed(format!(
+                "{to} did not confirm {missed} of {all} entries of the relay"
+            )));
+        }
+        Ok(tally)
+    }
+
+    fn at(&self, fault: Fault) -> Fault {
+        fault.context(&self.route.to.to_string())
+    }
+}

@@ -1,0 +1,47 @@
+//! The figures of a destination, as JSON and for people.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::RelayFigures;
+use crate::output::{Align, Table};
+
+/// What was measured, and on what.
+#[derive(Debug, Serialize)]
+pub(crate) struct ToReport {
+    pub(crate) database: &'static str,
+    pub(crate) mode: String,
+    pub(crate) to: String,
+    pub(crate) events: u32,
+    pub(crate) batch: u32,
+    pub(crate) payload_bytes: u32,
+    pub(crate) repeat: u32,
+    pub(crate) relay: RelayFigures,
+}
+
+impl fmt::Display for ToReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { database, mode, to, events, batch, payload_bytes, repeat, relay } = self;
+        let rounds = if *repeat == 1 { "round" } else { "rounds" };
+        writeln!(f, "{database} ({mode}) to {to}")?;
+        writeln!(
+            f,
+            "{events} entries of {payload_bytes} bytes, batches of {batch}, median of {repeat} {rounds}\n"
+        )?;
+        let mut table = Table::new(&[("", Align::Left), ("a second", Align::Right), ("ratio", Align::Left)]);
+        let mut row =
+            |what: &str, rate: f64, ratio: String| table.row([what.to_owned(), format!("{rate:.0}"), ratio]);
+        row("client alone, from memory", relay.client_per_second, String::new());
+        row("drain of the database to null:", relay.drain_per_second, String::new());
+        row(
+            "relay, database to destination",
+            relay.relay_per_second,
+            format!(
+                "{:.2} of the lower one ({:.2} of the client, {:.2} of the drain)",
+                relay.relay_to_limit, relay.relay_to_client, relay.relay_to_drain
+            ),
+        );
+        write!(f, "{table}")
+    }
+}
