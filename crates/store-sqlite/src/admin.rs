@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use pillarbox_core::port::{Filter, RouteCounts, Story};
-use pillarbox_core::{AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Status, Timestamp};
+use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
+use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
 use crate::claim::seqs_json;
@@ -20,7 +20,7 @@ pub(crate) async fn counts(store: &SqliteStore, now: Option<Timestamp>) -> Resul
     let mut tx = store.pool().begin().await.map_err(classify)?;
     let now = match now {
         Some(now) => now,
-        None => clock(store, &mut tx).await?,
+        None => statements.now(&mut tx).await?,
     };
     let mut routes = BTreeMap::new();
     // The oldest entry that is due at once, by its row; when it was staged is not in the index.
@@ -38,6 +38,10 @@ pub(crate) async fn counts(store: &SqliteStore, now: Option<Timestamp>) -> Resul
     }
     for row in query(&statements.count_ended).fetch_all(&mut *tx).await.map_err(classify)? {
         count(&mut routes, &row)?;
+    }
+    let handed = query(&statements.count_handed).bind(now.as_micros());
+    for row in handed.fetch_all(&mut *tx).await.map_err(classify)? {
+        hand_out(&mut routes, &row)?;
     }
     let seqs: Vec<i64> = firsts.values().copied().collect();
     let created = query(&statements.created).bind(seqs_json(&seqs)?);
@@ -57,14 +61,6 @@ pub(crate) async fn counts(store: &SqliteStore, now: Option<Timestamp>) -> Resul
     Ok(routes.into_values().collect())
 }
 
-/// The database's clock.
-async fn clock(store: &SqliteStore, connection: &mut SqliteConnection) -> Result<Timestamp> {
-    let row = query(&store.statements.clock).fetch_one(connection).await.map_err(classify)?;
-    Timestamp::from_micros(row.try_get_unchecked(0).map_err(classify)?).ok_or_else(|| {
-        Error::new(ErrorKind::Internal, "the clock of the database is before 1970 or after 9999")
-    })
-}
-
 /// Adds a row of `route, status, entries` to its route.
 fn count(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Result<RouteName> {
     let route = shown_route(row.try_get_unchecked(0).map_err(classify)?)?;
@@ -73,6 +69,19 @@ fn count(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Resu
     let counts = routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route.clone()));
     *counts.counts.entry(status).or_default() += u64::try_from(entries).unwrap_or(0);
     Ok(route)
+}
+
+/// Counts a row of `route, status, entries` as in flight: lanes store nothing of that.
+fn hand_out(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Result<()> {
+    let route = shown_route(row.try_get_unchecked(0).map_err(classify)?)?;
+    let status: Status = row.try_get_unchecked::<&str, _>(1).map_err(classify)?.parse()?;
+    let entries: i64 = row.try_get_unchecked(2).map_err(classify)?;
+    let entries = u64::try_from(entries).unwrap_or(0);
+    let counts = routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route));
+    let stored = counts.counts.entry(status).or_default();
+    *stored = stored.saturating_sub(entries);
+    *counts.counts.entry(Status::InFlight).or_default() += entries;
+    Ok(())
 }
 
 fn waits_since(

@@ -95,7 +95,9 @@ impl Step for Change<'_> {
         } else {
             &self.statements.discard
         };
-        let done = query(statement).bind(now).bind(seqs).execute(tx).await.map_err(classify)?;
+        let done = query(statement).bind(now).bind(seqs.clone()).execute(&mut *tx).await.map_err(classify)?;
+        // Whoever reads these lanes is past these entries.
+        query(&self.statements.lanes_revise).bind(seqs).execute(tx).await.map_err(classify)?;
         changed.changed = done.rows_affected();
         Ok(changed)
     }

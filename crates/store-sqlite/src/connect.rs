@@ -13,6 +13,8 @@ use crate::options::Options;
 
 /// Connections of the pool that applications and operators use.
 const CONNECTIONS_MAX: u32 = 8;
+/// Connections that lanes are read with: a reader uses one at a time, and a process has a reader per route.
+const READERS_MAX: u32 = 4;
 /// Rows that the driver's thread may be ahead of us: a whole default batch, so that it does not wait in between.
 const ROW_BUFFER: usize = 1024;
 
@@ -62,6 +64,14 @@ impl Target {
             .after_release(|connection, _| Box::pin(is_reusable(connection)));
         let pool = if self.in_memory { pool.idle_timeout(None).max_lifetime(None) } else { pool };
         pool.connect_with(self.connect.clone()).await.map_err(classify)
+    }
+
+    /// Connections that lanes are read with, opened when they are needed.
+    pub(crate) fn reading_pool(&self) -> SqlitePool {
+        SqlitePoolOptions::new()
+            .max_connections(READERS_MAX)
+            .test_before_acquire(false)
+            .connect_lazy_with(self.connect.clone().pragma("cache_size", "-16384"))
     }
 
     /// The consumers' one connection, opened when it is needed: its callers wait in line, longest waiting first.

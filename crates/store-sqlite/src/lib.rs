@@ -2,7 +2,7 @@
 //!
 //! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
 //! - [`SqliteStore`] is what relays and operators work on: the ports [`Store`](pillarbox_core::port::Store),
-//!   [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
+//!   [`Lanes`](pillarbox_core::port::Lanes), [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
 //!   [`Presence`](pillarbox_core::port::Presence).
 //! - [`Inbox`] applies an event once on the other side.
 //!
@@ -49,6 +49,7 @@ mod claim;
 mod connect;
 mod error;
 mod inbox;
+mod lanes;
 mod options;
 mod outbox;
 #[cfg(test)]

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use pillarbox_core::{Error, ErrorKind, Result, Timestamp};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
-use sqlx::{AssertSqlSafe, Sqlite};
+use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection};
 
+use crate::error::classify;
 use crate::options::Options;
 use crate::tables::Tables;
 
@@ -22,6 +24,21 @@ pub(crate) fn query(sql: &Arc<str>) -> Query<'static, Sqlite, SqliteArguments> {
 /// Safe for the same reason as [`query`].
 pub(crate) fn script(sql: &Arc<str>) -> sqlx::RawSql {
     sqlx::raw_sql(AssertSqlSafe(Arc::clone(sql)))
+}
+
+impl Statements {
+    /// The database's clock.
+    pub(crate) async fn now(&self, connection: &mut SqliteConnection) -> Result<Timestamp> {
+        let row = query(&self.clock).fetch_one(connection).await.map_err(classify)?;
+        timestamp(row.try_get_unchecked(0).map_err(classify)?)
+    }
+}
+
+/// A time that the database's clock has shown.
+pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
+    Timestamp::from_micros(micros).ok_or_else(|| {
+        Error::new(ErrorKind::Internal, "the clock of the database is before 1970 or after 9999")
+    })
 }
 
 macro_rules! statements {
@@ -64,6 +81,7 @@ statements! {
     clock,
     count_due,
     count_ended,
+    count_handed,
     count_ready,
     created,
     discard,
@@ -74,6 +92,28 @@ statements! {
     inbox_purge,
     inbox_purge_audit,
     inbox_purgeable,
+    lanes_dead,
+    lanes_expired,
+    lanes_fetch,
+    lanes_free,
+    lanes_held,
+    lanes_in_flight,
+    lanes_join,
+    lanes_leave,
+    lanes_make,
+    lanes_next,
+    lanes_note,
+    lanes_owners,
+    lanes_present,
+    lanes_renew,
+    lanes_revise,
+    lanes_sessions,
+    lanes_settle_deleted,
+    lanes_settle_delivered,
+    lanes_settle_failed,
+    lanes_settleable,
+    lanes_spend,
+    lanes_take,
     list,
     list_ended,
     list_live,

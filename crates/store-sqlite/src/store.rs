@@ -29,6 +29,8 @@ pub struct SqliteStore {
     /// lock of the file.
     writer: SqlitePool,
     pool: SqlitePool,
+    /// Where lanes are read: not from the pool that applications may have emptied, and beside the writer.
+    reading: SqlitePool,
     /// Where consumers work: one connection for the same reason, with every commit on disk.
     consuming: SqlitePool,
     /// Whether the writer is ours and does not wait for the disk.
@@ -53,7 +55,8 @@ impl SqliteStore {
             return Self::new(pool, options);
         }
         let (writer, consuming) = (target.relaxed_pool().await?, target.queueing_pool());
-        Ok(Self { writer, consuming, relaxed: true, ..Self::new(pool, options)? })
+        let reading = target.reading_pool();
+        Ok(Self { writer, reading, consuming, relaxed: true, ..Self::new(pool, options)? })
     }
 
     /// A store on a pool of the application's own. How durable claims and settles are is that pool's choice;
@@ -64,6 +67,7 @@ impl SqliteStore {
     pub fn new(pool: SqlitePool, options: Options) -> Result<Self> {
         Ok(Self {
             writer: pool.clone(),
+            reading: pool.clone(),
             consuming: pool.clone(),
             pool,
             relaxed: false,
@@ -94,6 +98,7 @@ impl SqliteStore {
     /// Closes all connections; calls fail from then on. The last one on a file also puts its log away.
     pub async fn close(&self) {
         self.writer.close().await;
+        self.reading.close().await;
         self.consuming.close().await;
         self.pool.close().await;
     }
@@ -108,6 +113,11 @@ impl SqliteStore {
             }
             connection.close().await.map_err(classify)?;
         }
+    }
+
+    /// A connection to read lanes with.
+    pub(crate) async fn reader(&self) -> Result<PoolConnection<Sqlite>> {
+        self.reading.acquire().await.map_err(classify)
     }
 
     /// Runs a step that must be on disk when the call returns.

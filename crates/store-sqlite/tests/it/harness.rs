@@ -161,6 +161,11 @@ impl StoreHarness for SqliteHarness {
                 );
                 return sqlx::query(sqlx::AssertSqlSafe(text)).execute(pool).await.is_ok();
             }
+            Tamper::StageKeyed { route, event_type, key, payload } => {
+                let text = "insert into pillarbox_outbox (route, type, key, payload) values (?1, ?2, ?3, ?4)";
+                let insert = sqlx::query(text).bind(route).bind(event_type).bind(key).bind(payload);
+                insert.execute(pool).await.unwrap();
+            }
             Tamper::DropColumn => self.execute("alter table pillarbox_outbox drop column last_error").await,
             // SQLite locks the file, not rows.
             _ => return false,

@@ -8,6 +8,7 @@ mod consuming;
 mod contention;
 mod full;
 mod harness;
+mod lanes;
 mod plain_sql;
 mod processes;
 mod schema;

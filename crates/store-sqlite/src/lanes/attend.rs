@@ -1,0 +1,149 @@
+//! Signs of life: joining, renewing, sharing, and burying who gave none.
+
+use async_trait::async_trait;
+use pillarbox_core::port::{AttendRequest, Attendance, LANES, LaneHeld};
+use pillarbox_core::{Fence, Result, Timestamp};
+use sqlx::{Row, SqliteConnection};
+
+use super::{bury, lanes_json};
+use crate::claim::micros;
+use crate::error::classify;
+use crate::sql::{Statements, query};
+use crate::store::{SqliteStore, Step, together};
+
+pub(super) async fn attend(store: &SqliteStore, request: AttendRequest) -> Result<Attendance> {
+    request.check()?;
+    let mut step = Attend { statements: &store.statements, request: &request, buries: false };
+    let now = request.now.map(Timestamp::as_micros);
+    // A burial may end entries, which must be on disk when it is told. Nearly always there is nobody to bury, and a sign
+    // of life that is lost with the machine is of no use to anybody.
+    step.buries = !step.expired(now, &mut *store.writer().await?).await?.is_empty();
+    if step.buries {
+        return store.durably(&step).await;
+    }
+    together(&mut *store.writer().await?, &step).await
+}
+
+struct Attend<'a> {
+    statements: &'a Statements,
+    request: &'a AttendRequest,
+    /// Whether to bury who is dead. Who dies between the look and the step is buried by the next sign of life.
+    buries: bool,
+}
+
+#[async_trait]
+impl Step for Attend<'_> {
+    type Outcome = Attendance;
+
+    async fn run(&self, tx: &mut SqliteConnection) -> Result<Attendance> {
+        let now = match self.request.now {
+            Some(now) => now,
+            None => self.statements.now(tx).await?,
+        };
+        // Who is late and not buried yet is alive: its sign of life comes first.
+        if !self.renew(now, tx).await? {
+            return Ok(Attendance { lost: true, ..Attendance::default() });
+        }
+        let mut attendance = Attendance::default();
+        if self.buries {
+            for session in self.expired(Some(now.as_micros()), tx).await? {
+                let deaths = bury::bury(self.statements, self.request, session, now, tx).await?;
+                attendance.deaths.extend(deaths);
+                attendance.buried += 1;
+            }
+        }
+        self.share(now, &mut attendance, tx).await?;
+        Ok(attendance)
+    }
+}
+
+impl Attend<'_> {
+    async fn expired(&self, now: Option<i64>, connection: &mut SqliteConnection) -> Result<Vec<String>> {
+        let rows = query(&self.statements.lanes_expired)
+            .bind(now)
+            .bind(self.request.route.to_string())
+            .bind(self.request.session.to_string())
+            .fetch_all(connection)
+            .await
+            .map_err(classify)?;
+        rows.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect()
+    }
+
+    /// `false`: the session is not there any more.
+    async fn renew(&self, now: Timestamp, tx: &mut SqliteConnection) -> Result<bool> {
+        let route = self.request.route.to_string();
+        let statement = if self.request.joins {
+            let make = query(&self.statements.lanes_make).bind(route.clone());
+            make.execute(&mut *tx).await.map_err(classify)?;
+            &self.statements.lanes_join
+        } else {
+            &self.statements.lanes_renew
+        };
+        let done = query(statement)
+            .bind(now.as_micros())
+            .bind(route)
+            .bind(self.request.session.to_string())
+            .bind(self.request.owner.clone())
+            .bind(micros(self.request.lease))
+            .execute(tx)
+            .await
+            .map_err(classify)?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Takes free lanes up to the share, and tells which are beyond it.
+    async fn share(
+        &self,
+        now: Timestamp,
+        attendance: &mut Attendance,
+        tx: &mut SqliteConnection,
+    ) -> Result<()> {
+        let route = self.request.route.to_string();
+        let sessions = query(&self.statements.lanes_sessions).bind(route.clone());
+        let sessions = sessions.fetch_all(&mut *tx).await.map_err(classify)?;
+        let sessions: Vec<String> =
+            sessions.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect::<Result<_>>()?;
+        let me = self.request.session.to_string();
+        let share = share_of(&sessions, &me, self.request.shares);
+
+        let owners = query(&self.statements.lanes_owners).bind(route.clone());
+        let mut free = Vec::new();
+        for row in owners.fetch_all(&mut *tx).await.map_err(classify)? {
+            let lane = row.try_get_unchecked(0).map_err(classify)?;
+            let owner: Option<String> = row.try_get_unchecked(1).map_err(classify)?;
+            match owner {
+                Some(owner) if owner == me => {
+                    let fence = Fence(row.try_get_unchecked(2).map_err(classify)?);
+                    attendance.lanes.push(LaneHeld { lane, fence });
+                }
+                // A lane is held while its session is there, so nobody holds this one.
+                Some(owner) if sessions.contains(&owner) => {}
+                _ => free.push(lane),
+            }
+        }
+        free.truncate(share.saturating_sub(attendance.lanes.len()));
+        if !free.is_empty() {
+            let taken = query(&self.statements.lanes_take)
+                .bind(now.as_micros())
+                .bind(route)
+                .bind(me)
+                .bind(lanes_json(&free)?);
+            for row in taken.fetch_all(tx).await.map_err(classify)? {
+                let lane = row.try_get_unchecked(0).map_err(classify)?;
+                let fence = Fence(row.try_get_unchecked(1).map_err(classify)?);
+                attendance.lanes.push(LaneHeld { lane, fence });
+            }
+            attendance.lanes.sort_unstable_by_key(|held| held.lane);
+        }
+        attendance.surplus = attendance.lanes.iter().skip(share).map(|held| held.lane).collect();
+        Ok(())
+    }
+}
+
+/// The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits.
+fn share_of(sessions: &[String], me: &str, shares: u8) -> usize {
+    let sharing = sessions.len().min(usize::from(shares)).max(1);
+    let place = sessions.iter().position(|session| session == me).unwrap_or(usize::MAX);
+    let lanes = usize::from(LANES);
+    if place >= sharing { 0 } else { lanes / sharing + usize::from(place < lanes % sharing) }
+}

@@ -1,0 +1,100 @@
+//! Burying a session: what it may have had in flight has spent one attempt, and its lanes are free.
+
+use std::collections::HashSet;
+
+use pillarbox_core::port::{AttendRequest, Death};
+use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, Timestamp};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use uuid::Uuid;
+
+use super::hand_over;
+use crate::error::classify;
+use crate::sql::{Statements, query};
+
+/// An entry that a session has read and not settled.
+struct Read {
+    seq: i64,
+    key: Option<String>,
+    spent: bool,
+    due: bool,
+    /// What would be told of its death.
+    death: Death,
+}
+
+impl Read {
+    fn of(row: &SqliteRow, request: &AttendRequest, failure: &Failure) -> Result<Self> {
+        let id: &str = row.try_get_unchecked(1).map_err(classify)?;
+        let attempts: i64 = row.try_get_unchecked(4).map_err(classify)?;
+        Ok(Self {
+            seq: row.try_get_unchecked(0).map_err(classify)?,
+            key: row.try_get_unchecked(3).map_err(classify)?,
+            spent: row.try_get_unchecked(5).map_err(classify)?,
+            due: row.try_get_unchecked(6).map_err(classify)?,
+            death: Death {
+                event_id: Uuid::try_parse(id).map_or(EventId(Uuid::nil()), EventId),
+                route: request.route.clone(),
+                event_type: row.try_get_unchecked(2).map_err(classify)?,
+                attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+                failure: failure.clone(),
+            },
+        })
+    }
+}
+
+/// Buries one session of the request's route, and tells what died with it.
+pub(super) async fn bury(
+    statements: &Statements,
+    request: &AttendRequest,
+    session: String,
+    now: Timestamp,
+    tx: &mut SqliteConnection,
+) -> Result<Vec<Death>> {
+    let failure =
+        Failure::new(FailureKind::LeaseExpired, "lease_expired", "nobody settled it before its lease ended");
+    let route = request.route.to_string();
+    let rows = query(&statements.lanes_in_flight)
+        .bind(now.as_micros())
+        .bind(route.clone())
+        .bind(session.clone())
+        .bind(request.max_attempts)
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(classify)?;
+    let read = rows.iter().map(|row| Read::of(row, request, &failure)).collect::<Result<_>>()?;
+    let in_flight = in_flight(read);
+    if !in_flight.is_empty() {
+        let error = failure.to_string();
+        let rows: Vec<_> = in_flight.iter().map(|entry| (entry.seq, entry.spent, &error)).collect();
+        let json = serde_json::to_string(&rows)
+            .map_err(|_| Error::invalid("an expired lease cannot be written as JSON"))?;
+        // The audit row comes before the status that it explains.
+        query(&statements.reap_audit)
+            .bind(now.as_micros())
+            .bind(request.owner.clone())
+            .bind(json.clone())
+            .execute(&mut *tx)
+            .await
+            .map_err(classify)?;
+        let spend = query(&statements.lanes_spend).bind(now.as_micros()).bind(json);
+        spend.execute(&mut *tx).await.map_err(classify)?;
+    }
+    hand_over::leave(statements, route, session, tx).await?;
+    Ok(in_flight.into_iter().filter(|entry| entry.spent).map(|entry| entry.death).collect())
+}
+
+/// What may have been in flight: due, and not behind an entry of its key that waits for its time, because that one's
+/// followers were never handed out.
+fn in_flight(mut read: Vec<Read>) -> Vec<Read> {
+    read.sort_unstable_by_key(|entry| entry.seq);
+    let mut held_back: HashSet<String> = HashSet::new();
+    read.retain(|entry| match &entry.key {
+        Some(key) if !entry.due => {
+            held_back.insert(key.clone());
+            false
+        }
+        Some(key) => !held_back.contains(key),
+        None => entry.due,
+    });
+    read
+}

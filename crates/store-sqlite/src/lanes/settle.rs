@@ -1,0 +1,168 @@
+//! Recording what came of entries that a lane handed out.
+
+use std::collections::{BTreeMap, HashSet};
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Verdict};
+use pillarbox_core::{Error, Failure, Fence, Held, Result, Timestamp};
+use sqlx::{Connection, SqliteConnection};
+
+use crate::claim::{held_of, micros, seqs_json};
+use crate::error::{classify, classify_commit};
+use crate::sql::{Statements, query};
+use crate::store::{SqliteStore, Step, together};
+
+pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> Result<Settled> {
+    if request.settlements.is_empty() {
+        return Ok(Settled::default());
+    }
+    // The same row twice: the first verdict counts, the second finds the attempt spent.
+    let mut seen = HashSet::with_capacity(request.settlements.len());
+    let first: Vec<&LaneSettlement> =
+        request.settlements.iter().filter(|settlement| seen.insert(settlement.held)).collect();
+    let batch = Batch { statements: &store.statements, request: &request, settlements: first };
+    let mut settled = if batch.any(|verdict| matches!(verdict, Verdict::Dead { .. })) {
+        // A death that somebody was told of must not be undone by a power cut.
+        store.durably(&batch).await?
+    } else if batch.any(|verdict| !matches!(verdict, Verdict::Release { .. })) {
+        let mut connection = store.writer().await?;
+        match batch.deliver_all(&mut connection).await? {
+            Some(settled) => settled,
+            None => together(&mut connection, &batch).await?,
+        }
+    } else {
+        // Nothing was written when it was handed out, so there is nothing to take back.
+        batch.settleable(&mut *store.reader().await?).await?
+    };
+    let accepted = settled.len() as u64;
+    let held = request.settlements.iter().map(|settlement| settlement.held);
+    Ok(Settled { accepted, fenced: held.filter(|held| !settled.remove(held)).collect() })
+}
+
+/// A batch of verdicts, one for each claim.
+struct Batch<'a> {
+    statements: &'a Statements,
+    request: &'a LaneSettleRequest,
+    settlements: Vec<&'a LaneSettlement>,
+}
+
+impl Batch<'_> {
+    fn any(&self, matches: impl Fn(&Verdict) -> bool) -> bool {
+        self.settlements.iter().any(|settlement| matches(&settlement.verdict))
+    }
+
+    fn now(&self) -> Option<i64> {
+        self.request.now.map(Timestamp::as_micros)
+    }
+
+    /// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `None`: nothing happened.
+    ///
+    /// Counting the changed rows is cheaper than looking at each of them first.
+    async fn deliver_all(&self, connection: &mut SqliteConnection) -> Result<Option<HashSet<Held>>> {
+        if self.any(|verdict| *verdict != Verdict::Delivered) {
+            return Ok(None);
+        }
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.map_err(classify)?;
+        if self.deliver(self.settlements.iter().copied(), &mut tx).await? == self.settlements.len() as u64 {
+            tx.commit().await.map_err(classify_commit)?;
+            return Ok(Some(self.settlements.iter().map(|settlement| settlement.held).collect()));
+        }
+        tx.rollback().await.map_err(classify)?;
+        Ok(None)
+    }
+
+    /// Records deliveries; one statement for all that have the same fence and attempts, so that these need not be
+    /// looked up for each of them. Lanes that were taken together have one fence.
+    async fn deliver<'s>(
+        &self,
+        delivered: impl Iterator<Item = &'s LaneSettlement>,
+        tx: &mut SqliteConnection,
+    ) -> Result<u64> {
+        let mut alike: BTreeMap<(Fence, u32), Vec<i64>> = BTreeMap::new();
+        for settlement in delivered {
+            let seqs = alike.entry((settlement.held.fence, settlement.attempts)).or_default();
+            seqs.push(settlement.held.seq);
+        }
+        let statement = match self.request.keep {
+            Keep::UntilPurged => &self.statements.lanes_settle_delivered,
+            Keep::No => &self.statements.lanes_settle_deleted,
+        };
+        let mut changed = 0;
+        for ((fence, attempts), seqs) in alike {
+            let done = query(statement)
+                .bind(self.now())
+                .bind(seqs_json(&seqs)?)
+                .bind(self.request.route.to_string())
+                .bind(self.request.session.to_string())
+                .bind(fence.0)
+                .bind(attempts)
+                .execute(&mut *tx)
+                .await
+                .map_err(classify)?;
+            changed += done.rows_affected();
+        }
+        Ok(changed)
+    }
+
+    /// The verdicts that count.
+    async fn settleable(&self, connection: &mut SqliteConnection) -> Result<HashSet<Held>> {
+        let rows: Vec<_> = self
+            .settlements
+            .iter()
+            .map(|settlement| (settlement.held.seq, settlement.held.fence, settlement.attempts))
+            .collect();
+        let rows = query(&self.statements.lanes_settleable)
+            .bind(self.request.route.to_string())
+            .bind(self.request.session.to_string())
+            .bind(serde_json::to_string(&rows).map_err(|_| unwritable())?)
+            .fetch_all(connection)
+            .await
+            .map_err(classify)?;
+        held_of(&rows)
+    }
+}
+
+#[async_trait]
+impl Step for Batch<'_> {
+    /// The claims that were still held.
+    type Outcome = HashSet<Held>;
+
+    async fn run(&self, tx: &mut SqliteConnection) -> Result<HashSet<Held>> {
+        let settled = self.settleable(&mut *tx).await?;
+        let counts = |settlement: &&LaneSettlement| settled.contains(&settlement.held);
+        let counting: Vec<&LaneSettlement> = self.settlements.iter().copied().filter(counts).collect();
+        let failed: Vec<Failed<'_>> = counting.iter().filter_map(|settlement| failed(settlement)).collect();
+        if !failed.is_empty() {
+            let json = serde_json::to_string(&failed).map_err(|_| unwritable())?;
+            // The audit row comes before the status that it explains.
+            query(&self.statements.reap_audit)
+                .bind(self.now())
+                .bind(self.request.owner.clone())
+                .bind(json.clone())
+                .execute(&mut *tx)
+                .await
+                .map_err(classify)?;
+            let write = query(&self.statements.lanes_settle_failed).bind(self.now()).bind(json);
+            write.execute(&mut *tx).await.map_err(classify)?;
+        }
+        let delivered = counting.into_iter().filter(|settlement| settlement.verdict == Verdict::Delivered);
+        self.deliver(delivered, tx).await?;
+        Ok(settled)
+    }
+}
+
+/// `[seq, is a death, failure, attempts, wait]`, as the statements read it.
+type Failed<'a> = (i64, bool, &'a Failure, u32, Option<i64>);
+
+fn failed(settlement: &LaneSettlement) -> Option<Failed<'_>> {
+    let (failure, wait) = match &settlement.verdict {
+        Verdict::Retry { after, failure } => (failure, Some(micros(*after))),
+        Verdict::Dead { failure } => (failure, None),
+        Verdict::Delivered | Verdict::Release { .. } => return None,
+    };
+    Some((settlement.held.seq, wait.is_none(), failure, settlement.attempts, wait))
+}
+
+fn unwritable() -> Error {
+    Error::invalid("a verdict cannot be written as JSON")
+}

@@ -1,0 +1,5 @@
+//! Lanes: the suite, and what only a file has.
+
+use crate::harness::SqliteHarness;
+
+pillarbox_testkit::lanes_conformance!(SqliteHarness);
