@@ -1,23 +1,27 @@
-//! Retention: delivered entries go after a while, in small batches that never block live traffic.
+//! Retention: delivered entries and rows of the inbox go after a while, in small batches that never block live traffic.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use pillarbox_core::limits::BATCH_MAX;
-use pillarbox_core::port::{Admin, Effect, PurgeRequest};
+use pillarbox_core::port::{Admin, Effect, PurgeRequest, Purged};
 use pillarbox_core::{Error, Result};
 
-/// How long settled entries stay.
+/// How long settled entries and rows of the inbox stay.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RetentionOptions {
     /// How long delivered and discarded entries stay. Dead ones are never purged by age. Default: 1 day.
     pub delivered: Duration,
+    /// How long the inbox remembers what was accepted. It must be longer than a broker or a relay can bring an event
+    /// again: what is forgotten is applied again. Default: 30 days.
+    pub inbox: Duration,
     /// How often to look. Default: 1 min.
     pub interval: Duration,
-    /// Most entries of one delete. Default: 1,000.
+    /// Most entries or rows of one delete. Default: 1,000.
     pub batch: u32,
     /// Who purges, for the audit trail. Default: `retention`.
     pub actor: String,
@@ -27,6 +31,7 @@ impl Default for RetentionOptions {
     fn default() -> Self {
         Self {
             delivered: Duration::from_secs(24 * 3600),
+            inbox: Duration::from_secs(30 * 24 * 3600),
             interval: Duration::from_secs(60),
             batch: 1_000,
             actor: "retention".into(),
@@ -34,7 +39,7 @@ impl Default for RetentionOptions {
     }
 }
 
-/// Purges what was settled long enough ago.
+/// Purges what was settled, or accepted, long enough ago.
 pub struct Retention {
     admin: Arc<dyn Admin>,
     options: RetentionOptions,
@@ -44,7 +49,7 @@ impl Retention {
     /// Checks the options and builds.
     ///
     /// # Errors
-    /// When the batch or the interval cannot work.
+    /// When the batch, the interval or the inbox's time cannot work.
     pub fn new(admin: Arc<dyn Admin>, options: RetentionOptions) -> Result<Self> {
         if options.batch == 0 || options.batch > BATCH_MAX {
             return Err(Error::invalid(format!("the retention batch must be 1 to {BATCH_MAX}")));
@@ -52,24 +57,37 @@ impl Retention {
         if options.interval.is_zero() {
             return Err(Error::invalid("the retention interval must be more than zero"));
         }
+        if options.inbox.is_zero() {
+            return Err(Error::invalid("an inbox that remembers nothing applies everything again"));
+        }
         Ok(Self { admin, options })
     }
 
-    /// Purges everything that is old enough now, batch by batch, and returns how many.
+    /// Purges everything that is old enough now, batch by batch, and returns how many entries and rows.
     ///
     /// # Errors
     /// When the store fails; what was purged by then stays purged, and is audited.
     pub async fn run_once(&self) -> Result<u64> {
+        let entries = self.batches(self.options.delivered, |request| self.admin.purge(request)).await?;
+        let rows = self.batches(self.options.inbox, |request| self.admin.purge_inbox(request)).await?;
+        Ok(entries + rows)
+    }
+
+    /// Purges batch by batch until one is not full.
+    async fn batches<'a, F>(&self, older_than: Duration, purge: F) -> Result<u64>
+    where
+        F: Fn(PurgeRequest) -> BoxFuture<'a, Result<Purged>>,
+    {
         let mut total = 0;
         loop {
             let request = PurgeRequest {
-                older_than: self.options.delivered,
+                older_than,
                 limit: self.options.batch,
                 actor: self.options.actor.clone(),
                 effect: Effect::Apply,
                 now: None,
             };
-            let purged = self.admin.purge(request).await?.purged;
+            let purged = purge(request).await?.purged;
             total += purged;
             if purged < u64::from(self.options.batch) {
                 return Ok(total);

@@ -1,11 +1,13 @@
 //! `pillarbox purge`
 
+use std::fmt;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::future::BoxFuture;
 use pillarbox_core::limits::BATCH_MAX;
-use pillarbox_core::port::{Effect, PurgeRequest};
-use pillarbox_core::{format_duration, parse_duration};
+use pillarbox_core::port::{Effect, PurgeRequest, Purged};
+use pillarbox_core::{Result as CoreResult, format_duration, parse_duration};
 use serde::Serialize;
 
 use super::operator;
@@ -14,24 +16,29 @@ use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Progress, confirm};
 
-/// Entries of one deleting transaction: small, so that live traffic is never blocked for long.
+/// Entries or rows of one deleting transaction: small, so that live traffic is never blocked for long.
 const BATCH: u32 = 1000;
 
 const EXAMPLES: &str = "\
 A running relay does this by itself. Dead entries are never purged: requeue or discard them \
-first.
+first. What the inbox forgets is applied again if it comes again.
 
 Examples:
   pillarbox purge --dry-run
-  pillarbox purge --older-than 7d --yes";
+  pillarbox purge --older-than 7d --yes
+  pillarbox purge --inbox-older-than 90d --yes";
 
 /// How old is old.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PurgeArgs {
-    /// Only what was settled at least this long ago [default: retention.delivered of the configuration, 1d]
+    /// Only entries that were settled at least this long ago [default: retention.delivered of the configuration, 1d]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     older_than: Option<Duration>,
+    /// Only rows of the inbox that were accepted at least this long ago [default: retention.inbox of the
+    /// configuration, 30d]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
+    inbox_older_than: Option<Duration>,
     /// Only count what would be deleted
     #[arg(long)]
     dry_run: bool,
@@ -43,42 +50,79 @@ pub(crate) struct PurgeArgs {
 #[derive(Serialize)]
 struct PurgedJson {
     purged: u64,
+    inbox_purged: u64,
     dry_run: bool,
     /// A dry run counts so many at most: there may be more.
     at_least: bool,
 }
 
+/// What is, or would be, deleted.
+#[derive(Clone, Copy)]
+struct Count {
+    entries: u64,
+    rows: u64,
+    at_least: bool,
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_least = if self.at_least { "at least " } else { "" };
+        let plural = if self.rows == 1 { "" } else { "s" };
+        write!(f, "{at_least}{} and {} row{plural} of the inbox", entries(self.entries, ""), self.rows)
+    }
+}
+
 pub(crate) async fn run(args: &PurgeArgs, context: &Context) -> Result<(), Fault> {
-    let older_than = args.older_than.unwrap_or(context.config.retention.delivered());
-    let request = |limit, effect| PurgeRequest { older_than, limit, actor: operator(), effect, now: None };
+    let retention = &context.config.retention;
+    let settled = args.older_than.unwrap_or(retention.delivered());
+    let accepted = args.inbox_older_than.unwrap_or(retention.inbox());
     let database = context.open().await?;
-    let mut purged = database.admin.purge(request(BATCH_MAX, Effect::DryRun)).await?.purged;
-    let mut at_least = purged >= u64::from(BATCH_MAX);
-    let count = |purged: u64, at_least: bool| {
-        format!("{}{}", if at_least { "at least " } else { "" }, entries(purged, ""))
-    };
-    if !args.dry_run && purged > 0 {
-        let age = format_duration(older_than);
+    let admin = &*database.admin;
+    let most = |older_than| request(older_than, BATCH_MAX, Effect::DryRun);
+    let (entries, rows) =
+        (admin.purge(most(settled)).await?.purged, admin.purge_inbox(most(accepted)).await?.purged);
+    let mut count = Count { entries, rows, at_least: entries.max(rows) >= u64::from(BATCH_MAX) };
+    if !args.dry_run && entries + rows > 0 {
+        let (settled_for, accepted_for) = (format_duration(settled), format_duration(accepted));
         confirm(
             context.out,
-            &format!("{} settled more than {age} ago will be deleted", count(purged, at_least)),
+            &format!(
+                "{count}, settled more than {settled_for} ago and accepted more than {accepted_for} ago, \
+                 will be deleted"
+            ),
             args.yes,
         )?;
-        (purged, at_least) = (0, false);
         let progress = Progress::new(context.out, "purging", None);
-        loop {
-            let batch = database.admin.purge(request(BATCH, Effect::Apply)).await?.purged;
-            purged += batch;
-            progress.add(batch);
-            if batch < u64::from(BATCH) {
-                break;
-            }
-        }
+        let entries = batches(settled, &progress, |request| admin.purge(request)).await?;
+        let rows = batches(accepted, &progress, |request| admin.purge_inbox(request)).await?;
+        count = Count { entries, rows, at_least: false };
     }
     database.staging.close().await;
     if context.out.json {
-        return context.out.json(&PurgedJson { purged, dry_run: args.dry_run, at_least });
+        let Count { entries: purged, rows: inbox_purged, at_least } = count;
+        return context.out.json(&PurgedJson { purged, inbox_purged, dry_run: args.dry_run, at_least });
     }
     let verb = if args.dry_run { "would be deleted" } else { "deleted" };
-    context.out.data(format_args!("{} {verb}", count(purged, at_least)))
+    context.out.data(format_args!("{count} {verb}"))
+}
+
+fn request(older_than: Duration, limit: u32, effect: Effect) -> PurgeRequest {
+    PurgeRequest { older_than, limit, actor: operator(), effect, now: None }
+}
+
+/// Purges batch by batch until one is not full.
+async fn batches<'a>(
+    older_than: Duration,
+    progress: &Progress,
+    purge: impl Fn(PurgeRequest) -> BoxFuture<'a, CoreResult<Purged>>,
+) -> Result<u64, Fault> {
+    let mut purged = 0;
+    loop {
+        let batch = purge(request(older_than, BATCH, Effect::Apply)).await?.purged;
+        purged += batch;
+        progress.add(batch);
+        if batch < u64::from(BATCH) {
+            return Ok(purged);
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) use load::load;
 pub(crate) use route::RouteConfig;
 pub(crate) use show::Shown;
 
-use value::{Name, Period};
+use value::{Name, Period, Positive};
 
 /// The file that is read when none is named.
 pub(crate) const FILE_DEFAULT: &str = "pillarbox.toml";
@@ -82,7 +82,7 @@ impl std::fmt::Debug for DatabaseConfig {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetentionConfig {
     delivered: Option<Period>,
-    inbox: Option<Period>,
+    inbox: Option<Positive>,
 }
 
 impl RetentionConfig {
@@ -91,7 +91,7 @@ impl RetentionConfig {
         self.delivered.map_or(RETENTION_DELIVERED, |period| period.0)
     }
 
-    /// How long inbox rows stay. Default: 30 days.
+    /// How long inbox rows stay; never zero, because what is forgotten is applied again. Default: 30 days.
     pub(crate) fn inbox(&self) -> Duration {
         self.inbox.map_or(RETENTION_INBOX, |period| period.0)
     }

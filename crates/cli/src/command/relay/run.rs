@@ -43,6 +43,7 @@ impl Work {
         }
         let mut options = RetentionOptions::default();
         options.delivered = delivered;
+        options.inbox = context.config.retention.inbox();
         let retention = Retention::new(Arc::clone(&database.admin), options)?;
         Ok(Self { relays, retention, out: context.out, failed: watch::Sender::new(false) })
     }
