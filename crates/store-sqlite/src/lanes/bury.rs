@@ -1,14 +1,14 @@
 //! Burying a session: what it may have had in flight has spent one attempt, and its lanes are free.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 
-use pillarbox_core::port::{AttendRequest, Death};
+use pillarbox_core::port::{AttendRequest, DeadHead, Death};
 use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
-use super::hand_over;
+use super::{hand_over, read};
 use crate::error::classify;
 use crate::sql::{Statements, query};
 
@@ -16,6 +16,7 @@ use crate::sql::{Statements, query};
 struct Read {
     seq: i64,
     key: Option<String>,
+    lane: u8,
     spent: bool,
     due: bool,
     /// What would be told of its death.
@@ -25,12 +26,13 @@ struct Read {
 impl Read {
     fn of(row: &SqliteRow, request: &AttendRequest, failure: &Failure) -> Result<Self> {
         let id: &str = row.try_get_unchecked(1).map_err(classify)?;
-        let attempts: i64 = row.try_get_unchecked(4).map_err(classify)?;
+        let attempts: i64 = row.try_get_unchecked(5).map_err(classify)?;
         Ok(Self {
             seq: row.try_get_unchecked(0).map_err(classify)?,
             key: row.try_get_unchecked(3).map_err(classify)?,
-            spent: row.try_get_unchecked(5).map_err(classify)?,
-            due: row.try_get_unchecked(6).map_err(classify)?,
+            lane: row.try_get_unchecked(4).map_err(classify)?,
+            spent: row.try_get_unchecked(6).map_err(classify)?,
+            due: row.try_get_unchecked(7).map_err(classify)?,
             death: Death {
                 event_id: Uuid::try_parse(id).map_or(EventId(Uuid::nil()), EventId),
                 route: request.route.clone(),
@@ -61,8 +63,11 @@ pub(super) async fn bury(
         .fetch_all(&mut *tx)
         .await
         .map_err(classify)?;
-    let read = rows.iter().map(|row| Read::of(row, request, &failure)).collect::<Result<_>>()?;
-    let in_flight = in_flight(read);
+    let read: Vec<Read> = rows.iter().map(|row| Read::of(row, request, &failure)).collect::<Result<_>>()?;
+    let lanes: BTreeSet<u8> = read.iter().map(|entry| entry.lane).collect();
+    let lanes: Vec<u8> = lanes.into_iter().collect();
+    let dead = read::dead_heads(statements, &request.route, &lanes, &mut *tx).await?;
+    let in_flight = in_flight(read, dead);
     if !in_flight.is_empty() {
         let error = failure.to_string();
         let rows: Vec<_> = in_flight.iter().map(|entry| (entry.seq, entry.spent, &error)).collect();
@@ -83,18 +88,18 @@ pub(super) async fn bury(
     Ok(in_flight.into_iter().filter(|entry| entry.spent).map(|entry| entry.death).collect())
 }
 
-/// What may have been in flight: due, and not behind an entry of its key that waits for its time, because that one's
-/// followers were never handed out.
-fn in_flight(mut read: Vec<Read>) -> Vec<Read> {
-    read.sort_unstable_by_key(|entry| entry.seq);
-    let mut held_back: HashSet<String> = HashSet::new();
-    read.retain(|entry| match &entry.key {
-        Some(key) if !entry.due => {
-            held_back.insert(key.clone());
-            false
-        }
-        Some(key) => !held_back.contains(key),
-        None => entry.due,
-    });
-    read
+/// What may have been in flight: due, and not behind an entry of its key that waits for its time or is dead, because
+/// the followers of that one were never handed out.
+fn in_flight(read: Vec<Read>, dead: Vec<DeadHead>) -> Vec<Read> {
+    let waiting = read.iter().filter(|entry| !entry.due);
+    let waiting = waiting.filter_map(|entry| Some((entry.key.clone()?, entry.seq)));
+    let mut heads: HashMap<String, i64> = HashMap::new();
+    for (key, seq) in waiting.chain(dead.into_iter().map(|head| (head.key, head.seq))) {
+        heads.entry(key).and_modify(|first| *first = seq.min(*first)).or_insert(seq);
+    }
+    let is_behind = |entry: &Read| {
+        let head = entry.key.as_ref().and_then(|key| heads.get(key));
+        head.is_some_and(|head| *head < entry.seq)
+    };
+    read.into_iter().filter(|entry| entry.due && !is_behind(entry)).collect()
 }

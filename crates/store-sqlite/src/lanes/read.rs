@@ -8,13 +8,13 @@ use pillarbox_core::port::{
 };
 use pillarbox_core::{Entry, Error, Fence, Held, Result, RouteName};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Connection, Row};
+use sqlx::{Connection, Row, SqliteConnection};
 
 use super::{Holding, lanes_json};
 use crate::claim::seqs_json;
 use crate::error::classify;
 use crate::row::decode;
-use crate::sql::query;
+use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
 
 pub(super) async fn read(store: &SqliteStore, request: ReadRequest) -> Result<LaneRead> {
@@ -81,10 +81,20 @@ pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<
 
 pub(super) async fn dead(store: &SqliteStore, request: DeadRequest) -> Result<Vec<DeadHead>> {
     let mut reader = store.reader().await?;
-    let rows = query(&store.statements.lanes_dead)
-        .bind(request.route.to_string())
-        .bind(lanes_json(&request.lanes)?)
-        .fetch_all(&mut *reader)
+    dead_heads(&store.statements, &request.route, &request.lanes, &mut reader).await
+}
+
+/// Dead entries with a key, in order of seq.
+pub(super) async fn dead_heads(
+    statements: &Statements,
+    route: &RouteName,
+    lanes: &[u8],
+    connection: &mut SqliteConnection,
+) -> Result<Vec<DeadHead>> {
+    let rows = query(&statements.lanes_dead)
+        .bind(route.to_string())
+        .bind(lanes_json(lanes)?)
+        .fetch_all(connection)
         .await
         .map_err(classify)?;
     let mut dead = rows

@@ -16,7 +16,7 @@ pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> R
     if request.settlements.is_empty() {
         return Ok(Settled::default());
     }
-    // The same row twice: the first verdict counts, the second finds the attempt spent.
+    // The same row twice: the first verdict counts.
     let mut seen = HashSet::with_capacity(request.settlements.len());
     let first: Vec<&LaneSettlement> =
         request.settlements.iter().filter(|settlement| seen.insert(settlement.held)).collect();
@@ -89,17 +89,16 @@ impl Batch<'_> {
         };
         let mut changed = 0;
         for ((fence, attempts), seqs) in alike {
-            let done = query(statement)
+            let mut write = query(statement)
                 .bind(self.now())
                 .bind(seqs_json(&seqs)?)
                 .bind(self.request.route.to_string())
                 .bind(self.request.session.to_string())
-                .bind(fence.0)
-                .bind(attempts)
-                .execute(&mut *tx)
-                .await
-                .map_err(classify)?;
-            changed += done.rows_affected();
+                .bind(fence.0);
+            if self.request.keep == Keep::UntilPurged {
+                write = write.bind(attempts);
+            }
+            changed += write.execute(&mut *tx).await.map_err(classify)?.rows_affected();
         }
         Ok(changed)
     }
@@ -109,7 +108,10 @@ impl Batch<'_> {
         let rows: Vec<_> = self
             .settlements
             .iter()
-            .map(|settlement| (settlement.held.seq, settlement.held.fence, settlement.attempts))
+            .map(|settlement| {
+                let is_retry = matches!(settlement.verdict, Verdict::Retry { .. });
+                (settlement.held.seq, settlement.held.fence, is_retry.then_some(settlement.attempts))
+            })
             .collect();
         let rows = query(&self.statements.lanes_settleable)
             .bind(self.request.route.to_string())

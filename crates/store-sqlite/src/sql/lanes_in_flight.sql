@@ -1,6 +1,6 @@
 -- What a session has read and not settled: what it may have been delivering.
 -- ?1 now, ?2 route, ?3 session, ?4 attempts where the entry does not say
-select entry.seq, entry.event_id, entry.type, entry.key, entry.attempts + 1,
+select entry.seq, entry.event_id, entry.type, entry.key, entry.lane, entry.attempts + 1,
   entry.attempts + 1 >= coalesce(entry.max_attempts, ?4) as spent,
   coalesce(entry.due_at <= ?1, 1) as due
 from {lane_session} as reader

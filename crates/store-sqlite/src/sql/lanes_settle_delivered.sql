@@ -3,11 +3,11 @@
 with clock (now) as materialized (select coalesce(?1, {now}))
 update {outbox} set
   status = 'delivered',
-  attempts = ?6,
+  attempts = max(attempts, ?6),
   due_at = null,
   last_error = null,
   last_attempt_at = (select now from clock),
   settled_at = (select now from clock)
 -- The pluses keep the planner with the rows that are named.
-where seq in (select value from json_each(?2)) and +route = ?3 and {unsettled} and attempts < ?6
+where seq in (select value from json_each(?2)) and +route = ?3 and {unsettled}
   and +lane in (select lane from {lane} where route = ?3 and session = ?4 and fence = ?5)

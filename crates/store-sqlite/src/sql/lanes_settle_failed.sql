@@ -6,7 +6,7 @@ verdict (seq, death, failure, spent, wait) as materialized (
   select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 from json_each(?2))
 update {outbox} as entry set
   status = iif(verdict.death, 'dead', 'retrying'),
-  attempts = verdict.spent,
+  attempts = max(entry.attempts, verdict.spent),
   due_at = min((select now from clock) + verdict.wait, 253402300799999999),
   last_error = verdict.failure,
   last_attempt_at = (select now from clock),
