@@ -63,6 +63,12 @@ async fn check_all(store: &SqliteStore, when: &str) {
     check(store, when, &s.routes, &["pillarbox_outbox_due", "pillarbox_outbox_stuck"], true).await;
     let ended = "USING COVERING INDEX pillarbox_outbox_ended (status=? AND settled_at";
     check(store, when, &s.purgeable, &[ended], false).await;
+    let age = "USING COVERING INDEX pillarbox_inbox_age (accepted_at<?)";
+    check(store, when, &s.inbox_purgeable, &[age], false).await;
+    let mark = "USING PRIMARY KEY (consumer=? AND event_id=?)";
+    check(store, when, &s.inbox_purge, &[age, mark], false).await;
+    check(store, when, &s.marked, &[mark], false).await;
+    check(store, when, &s.fence_of, &["USING PRIMARY KEY (consumer=? AND lane=?)"], false).await;
     // Counting goes over an index and never over rows; grouping it takes a little tree of routes.
     check(store, when, &s.count_ready, &["USING COVERING INDEX pillarbox_outbox_ready"], true).await;
     check(store, when, &s.count_due, &["USING COVERING INDEX pillarbox_outbox_due"], true).await;

@@ -121,6 +121,8 @@ async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject
         .text
         .replace("{outbox}", "{s}.pillarbox_outbox")
         .replace("{audit}", "{s}.pillarbox_audit")
+        .replace("{inbox}", "{s}.pillarbox_inbox")
+        .replace("{inbox_fence}", "{s}.pillarbox_inbox_fence")
         .replace("{claimed}", "seq, fence, event_id, payload, headers::text");
     let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
     sqlx::raw_sql(harness.sql(&prepare)).execute(&mut *connection).await.unwrap();
@@ -222,5 +224,33 @@ async fn counting_goes_by_the_partial_indexes() {
         for index in counts.by {
             assert!(plan.contains(&format!("Index Only Scan using pillarbox_{index}")), "{plan}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_purge_of_the_inbox_goes_by_an_index_and_sorts_nothing() {
+    let harness = Direct::start().await;
+    harness
+        .execute(
+            "alter table {s}.pillarbox_inbox set (autovacuum_enabled = off); \
+             analyze {s}.pillarbox_inbox; \
+             insert into {s}.pillarbox_inbox (consumer, event_id, accepted_at) \
+             select 'billing', gen_random_uuid(), now() - n * interval '1 minute' from generate_series(1, 50000) as n",
+        )
+        .await;
+    let mut connection = connect().await;
+    sqlx::raw_sql(harness.sql(&STEER.replace("set local", "set"))).execute(&mut connection).await.unwrap();
+    let purge = subject!(
+        "inbox_purge",
+        "timestamptz, bigint, bigint, text",
+        "null, 1000000, 500, 'operator'",
+        ["inbox_age", "inbox_pkey"]
+    );
+    let stale = plan(&mut connection, &harness, &purge).await;
+    harness.execute("analyze {s}.pillarbox_inbox").await;
+    let fresh = plan(&mut connection, &harness, &purge).await;
+    for plan in [stale, fresh] {
+        assert!(!plan.contains("Sort") && !plan.contains("Seq Scan on pillarbox_inbox "), "{plan}");
+        assert!(purge.by.iter().all(|index| plan.contains(&format!("pillarbox_{index}"))), "{plan}");
     }
 }

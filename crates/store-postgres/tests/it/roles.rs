@@ -1,7 +1,10 @@
 //! Least privilege: the roles that `roles.sql` makes can do their work and nothing else.
 
-use pillarbox_core::port::{Admin, Filter, Schema, Store, Verdict};
-use pillarbox_core::{ErrorKind, Event};
+use pillarbox_core::port::{
+    AcceptRequest, Accepted, Admin, Entropy, Filter, Origin, Position, Schema, Store, Transactions, Verdict,
+};
+use pillarbox_core::{ErrorKind, Event, Fence};
+use pillarbox_host::OsEntropy;
 use pillarbox_store_postgres::{Options, PostgresStore};
 use pillarbox_testkit::StoreHarness;
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -87,6 +90,39 @@ async fn the_stage_role_stages_and_can_do_nothing_else() {
         refused(&store, harness.sql(sql)).await;
     }
     assert_eq!(store.claim(crate::steps::claim_request(1)).await.unwrap_err().kind(), ErrorKind::Denied);
+    store.close().await;
+    roles.drop(&harness).await;
+}
+
+#[tokio::test]
+async fn the_stage_role_consumes_and_can_forget_nothing() {
+    let harness = Direct::start().await;
+    let roles = Roles::grant(&harness).await;
+    let store = roles.store("stage", harness.options.clone()).await;
+    let inbox = store.inbox();
+    let (event_id, later) = (OsEntropy.event_id(), OsEntropy.event_id());
+    let from = |fence, offset| {
+        let position = Position { stream: "s".into(), offset };
+        Some(Origin { lane: "shop orders/3".into(), fence: Fence(fence), position })
+    };
+    for (event_id, origin, wanted) in [
+        (event_id, None, Accepted::Fresh),
+        (event_id, from(6, 1), Accepted::Duplicate),
+        (event_id, from(7, 2), Accepted::Duplicate),
+        (later, from(6, 3), Accepted::Stale),
+    ] {
+        let mut tx = inbox.begin().await.unwrap();
+        let request = AcceptRequest::new("billing", event_id).origin(origin);
+        assert_eq!(inbox.accept(&mut tx, request).await.unwrap(), wanted);
+        inbox.commit(tx).await.unwrap();
+    }
+    for sql in [
+        "delete from {s}.pillarbox_inbox",
+        "update {s}.pillarbox_inbox set consumer = 'nobody'",
+        "delete from {s}.pillarbox_inbox_fence",
+    ] {
+        refused(&store, harness.sql(sql)).await;
+    }
     store.close().await;
     roles.drop(&harness).await;
 }
