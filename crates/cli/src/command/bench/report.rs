@@ -42,12 +42,23 @@ impl fmt::Display for Report {
         let mut row =
             |what: &str, rate: f64, ratio: String| table.row([what.to_owned(), format!("{rate:.0}"), ratio]);
         let stage = &self.stage;
-        row("business transaction", stage.business_per_second, String::new());
-        row(
-            "  with one staged event",
-            stage.business_with_event_per_second,
-            format!("{:.2} of it", stage.ratio),
-        );
+        for (what, bare, with, ratio) in [
+            (
+                "transaction of one insert",
+                stage.business_per_second,
+                stage.business_with_event_per_second,
+                stage.ratio,
+            ),
+            (
+                "transaction of an order",
+                stage.orders_per_second,
+                stage.orders_with_event_per_second,
+                stage.orders_ratio,
+            ),
+        ] {
+            row(what, bare, String::new());
+            row("  with one staged event", with, format!("{ratio:.2} of it"));
+        }
         row("staging, 1000 a call", stage.bulk_per_second, String::new());
         row("drain, raw classic loop", self.drain.classic_per_second, String::new());
         for (name, drained) in [("kept", &self.drain.kept), ("deleted", &self.drain.deleted)] {

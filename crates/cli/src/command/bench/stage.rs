@@ -3,13 +3,15 @@
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
+use pillarbox_core::port::Entropy;
 use pillarbox_core::{Event, RouteName};
+use pillarbox_host::OsEntropy;
 use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::stats::{median, rate, ratio};
-use crate::database::Staging;
+use crate::database::{Staging, StagingTx};
 use crate::fault::Fault;
 use crate::output::Progress;
 
@@ -25,9 +27,27 @@ pub(crate) struct StageFigures {
     pub(crate) business_with_event_per_second: f64,
     /// The second of the first.
     pub(crate) ratio: f64,
+    /// Orders a second, nothing staged: one row read, one updated, two inserted.
+    pub(crate) orders_per_second: f64,
+    /// The same with one event staged in each.
+    pub(crate) orders_with_event_per_second: f64,
+    /// The second of the first.
+    pub(crate) orders_ratio: f64,
     /// Events a second, a thousand a call.
     pub(crate) bulk_per_second: f64,
 }
+
+/// What a business transaction does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Business {
+    /// One INSERT: the least that a transaction can be, so that the share of staging is the largest.
+    Insert,
+    /// One row read, one updated, two inserted, as an order would.
+    Order,
+}
+
+/// Products that are ordered. No two writers order one at the same time: it is staging that is measured, not waiting.
+const PRODUCTS: u32 = 1000;
 
 /// Whether a business transaction stages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,10 +57,14 @@ enum With {
 }
 
 pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) -> Result<StageFigures, Fault> {
+    bed.main.staging.execute(bed.sql.load_products).await?;
     let (mut bare, mut with, mut bulk) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut orders, mut orders_with) = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {
-        bare.push(business(bed, args, With::Nothing).await?);
-        with.push(business(bed, args, With::Event).await?);
+        bare.push(business(bed, args, Business::Insert, With::Nothing).await?);
+        with.push(business(bed, args, Business::Insert, With::Event).await?);
+        orders.push(business(bed, args, Business::Order, With::Nothing).await?);
+        orders_with.push(business(bed, args, Business::Order, With::Event).await?);
         bulk.push(many(bed, args).await?);
         bed.main.staging.execute(bed.sql.clear_outbox).await?;
         progress.add(1);
@@ -49,11 +73,14 @@ pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) ->
         business_per_second: median(&bare).round(),
         business_with_event_per_second: median(&with).round(),
         ratio: ratio(&with, &bare),
+        orders_per_second: median(&orders).round(),
+        orders_with_event_per_second: median(&orders_with).round(),
+        orders_ratio: ratio(&orders_with, &orders),
         bulk_per_second: median(&bulk).round(),
     })
 }
 
-async fn business(bed: &Bed, args: &BenchArgs, with: With) -> Result<f64, Fault> {
+async fn business(bed: &Bed, args: &BenchArgs, business: Business, with: With) -> Result<f64, Fault> {
     let clients = match bed.main.staging {
         Staging::Sqlite(..) => 1,
         Staging::Postgres(..) => args.clients,
@@ -61,24 +88,45 @@ async fn business(bed: &Bed, args: &BenchArgs, with: With) -> Result<f64, Fault>
     bed.settle_down().await?;
     let started = Instant::now();
     try_join_all((0..clients).map(|client| {
-        let share = args.transactions / clients + u32::from(client < args.transactions % clients);
-        transactions(bed, share, with)
+        // What is left over by the division goes to the first ones.
+        let numbers = (client..args.transactions).step_by(clients.try_into().unwrap_or(1));
+        transactions(bed, numbers, business, with)
     }))
     .await?;
     Ok(rate(u64::from(args.transactions), started))
 }
 
-async fn transactions(bed: &Bed, count: u32, with: With) -> Result<(), Fault> {
+async fn transactions(
+    bed: &Bed,
+    numbers: impl Iterator<Item = u32>,
+    business: Business,
+    with: With,
+) -> Result<(), Fault> {
     let route = RouteName::new(ROUTE)?;
     let outbox = bed.main.staging.outbox(&route);
-    for _ in 0..count {
+    for number in numbers {
         let mut tx = bed.main.staging.begin().await?;
-        tx.execute(bed.sql.business, &["a business row of a plausible length"]).await?;
+        match business {
+            Business::Insert => {
+                tx.execute(bed.sql.business, &["a business row of a plausible length"]).await?
+            }
+            Business::Order => order(bed, &mut tx, number).await?,
+        }
         if with == With::Event {
             let _ = tx.stage_all(&outbox, vec![Event::new("bench.event", bed.payload.clone())]).await?;
         }
         tx.commit().await?;
     }
+    Ok(())
+}
+
+async fn order(bed: &Bed, tx: &mut StagingTx, number: u32) -> Result<(), Fault> {
+    let (order, product) = (OsEntropy.event_id().to_string(), (number % PRODUCTS + 1).to_string());
+    let [read, lower, insert, insert_line] = bed.sql.order;
+    tx.execute(read, &[&product]).await?;
+    tx.execute(lower, &[&product]).await?;
+    tx.execute(insert, &[&order, &product]).await?;
+    tx.execute(insert_line, &[&order, &product]).await?;
     Ok(())
 }
 
