@@ -159,6 +159,44 @@ fn the_services_of_the_redis_example_write_each_invoice_once() {
     );
 }
 
+/// What the guide says to any other language: with the same inbox nothing is applied twice, whoever delivers it again.
+#[test]
+fn the_python_example_consumes_each_order_once() {
+    let server = variable("PILLARBOX_TEST_REDIS");
+    let python = variable("PILLARBOX_TEST_PYTHON");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/consume.py");
+    let (folder, stream) = (tempfile::tempdir().unwrap(), fresh("orders"));
+    let database = folder.path().join("billing.db");
+    wait(async {
+        use pillarbox::Schema;
+        use pillarbox::sqlite::{Options, SqliteStore};
+        let url = format!("sqlite://{}", database.display());
+        let store = SqliteStore::connect(&url, Options::default()).await.unwrap();
+        store.migrate().await.unwrap();
+        store.close().await;
+    });
+    let from = |group: &str| format!("{server}?stream={stream}&group={group}");
+    let billing = Service::start(&python, script, &database, &from("billing"));
+    assert_eq!(billing.says(), "waiting for orders");
+    let to = format!("{server}?stream={stream}");
+    let shop = Service::start(env!("CARGO_BIN_EXE_redis"), "shop", &folder.path().join("shop.db"), &to);
+    let three = |billing: &Service| {
+        let mut said: Vec<String> = (0..3).map(|_| billing.says()).collect();
+        said.sort();
+        said
+    };
+    let invoices = ["invoice for o-1 over 10", "invoice for o-2 over 20", "invoice for o-3 over 30"];
+    assert_eq!(three(&billing), invoices);
+    assert_eq!(shop.stop().last().map(String::as_str), Some("delivered 3"));
+    billing.stop();
+
+    // A new group gets everything again.
+    let billing = Service::start(&python, script, &database, &from("again"));
+    assert_eq!(billing.says(), "waiting for orders");
+    assert_eq!(three(&billing), ["o-1 came again", "o-2 came again", "o-3 came again"]);
+    billing.stop();
+}
+
 #[test]
 fn the_services_of_the_webhook_example_write_each_invoice_once() {
     let (shop, billing) = three_orders(env!("CARGO_BIN_EXE_webhook"), "127.0.0.1:0", |ready| {
