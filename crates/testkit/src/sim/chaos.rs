@@ -2,8 +2,10 @@
 
 mod admin;
 mod gate;
+mod lanes;
 mod sink;
 mod store;
+mod weather;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -20,6 +22,7 @@ use tokio::time::Instant;
 
 pub(crate) use admin::RecordingAdmin;
 pub(crate) use gate::{Ended, Gate, Supervised};
+pub(crate) use lanes::ChaosLanes;
 pub(crate) use sink::ChaosSink;
 pub(crate) use store::ChaosStore;
 
@@ -54,6 +57,10 @@ struct State {
     locked: Option<(i64, Instant)>,
     /// Rows in flight, as the history has them: what a reap may take.
     in_flight: BTreeSet<i64>,
+    /// Attempts of each row, as the history has them: what a burial may raise.
+    attempts: BTreeMap<i64, u32>,
+    /// When the last lease of lanes ends, by the database's clock.
+    lane_lease_until: Option<Timestamp>,
     calls: BTreeMap<(Arc<str>, u64), Calls>,
     /// Entries that a relay's sink was handed and has not reported yet.
     in_hands: BTreeMap<Arc<str>, usize>,
@@ -187,6 +194,12 @@ impl Chaos {
     /// Entries that this relay's sink was handed and has not reported yet.
     pub(crate) fn in_hands(&self, who: &str) -> usize {
         self.lock().in_hands.get(who).copied().unwrap_or(0)
+    }
+
+    /// How long a lease of lanes may still last, by the database's clock.
+    pub(crate) fn lane_lease_left(&self) -> Duration {
+        let until = self.lock().lane_lease_until;
+        until.map_or(Duration::ZERO, |until| until.since(self.0.clock.now()))
     }
 
     fn count_call(&self, who: &Arc<str>, useful: bool) {

@@ -34,6 +34,43 @@ fn as_text<S: serde::Serializer>(who: &str, serializer: S) -> Result<S::Ok, S::E
 pub(crate) enum Happened {
     /// A transaction committed these events; the duplicates staged nothing.
     Committed { fresh: Vec<EventId>, duplicates: Vec<EventId> },
+    /// An entry of a route by lanes is there, after the record of its commit.
+    Entered {
+        seq: i64,
+        id: EventId,
+        key: Option<String>,
+        lane: u8,
+        /// How much had happened when it was staged.
+        staged: usize,
+        /// What its transaction is told from others by.
+        transaction: usize,
+        max_attempts: u32,
+        /// When it becomes due, by the database's clock.
+        due_micros: Option<i64>,
+    },
+    /// A relay gave a sign of life and got these lanes, with their fences.
+    Attended {
+        session: String,
+        now_micros: i64,
+        until_micros: i64,
+        lost: bool,
+        buried: u32,
+        lanes: Vec<(u8, i64)>,
+    },
+    /// The burial of a session has cost this entry an attempt.
+    TakenOver { seq: i64, attempts: u32, to: Status },
+    /// A verdict on an entry of a lane was recorded, or not.
+    LaneSettled {
+        seq: i64,
+        session: String,
+        fence: i64,
+        attempts: u32,
+        due_micros: Option<i64>,
+        verdict: Settling,
+        accepted: bool,
+    },
+    /// A relay gave lanes up; `None`: all, and its session.
+    HandedOver { session: String, lanes: Option<Vec<u8>> },
     /// A transaction with these events was rolled back.
     RolledBack { ids: Vec<EventId> },
     /// An entry was claimed.
@@ -63,9 +100,9 @@ pub(crate) enum Happened {
     /// Retention deleted it.
     Purged { seq: i64 },
     /// A sink was handed the entry.
-    Handed { seq: i64, id: EventId, fence: i64 },
+    Handed { seq: i64, id: EventId, fence: i64, attempts: u32 },
     /// The destination has it.
-    Delivered { seq: i64, id: EventId, fence: i64, intact: bool },
+    Delivered { seq: i64, id: EventId, lane: Option<u8>, fence: i64, intact: bool },
     /// A sink reported an outcome to the relay.
     Reported { seq: i64, fence: i64, outcome: Answer },
     /// The death hook was told.
@@ -182,6 +219,11 @@ impl History {
     /// Adds what just happened.
     pub(crate) fn push(&self, record: Record) {
         self.lock().push(record);
+    }
+
+    /// How much has happened so far.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
     }
 
     /// Everything so far.

@@ -1,6 +1,7 @@
 //! The checks: each looks at the evidence of one world and says what it finds wrong.
 //!
-//! The ids are those of the reliability list. I-04, order per key, has its place here when lanes exist.
+//! The ids are those of the reliability list. Worlds by rows and worlds by lanes share what does not depend on how
+//! entries are claimed.
 
 mod attempts;
 mod bounded;
@@ -10,6 +11,7 @@ mod deaths;
 mod duplicates;
 mod fence_grows;
 mod fencing;
+mod lanes;
 mod no_loss;
 mod no_phantom;
 mod one_lease;
@@ -84,27 +86,32 @@ impl Findings {
 
 type Check = fn(&Evidence, &mut Findings);
 
+/// What holds however entries are claimed.
 const CHECKS: &[Check] = &[
     broken::check,
     no_loss::check,
     no_phantom::check,
+    conservation::check,
+    deaths::check,
+    bounded::check,
+    duplicates::check,
+];
+
+const ROW_CHECKS: &[Check] = &[
     one_lease::check,
     fencing::check,
     fence_grows::check,
     attempts::check,
-    conservation::check,
-    deaths::check,
-    bounded::check,
     outcomes::check,
     publish_under_lease::check,
     stopping::check,
-    duplicates::check,
 ];
 
 /// Everything that is wrong with a world.
 pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     let mut findings = Findings::default();
-    for check in CHECKS {
+    let own = if evidence.plan.lanes.is_some() { lanes::CHECKS } else { ROW_CHECKS };
+    for check in CHECKS.iter().chain(own) {
         check(evidence, &mut findings);
     }
     findings.0

@@ -46,6 +46,15 @@ pub(crate) enum What {
     Reaped {
         to: Option<Status>,
     },
+    TakenOver {
+        attempts: u32,
+        to: Status,
+    },
+    LaneSettled {
+        attempts: u32,
+        verdict: Settling,
+        accepted: bool,
+    },
     Requeued,
     Discarded,
     Purged,
@@ -95,6 +104,11 @@ impl State {
             }
             What::Extended { until, accepted: true, .. } => self.until = until,
             What::Settled { verdict, accepted: true, .. } => self.settle(verdict, keeps_delivered),
+            What::LaneSettled { verdict, attempts, accepted: true, .. } => {
+                self.attempts = self.attempts.max(attempts);
+                self.settle(verdict, keeps_delivered);
+            }
+            What::TakenOver { attempts, to } => (self.attempts, self.status) = (attempts, Some(to)),
             What::Reaped { to } => self.status = to,
             What::Requeued => {
                 self.status = Some(Status::Pending);
@@ -158,6 +172,7 @@ fn saw(lives: &mut BTreeMap<i64, Life>, record: &Record, rows: &[Row]) {
         lives.entry(*seq).or_insert_with(|| Life { seq: *seq, id: Some(row.id), ..Life::default() });
     }
     for (seq, life) in lives {
+        life.id = life.id.or(rows.get(seq).map(|row| row.id));
         life.steps.push(step(record, What::Seen(rows.get(seq).copied())));
     }
 }
@@ -177,7 +192,11 @@ fn step_of(what: &Happened) -> Option<(i64, Option<EventId>, What)> {
         Happened::Requeued { seq } => (seq, None, What::Requeued),
         Happened::Discarded { seq } => (seq, None, What::Discarded),
         Happened::Purged { seq } => (seq, None, What::Purged),
-        Happened::Handed { seq, fence, id } => (seq, Some(id), What::Handed { fence }),
+        Happened::TakenOver { seq, attempts, to } => (seq, None, What::TakenOver { attempts, to }),
+        Happened::LaneSettled { seq, attempts, verdict, accepted, .. } => {
+            (seq, None, What::LaneSettled { attempts, verdict, accepted })
+        }
+        Happened::Handed { seq, fence, id, .. } => (seq, Some(id), What::Handed { fence }),
         Happened::Delivered { seq, id, .. } => (seq, Some(id), What::Delivered),
         Happened::Reported { seq, fence, outcome } => (seq, None, What::Reported { fence, outcome }),
         _ => return None,

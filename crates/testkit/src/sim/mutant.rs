@@ -1,5 +1,7 @@
 //! Planted defects that the simulator must find: those of the in-memory store, and some made by layers on the ports.
 
+mod lanes;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +9,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use pillarbox_core::port::{
-    Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, Report, SettleRequest, Settled, Sink,
-    SinkCapabilities, Store, Verdict,
+    Claim, ClaimRequest, ExtendRequest, Extended, Lanes, ReapRequest, Reaped, Report, SettleRequest, Settled,
+    Sink, SinkCapabilities, Store, Verdict,
 };
 use pillarbox_core::{Entry, Outcome, Result};
+
+use lanes::{AnonymousSink, BoastfulSink, MutantLanes};
 
 use super::chaos::Chaos;
 use crate::memory::Mutant;
@@ -33,6 +37,18 @@ pub enum SimMutant {
     ReleaseIsForgotten,
     /// A relay that finds nothing asks again and again.
     AsksInALoop,
+    /// A reader of lanes is never told what became visible behind it.
+    LanesByLastSeq,
+    /// A reader of lanes does not see keys, so a failed head holds nothing back.
+    HeadOfLineIsIgnored,
+    /// A reader of lanes is not told what is dead.
+    DeadHeadsAreForgotten,
+    /// A relay that leaves keeps its lanes.
+    SessionsAreLeftBehind,
+    /// Envelopes carry neither lane nor fence.
+    EnvelopeWithoutFence,
+    /// A sink says that a failure stops what follows it, and goes on.
+    PrefixIsNotKept,
     /// What a relay has given up is published all the same, long after its lease.
     PublishesTooLate,
 }
@@ -54,6 +70,24 @@ impl SimMutant {
         }
     }
 
+    /// The lanes below the weather.
+    pub(crate) fn lanes(self, inner: Arc<dyn Lanes>) -> Arc<dyn Lanes> {
+        match self {
+            Self::LanesByLastSeq | Self::HeadOfLineIsIgnored | Self::DeadHeadsAreForgotten => {
+                Arc::new(MutantLanes { inner, mutant: self })
+            }
+            _ => inner,
+        }
+    }
+
+    /// The lanes above the weather.
+    pub(crate) fn lanes_above(self, inner: Arc<dyn Lanes>) -> Arc<dyn Lanes> {
+        match self {
+            Self::SessionsAreLeftBehind => Arc::new(MutantLanes { inner, mutant: self }),
+            _ => inner,
+        }
+    }
+
     /// The store above the weather.
     pub(crate) fn store_above(self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
         match self {
@@ -66,6 +100,8 @@ impl SimMutant {
     pub(crate) fn sink_above(self, inner: Arc<dyn Sink>, chaos: &Chaos, lease: Duration) -> Arc<dyn Sink> {
         match self {
             Self::ConfirmBeforeDelivery => Arc::new(EagerSink(inner)),
+            Self::EnvelopeWithoutFence => Arc::new(AnonymousSink(inner)),
+            Self::PrefixIsNotKept => Arc::new(BoastfulSink(inner)),
             Self::PublishesTooLate => Arc::new(LateSink { inner, chaos: chaos.clone(), wait: lease * 2 }),
             _ => inner,
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use pillarbox_core::port::{ClaimOrder, Keep};
+use pillarbox_core::port::{ClaimOrder, Keep, LANES};
 use pillarbox_core::{Backoff, Jitter};
-use pillarbox_engine::RelayOptions;
+use pillarbox_engine::{OnDead, RelayOptions};
 
 use super::fault::Fault;
 use super::mutant::SimMutant;
@@ -30,10 +30,24 @@ pub struct Plan {
     pub faults: BTreeMap<Fault, u32>,
     /// How long faults go on, at least.
     pub stormy_for: Duration,
+    /// How the route goes by lanes; `None`: it goes by rows.
+    pub lanes: Option<LanePlan>,
     /// Whether a commit wakes the relays of the same process.
     pub wakes: bool,
     /// A planted defect that the checks must find.
     pub mutant: Option<SimMutant>,
+}
+
+/// What a world by lanes has besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LanePlan {
+    /// Keys that the producers share, 1 to 6.
+    pub keys: u32,
+    /// How many events in a thousand have no key.
+    pub unkeyed_permille: u32,
+    /// Whether a failure inside a batch stops what follows it, and the sink says so.
+    pub ordered_prefix: bool,
 }
 
 impl Plan {
@@ -50,8 +64,24 @@ impl Plan {
             faults: draw_faults(&mut rng),
             stormy_for: rng.millis(15_000..=60_000),
             wakes: rng.permille(500),
+            lanes: None,
             mutant: None,
         }
+    }
+
+    /// The world of this seed, by lanes. Everything but the lanes is as in the world by rows.
+    #[must_use]
+    pub fn draw_lanes(seed: u64) -> Self {
+        let mut plan = Self::draw(seed);
+        let mut rng = Rng::new(seed).fork("lanes");
+        plan.options.lanes = rng.pick(&[1, 2, 3, 4, LANES]).unwrap_or(LANES);
+        plan.options.on_dead = rng.pick(&[OnDead::Block, OnDead::Skip]).unwrap_or_default();
+        plan.lanes = Some(LanePlan {
+            keys: rng.between_u32(1..=6),
+            unkeyed_permille: rng.pick(&[0, 100, 400]).unwrap_or(0),
+            ordered_prefix: rng.permille(500),
+        });
+        plan
     }
 
     /// The same world with a planted defect.
@@ -168,6 +198,15 @@ impl fmt::Display for Plan {
             options.order,
             options.keep,
         )?;
+        if let Some(lanes) = self.lanes {
+            let LanePlan { keys, unkeyed_permille, ordered_prefix } = lanes;
+            writeln!(
+                f,
+                "by lanes: {} shares, dead heads {:?}, {keys} keys, {unkeyed_permille} per thousand without, \
+                 ordered prefix {ordered_prefix}",
+                options.lanes, options.on_dead,
+            )?;
+        }
         write!(f, "faults per thousand:")?;
         for (fault, permille) in &self.faults {
             write!(f, " {fault} {permille}")?;

@@ -1,6 +1,6 @@
 //! One world from its first event to its last: who is in it, and what they share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pillarbox_core::port::{Clock, Store, Wake};
-use pillarbox_core::{EventId, Hlc};
-use pillarbox_engine::{CircuitState, Handle};
+use pillarbox_core::port::{Clock, Lanes, Sink, Store, Wake};
+use pillarbox_core::{Entry, EventId, Hlc, Status};
+use pillarbox_engine::{CircuitState, Handle, OnDead};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -76,11 +76,17 @@ impl World {
         if let Some(SimMutant::Store(mutant)) = plan.mutant {
             store = store.with_mutant(mutant);
         }
+        let sink = MemorySink::new();
+        if let Some(lanes) = plan.lanes {
+            let mut capabilities = sink.capabilities();
+            capabilities.ordered_prefix = lanes.ordered_prefix;
+            sink.set_capabilities(capabilities);
+        }
         let world = Self {
             plan: plan.clone(),
             chaos: Chaos::new(plan.faults.clone(), clock, late),
             store,
-            sink: MemorySink::new(),
+            sink,
             rng: Rng::new(plan.seed),
             wakers: Arc::default(),
             state: Mutex::default(),
@@ -95,6 +101,27 @@ impl World {
     pub(crate) fn store_below(&self) -> Arc<dyn Store> {
         let store: Arc<dyn Store> = Arc::new(self.store.clone());
         self.plan.mutant.map_or(Arc::clone(&store), |mutant| mutant.store(store))
+    }
+
+    /// The lanes as the weather sees them: with a planted defect, if there is one.
+    pub(crate) fn lanes_below(&self) -> Arc<dyn Lanes> {
+        let lanes: Arc<dyn Lanes> = Arc::new(self.store.clone());
+        self.plan.mutant.map_or(Arc::clone(&lanes), |mutant| mutant.lanes(lanes))
+    }
+
+    /// Entries that are not at their end, and do not wait for an operator.
+    pub(crate) fn undrained(&self) -> Vec<Entry> {
+        let blocks = self.plan.lanes.is_some() && self.plan.options.on_dead == OnDead::Block;
+        let mut dead_keys = BTreeSet::new();
+        let mut undrained = self.store.entries();
+        undrained.retain(|entry| {
+            if blocks && entry.status == Status::Dead {
+                dead_keys.extend(entry.key.clone());
+            }
+            let blocked = entry.key.as_ref().is_some_and(|key| dead_keys.contains(key));
+            !entry.status.is_terminal() && !blocked
+        });
+        undrained
     }
 
     /// Writes down that something was seen that must not happen.

@@ -10,9 +10,19 @@ const SEEDS_MAX: u64 = 60;
 /// Runs worlds with this defect until one fails; one of its violations must be of this invariant.
 #[track_caller]
 fn is_caught(mutant: impl Into<SimMutant>, invariant: &str) {
-    let mutant = mutant.into();
+    is_caught_in(Plan::draw, mutant.into(), invariant);
+}
+
+/// The same with worlds by lanes.
+#[track_caller]
+fn is_caught_by_lanes(mutant: impl Into<SimMutant>, invariant: &str) {
+    is_caught_in(Plan::draw_lanes, mutant.into(), invariant);
+}
+
+#[track_caller]
+fn is_caught_in(draw: fn(u64) -> Plan, mutant: SimMutant, invariant: &str) {
     for seed in 1..=SEEDS_MAX {
-        let world = run(&Plan::draw(seed).with_mutant(mutant)).unwrap();
+        let world = run(&draw(seed).with_mutant(mutant)).unwrap();
         if world.violations.iter().any(|violation| violation.invariant == invariant) {
             println!("{mutant:?} was caught by seed {seed}:\n{world}");
             return;
@@ -99,4 +109,75 @@ fn the_simulator_catches_a_relay_that_publishes_after_its_lease() {
 #[test]
 fn the_simulator_catches_a_relay_that_asks_in_a_loop() {
     is_caught(SimMutant::AsksInALoop, "I-15");
+}
+
+#[test]
+fn the_simulator_catches_a_reader_of_lanes_that_goes_by_the_last_seq() {
+    is_caught_by_lanes(SimMutant::LanesByLastSeq, "I-04");
+    is_caught_by_lanes(SimMutant::LanesByLastSeq, "I-13");
+}
+
+#[test]
+fn the_simulator_catches_a_store_that_leaves_late_commits_out() {
+    is_caught_by_lanes(Mutant::PresentLeavesOutLateCommits, "I-04");
+}
+
+#[test]
+fn the_simulator_catches_a_failed_head_that_holds_nothing_back() {
+    is_caught_by_lanes(SimMutant::HeadOfLineIsIgnored, "I-04");
+}
+
+#[test]
+fn the_simulator_catches_a_dead_head_that_is_forgotten_by_the_next_owner() {
+    is_caught_by_lanes(SimMutant::DeadHeadsAreForgotten, "I-04");
+}
+
+#[test]
+fn the_simulator_catches_a_sink_that_goes_on_behind_a_failure() {
+    is_caught_by_lanes(SimMutant::PrefixIsNotKept, "I-04");
+}
+
+#[test]
+fn the_simulator_catches_a_settle_by_who_has_lost_the_lane() {
+    is_caught_by_lanes(Mutant::LaneSettleIgnoresFence, "I-06");
+}
+
+#[test]
+fn the_simulator_catches_a_take_over_that_is_not_counted() {
+    is_caught_by_lanes(Mutant::TakeOverIsNotCounted, "I-08");
+}
+
+#[test]
+fn the_simulator_catches_a_hand_over_that_is_counted() {
+    is_caught_by_lanes(Mutant::LeavingIsCounted, "I-08");
+}
+
+#[test]
+fn the_simulator_catches_lanes_whose_fence_does_not_grow() {
+    is_caught_by_lanes(Mutant::FenceRestarts, "I-07");
+}
+
+#[test]
+fn the_simulator_catches_envelopes_without_the_fence_of_their_lane() {
+    is_caught_by_lanes(SimMutant::EnvelopeWithoutFence, "I-07");
+}
+
+#[test]
+fn the_simulator_catches_a_relay_that_leaves_its_lanes_leased() {
+    is_caught_by_lanes(SimMutant::SessionsAreLeftBehind, "F-02");
+}
+
+#[test]
+fn the_simulator_catches_dead_entries_of_a_lane_that_vanish() {
+    is_caught_by_lanes(Mutant::DeadIsDropped, "I-12");
+}
+
+#[test]
+fn the_simulator_catches_a_sink_of_a_lane_that_confirms_before_it_delivers() {
+    is_caught_by_lanes(SimMutant::ConfirmBeforeDelivery, "I-01");
+}
+
+#[test]
+fn the_simulator_catches_a_relay_by_lanes_that_publishes_after_its_lease() {
+    is_caught_by_lanes(SimMutant::PublishesTooLate, "lease");
 }

@@ -8,6 +8,8 @@ use pillarbox_testkit::sim::{Fault, Plan, Run, failure_report, run, seeds};
 
 /// Seeds of a push.
 const SEEDS: u64 = 200;
+/// Seeds of a push, by lanes.
+const LANE_SEEDS: u64 = 150;
 
 /// What happened over all seeds together.
 #[derive(Default)]
@@ -45,7 +47,7 @@ impl Total {
 }
 
 /// Worlds do not touch each other: as many run at once as there are processors, up to the first failure.
-fn run_all(seeds: std::ops::RangeInclusive<u64>) -> Total {
+fn run_all(seeds: std::ops::RangeInclusive<u64>, draw: fn(u64) -> Plan) -> Total {
     let next = AtomicU64::new(*seeds.start());
     let work = || {
         let mut total = Total::default();
@@ -54,7 +56,7 @@ fn run_all(seeds: std::ops::RangeInclusive<u64>) -> Total {
             if seed > *seeds.end() {
                 return total;
             }
-            total.add(run(&Plan::draw(seed)).unwrap());
+            total.add(run(&draw(seed)).unwrap());
             if !total.failed.is_empty() {
                 next.store(seeds.end() + 1, Ordering::Relaxed);
             }
@@ -69,12 +71,21 @@ fn run_all(seeds: std::ops::RangeInclusive<u64>) -> Total {
 
 #[test]
 fn every_seed_keeps_every_promise() {
-    let seeds = seeds(SEEDS).unwrap();
-    let mut total = run_all(seeds.clone());
+    keeps_every_promise("every_seed_keeps_every_promise", SEEDS, Plan::draw);
+}
+
+#[test]
+fn every_seed_keeps_every_promise_by_lanes() {
+    keeps_every_promise("every_seed_keeps_every_promise_by_lanes", LANE_SEEDS, Plan::draw_lanes);
+}
+
+fn keeps_every_promise(test: &str, count: u64, draw: fn(u64) -> Plan) {
+    let seeds = seeds(count).unwrap();
+    let mut total = run_all(seeds.clone(), draw);
     total.failed.sort_by_key(|world| world.plan.seed);
     if let Some(world) = total.failed.into_iter().next() {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sim");
-        panic!("{}", failure_report(world, "every_seed_keeps_every_promise", &directory));
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        panic!("{}", failure_report(world, test, &directory));
     }
     let Total { committed, deliveries, calls, reached, .. } = total;
     println!("seeds {seeds:?}: {committed} committed, {deliveries} deliveries, {calls} calls to the store");
@@ -88,8 +99,9 @@ fn every_seed_keeps_every_promise() {
 #[test]
 fn the_same_seed_gives_the_same_history() {
     for seed in seeds(20).unwrap().take(20) {
-        let plan = Plan::draw(seed);
-        let (one, other) = (run(&plan).unwrap(), run(&plan).unwrap());
-        assert!(one.history.to_jsonl() == other.history.to_jsonl(), "I-18: seed {seed} is not deterministic");
+        for plan in [Plan::draw(seed), Plan::draw_lanes(seed)] {
+            let (one, other) = (run(&plan).unwrap(), run(&plan).unwrap());
+            assert!(one.history.to_jsonl() == other.history.to_jsonl(), "I-18: not deterministic: {plan}");
+        }
     }
 }

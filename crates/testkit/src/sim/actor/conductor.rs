@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pillarbox_core::port::Admin;
 use tokio::time::Instant;
 
 use super::super::history::Happened;
@@ -22,7 +21,7 @@ pub(crate) async fn conduct(world: &World) {
     let bound = time_to_quiet(world);
     let deadline = Instant::now() + bound;
     let undrained = loop {
-        let undrained = undrained(world).await;
+        let undrained = undrained(world);
         if undrained == 0 || Instant::now() > deadline {
             break undrained;
         }
@@ -43,9 +42,8 @@ pub(crate) async fn conduct(world: &World) {
     world.close();
 }
 
-async fn undrained(world: &World) -> u64 {
-    let counts = world.store.counts(None).await.unwrap_or_default();
-    counts.iter().map(pillarbox_core::port::RouteCounts::undrained).sum()
+fn undrained(world: &World) -> u64 {
+    world.undrained().len() as u64
 }
 
 /// The longest that it may take from here, by the policy of the relays. After the faults every delivery works, so
@@ -57,7 +55,9 @@ fn time_to_quiet(world: &World) -> Duration {
     let waits = world.store.entries();
     let waits = waits.iter().filter(|entry| !entry.status.is_terminal()).filter_map(|entry| entry.due_at);
     let longest = waits.map(|due| due.since(now)).max().unwrap_or_default();
+    let by_lanes = world.plan.lanes.map_or(Duration::ZERO, |_| time_by_lanes(world));
     longest
+        + by_lanes
         + options.lease * 2
         + options.publish_timeout.unwrap_or_default().min(options.lease)
         + options.backoff.max()
@@ -65,4 +65,12 @@ fn time_to_quiet(world: &World) -> Duration {
         + options.reap_interval * 2
         + options.poll_max
         + SLACK
+}
+
+/// By lanes a session that died is buried when its lease ends by the database's clock, verdicts that could not be
+/// recorded are given up after two leases, and the entries of a key go one after the other, with a poll between them.
+fn time_by_lanes(world: &World) -> Duration {
+    let options = &world.plan.options;
+    let one_by_one = u32::try_from(world.undrained().len()).unwrap_or(u32::MAX);
+    world.chaos.lane_lease_left() + options.lease * 4 + options.poll_min * 4 * one_by_one + SLACK
 }

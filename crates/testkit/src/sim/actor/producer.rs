@@ -1,11 +1,12 @@
 //! A producer: writes a ledger row and events in one transaction, and commits it or not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use pillarbox_core::port::{AcceptRequest, Inbox, Stage};
-use pillarbox_core::{Event, EventId, Hlc, HybridClock, Result, Staged};
+use pillarbox_core::{Entry, Event, EventId, Hlc, HybridClock, Result, Staged, lane_of};
 
 use super::super::clock::SimClock;
 use super::super::fault::Fault;
@@ -26,6 +27,8 @@ struct Producer<'a> {
     ledger: MemoryInbox,
     stamps: HybridClock,
     last_stamp: Option<Hlc>,
+    /// Draws what only worlds by lanes have.
+    keys: Rng,
     ids_made: u32,
     number: u32,
 }
@@ -35,6 +38,8 @@ struct Producer<'a> {
 struct Written {
     fresh: Vec<EventId>,
     duplicates: Vec<EventId>,
+    /// How much had happened when each fresh one was staged.
+    staged: Vec<usize>,
 }
 
 pub(crate) async fn produce(world: &World, number: u32) {
@@ -44,6 +49,7 @@ pub(crate) async fn produce(world: &World, number: u32) {
     if world.plan.wakes {
         outbox = outbox.wake(Arc::clone(&world.wakers) as _);
     }
+    let keys = rng.fork("keys");
     // Producers run on machines whose clocks differ.
     let ahead = i64::try_from(rng.between(0..=3_000)).unwrap_or(0) - 1_500;
     let mut producer = Producer {
@@ -54,6 +60,7 @@ pub(crate) async fn produce(world: &World, number: u32) {
         ledger: MemoryInbox::new(&world.store),
         stamps: HybridClock::new(Arc::new(SimClock::new(ahead)), DRIFT_MAX),
         last_stamp: None,
+        keys,
         ids_made: 0,
         number,
     };
@@ -90,7 +97,19 @@ impl Producer<'_> {
         if rng.permille(200) {
             event.priority = rng.pick(&[0, 50, 200]).unwrap_or(100);
         }
-        event.header("stamp", self.stamp().to_string())
+        let stamp = self.stamp();
+        self.draw_key(event).header("stamp", stamp.to_string())
+    }
+
+    /// By lanes most events have a key, and those cannot be delayed.
+    fn draw_key(&mut self, mut event: Event) -> Event {
+        if let Some(lanes) = self.world.plan.lanes
+            && !self.keys.permille(lanes.unkeyed_permille)
+        {
+            event.delay = None;
+            event.key = Some(format!("key-{}", self.keys.between_u32(1..=lanes.keys)));
+        }
+        event
     }
 
     /// A stamp above everything this producer has seen.
@@ -137,8 +156,11 @@ impl Producer<'_> {
                 continue;
             }
             self.outbox.commit(tx);
-            let Written { fresh, duplicates } = written;
-            self.record(Happened::Committed { fresh, duplicates });
+            let Written { fresh, duplicates, staged } = written;
+            self.record(Happened::Committed { fresh: fresh.clone(), duplicates });
+            if self.world.plan.lanes.is_some() {
+                self.record_entered(&fresh, &staged);
+            }
             if !lost {
                 return;
             }
@@ -162,7 +184,10 @@ impl Producer<'_> {
             for staged in staged {
                 let event_id = staged.event_id();
                 match staged {
-                    Staged::Fresh(id) => written.fresh.push(id),
+                    Staged::Fresh(id) => {
+                        written.fresh.push(id);
+                        written.staged.push(self.world.chaos.history().len());
+                    }
                     Staged::Duplicate(id) => written.duplicates.push(id),
                 }
                 self.world.saw_id(event_id);
@@ -170,8 +195,33 @@ impl Producer<'_> {
                 let _ = self.ledger.accept(tx, request).await?;
             }
             tokio::task::yield_now().await;
+            if self.world.plan.lanes.is_some() && self.world.chaos.strikes(&mut self.keys, Fault::HeldOpen) {
+                let wait = self.keys.millis(1..=500);
+                tokio::time::sleep(wait).await;
+            }
         }
         Ok(())
+    }
+
+    /// Where the entries of a transaction stand that has just committed.
+    fn record_entered(&self, fresh: &[EventId], staged: &[usize]) {
+        let transaction = self.world.chaos.history().len();
+        // The last row of an id: an earlier one may have been delivered, or be on its way.
+        let rows: BTreeMap<EventId, Entry> =
+            self.world.store.entries().into_iter().map(|entry| (entry.event_id, entry)).collect();
+        for (id, staged) in fresh.iter().zip(staged) {
+            let Some(entry) = rows.get(id) else { continue };
+            self.record(Happened::Entered {
+                seq: entry.seq,
+                id: *id,
+                key: entry.key.clone(),
+                lane: lane_of(entry.key.as_deref(), *id),
+                staged: *staged,
+                transaction,
+                max_attempts: entry.max_attempts.unwrap_or(self.world.plan.options.max_attempts),
+                due_micros: entry.due_at.map(pillarbox_core::Timestamp::as_micros),
+            });
+        }
     }
 
     fn record(&self, what: Happened) {

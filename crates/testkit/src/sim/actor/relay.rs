@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use pillarbox_core::port::{Sink, Store};
+use pillarbox_core::port::{Lanes, Sink, Store};
 use pillarbox_core::{ErrorKind, Result};
 use pillarbox_engine::{Relay, Tally};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::chaos::{ChaosSink, ChaosStore, Ended, Gate, Supervised};
+use super::super::chaos::{ChaosLanes, ChaosSink, ChaosStore, Ended, Gate, Supervised};
 use super::super::fault::Fault;
 use super::super::history::Happened;
 use super::super::rng::Rng;
@@ -102,12 +102,25 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng) -> Result<Re
         rng.fork("sink"),
         world.rng.fork("poison"),
     ));
+    let mut lanes: Arc<dyn Lanes> = Arc::new(ChaosLanes::new(
+        world.lanes_below(),
+        world.store.clone(),
+        chaos.clone(),
+        gate.clone(),
+        who,
+        rng.fork("lanes"),
+    ));
     if let Some(mutant) = world.plan.mutant {
         store = mutant.store_above(store);
+        lanes = mutant.lanes_above(lanes);
         sink = mutant.sink_above(sink, chaos, world.plan.options.lease);
     }
     let (told, teller) = (chaos.clone(), Arc::clone(who));
-    Relay::builder(store, sink)
+    let builder = match world.plan.lanes {
+        None => Relay::builder(store, sink),
+        Some(_) => Relay::ordered(lanes, sink),
+    };
+    builder
         .route(ROUTE)
         .options(world.plan.options.clone())
         .owner(&**who)

@@ -69,6 +69,10 @@ impl Admin for RecordingAdmin {
     async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
         let before = self.rows(&[Status::Dead]).await?;
         let changed = self.inner.requeue(request).await?;
+        let after = self.rows(&[Status::Dead]).await?;
+        for seq in before.difference(&after) {
+            self.chaos.lock().attempts.remove(seq);
+        }
         self.record_gone(before, &[Status::Dead], |seq| Happened::Requeued { seq }).await?;
         Ok(changed)
     }

@@ -1,5 +1,6 @@
 //! A destination that can fail in every way that a destination can.
 
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -143,7 +144,7 @@ async fn take(inner: &Arc<dyn Sink>, chaos: &Chaos, who: &Arc<str>, entry: &Entr
     if outcome == Outcome::Confirmed {
         let intact = entry.payload == payload_of(entry.event_id);
         let (seq, id, fence) = (entry.seq, entry.event_id, entry.fence.0);
-        chaos.record_as(who, Happened::Delivered { seq, id, fence, intact });
+        chaos.record_as(who, Happened::Delivered { seq, id, lane: entry.lane, fence, intact });
     }
     outcome
 }
@@ -160,14 +161,24 @@ impl Sink for ChaosSink {
         let panic_at = self.place_of(Fault::SinkPanics, batch.len());
         let hang_at = self.place_of(Fault::SinkHangs, batch.len());
         let die_at = self.place_of(Fault::CrashAtCall, batch.len());
+        let prefix = self.capabilities().ordered_prefix;
+        let mut stopped: BTreeSet<String> = BTreeSet::new();
         for (index, entry) in batch.iter().enumerate() {
             if self.strikes(Fault::SinkIsSlow) {
                 let most = if self.rng().permille(100) { 5_000 } else { 500 };
                 let wait = self.rng().millis(1..=most);
                 tokio::time::sleep(wait).await;
             }
-            let (seq, id, fence) = (entry.seq, entry.event_id, entry.fence.0);
-            self.chaos.record_as(&self.who, Happened::Handed { seq, id, fence });
+            if prefix && entry.key.as_ref().is_some_and(|key| stopped.contains(key)) {
+                // Nobody tries what stands behind a failure; some destinations say so, others say nothing.
+                if self.rng().permille(500) {
+                    hands.put_down(1);
+                    self.tell(report, index, entry, Outcome::failed("behind", "stands behind a failure"));
+                }
+                continue;
+            }
+            let (seq, id, fence, attempts) = (entry.seq, entry.event_id, entry.fence.0, entry.attempts);
+            self.chaos.record_as(&self.who, Happened::Handed { seq, id, fence, attempts });
             if die_at == Some(index) || self.is_poisoned(entry) {
                 self.gate.kill();
                 pending().await
@@ -180,7 +191,11 @@ impl Sink for ChaosSink {
                 // Like `panic!`, without the report of the panic hook: this one is expected.
                 std::panic::resume_unwind(Box::new("the sink panicked"));
             }
-            let Some(outcome) = self.meet(entry).await else { continue };
+            let outcome = self.meet(entry).await;
+            if prefix && outcome != Some(Outcome::Confirmed) {
+                stopped.extend(entry.key.clone());
+            }
+            let Some(outcome) = outcome else { continue };
             hands.put_down(1);
             self.tell(report, index, entry, outcome);
             if self.strikes(Fault::ReportTwice) {

@@ -21,7 +21,8 @@ fn counts(evidence: &Evidence, findings: &mut Findings) {
         match &record.what {
             Happened::Committed { fresh, .. } => staged += fresh.len(),
             Happened::Purged { .. } => gone += 1,
-            Happened::Settled { verdict: Settling::Delivered, accepted: true, .. } => {
+            Happened::Settled { verdict: Settling::Delivered, accepted: true, .. }
+            | Happened::LaneSettled { verdict: Settling::Delivered, accepted: true, .. } => {
                 gone += usize::from(!evidence.keeps_delivered());
             }
             Happened::Sampled { rows } if rows.len() + gone != staged => {
@@ -56,6 +57,8 @@ fn audits(evidence: &Evidence, findings: &mut Findings) {
     for step in evidence.lives.iter().flat_map(|life| &life.steps) {
         let kind = match step.what {
             What::Settled { verdict: Settling::Dead(_), accepted: true, .. }
+            | What::LaneSettled { verdict: Settling::Dead(_), accepted: true, .. }
+            | What::TakenOver { to: Status::Dead, .. }
             | What::Reaped { to: Some(Status::Dead) } => AuditKind::Dead,
             What::Requeued => AuditKind::Requeued,
             What::Discarded => AuditKind::Discarded,

@@ -15,6 +15,8 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     for record in &evidence.records {
         match record.what {
             Happened::Settled { seq, verdict: Settling::Dead(_), accepted: true, .. }
+            | Happened::LaneSettled { seq, verdict: Settling::Dead(_), accepted: true, .. }
+            | Happened::TakenOver { seq, to: Status::Dead, .. }
             | Happened::Reaped { seq, to: Some(Status::Dead) } => {
                 if let Some(id) = ids.get(&seq) {
                     *deaths.entry(*id).or_default() += 1;

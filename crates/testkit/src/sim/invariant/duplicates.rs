@@ -27,7 +27,9 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
                 format!("seq {} was delivered {delivered} times without a fault", life.seq),
             );
         }
-        let late = |what: &What| matches!(what, What::Settled { accepted: false, .. });
+        let late = |what: &What| {
+            matches!(what, What::Settled { accepted: false, .. } | What::LaneSettled { accepted: false, .. })
+        };
         if life.steps.iter().any(|step| late(&step.what)) {
             findings
                 .add("duplicates", format!("a verdict on seq {} came too late without a fault", life.seq));

@@ -6,7 +6,7 @@ use pillarbox_core::{EventId, Status};
 
 use super::super::history::Happened;
 use super::super::life::What;
-use super::{Evidence, Findings};
+use super::{Evidence, Findings, lanes};
 
 pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     let quiet = evidence.records.iter().any(|record| matches!(record.what, Happened::Quiet { undrained: 0 }));
@@ -14,14 +14,18 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
         // Liveness failed; what is still under way is not lost yet.
         return;
     }
+    let by_lanes = evidence.plan.lanes.map(|_| lanes::accepted(evidence));
     let delivered: BTreeSet<EventId> = evidence
         .records
         .iter()
-        .filter_map(|record| match record.what {
+        .enumerate()
+        .filter(|(place, _)| by_lanes.as_ref().is_none_or(|accepted| accepted.contains(place)))
+        .filter_map(|(_, record)| match record.what {
             Happened::Delivered { id, .. } => Some(id),
             _ => None,
         })
         .collect();
+    let blocked = evidence.plan.lanes.map_or_else(BTreeSet::new, |_| lanes::blocked(evidence));
     let visible: BTreeSet<EventId> = evidence
         .rows
         .iter()
@@ -36,7 +40,8 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
         .filter_map(|life| life.id)
         .collect();
     for id in &evidence.ledger {
-        if !delivered.contains(id) && !visible.contains(id) && !given_up.contains(id) {
+        let over = delivered.contains(id) || visible.contains(id) || given_up.contains(id);
+        if !over && !blocked.contains(id) {
             findings.add("I-01", format!("{id} committed and was neither delivered nor is it dead"));
         }
     }
