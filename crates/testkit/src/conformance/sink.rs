@@ -1,5 +1,7 @@
 //! The suite for sinks: what a relay relies on when it hands over a batch.
 
+mod envelope;
+
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -10,6 +12,8 @@ use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
 
 use super::case::{Case, block_on, poll_once, skip};
 use crate::memory::sample_entry;
+
+pub use envelope::*;
 
 /// The types of the events that the suite delivers; a registry of handlers registers both.
 pub const EVENT_TYPES: [&str; 2] = ["sample.first", "sample.second"];
@@ -28,6 +32,13 @@ pub trait SinkHarness: Send + Sync + Sized + 'static {
 
     /// What arrived, in the order of arrival, with repetitions.
     async fn received(&self) -> Vec<Received>;
+
+    /// What arrived beside the payloads, in the order of arrival: CloudEvents attributes by their bare names, and
+    /// the caller's own headers; nothing that only means something to the broker. `None`: this destination has no
+    /// envelope, and the cases that look at it are skipped.
+    async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+        None
+    }
 
     /// Whether anybody can look at what arrived. `false` for a sink that keeps nothing: the cases that look are
     /// then skipped, and say so.
@@ -109,6 +120,8 @@ macro_rules! look {
         }
     };
 }
+
+use look;
 
 /// Confirmed, each once, and there.
 pub async fn every_entry_of_a_batch_is_reported_exactly_once<H: SinkHarness>(harness: &H) {
@@ -256,6 +269,12 @@ macro_rules! __sink_cases {
             a_dropped_delivery_leaves_the_sink_usable,
             the_same_event_again_is_confirmed_again,
             two_deliveries_at_once_report_their_own_entries,
+            every_known_context_field_arrives,
+            what_is_not_set_does_not_arrive,
+            reserved_names_win_over_the_callers_headers,
+            the_transport_key_is_the_ordering_key_or_the_event_id,
+            events_of_one_key_are_not_taken_for_repetitions,
+            events_of_one_key_arrive_in_their_order,
         }
     };
 }
@@ -316,7 +335,9 @@ mod tests {
 
     #[test]
     fn every_public_case_is_in_the_list() {
-        let functions = include_str!("sink.rs").lines().filter_map(|line| line.strip_prefix("pub async fn "));
+        let sources = [include_str!("sink.rs"), include_str!("sink/envelope.rs")];
+        let lines = sources.iter().flat_map(|source| source.lines());
+        let functions = lines.filter_map(|line| line.strip_prefix("pub async fn "));
         let written: BTreeSet<_> = functions.filter_map(|line| line.split('<').next()).collect();
         let listed: BTreeSet<_> = super::cases::<Nothing>().iter().map(|case| case.name).collect();
         assert_eq!(written, listed);

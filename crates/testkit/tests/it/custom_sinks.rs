@@ -1,5 +1,6 @@
 //! The suite for sinks on the in-memory sink and on the sinks of the engine, each as a user would plug it in.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -111,6 +112,17 @@ mod file {
         async fn received(&self) -> Vec<Received> {
             let text = std::fs::read_to_string(self.directory.path().join("events.ndjson")).unwrap();
             text.lines().map(|line| of_line(&serde_json::from_str(line).unwrap())).collect()
+        }
+
+        async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+            let text = std::fs::read_to_string(self.directory.path().join("events.ndjson")).unwrap();
+            let texts = |line: &str| {
+                let line: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+                line.into_iter()
+                    .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+                    .collect()
+            };
+            Some(text.lines().map(texts).collect())
         }
 
         fn keeps_blanks(&self) -> bool {

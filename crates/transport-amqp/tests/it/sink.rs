@@ -1,10 +1,12 @@
 //! The suite for sinks on every kind of queue, and what only RabbitMQ can do wrong.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use lapin::ExchangeKind;
 use lapin::message::Delivery;
+use lapin::types::AMQPValue;
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Event, Outcome};
 use pillarbox_testkit::{Received, SinkHarness};
@@ -32,11 +34,19 @@ impl Target {
         Self { broker, queue, sink, taken: Mutex::default() }
     }
 
-    async fn received(&self) -> Vec<Received> {
+    /// What nobody looked at yet; of a stream, everything.
+    async fn fresh(&self) -> Vec<Delivery> {
         if self.queue.starts_with("stream") {
-            return self.broker.read_stream(&self.queue).await.into_iter().map(received).collect();
+            return self.broker.read_stream(&self.queue).await;
         }
-        let fresh = self.broker.take(&self.queue).await;
+        self.broker.take(&self.queue).await
+    }
+
+    async fn received(&self) -> Vec<Received> {
+        let fresh = self.fresh().await;
+        if self.queue.starts_with("stream") {
+            return fresh.into_iter().map(received).collect();
+        }
         let mut taken = self.taken.lock().unwrap();
         taken.extend(fresh.into_iter().map(received));
         taken.clone()
@@ -51,6 +61,19 @@ fn received(delivery: Delivery) -> Received {
         key: attribute("subject"),
         payload: delivery.data.clone(),
     }
+}
+
+/// Attributes and headers of a message. What begins with `x-` is the broker's own.
+fn context(delivery: Delivery) -> BTreeMap<String, String> {
+    let content_type = delivery.properties.content_type().as_ref().map(ToString::to_string);
+    let headers = delivery.properties.headers().clone().unwrap_or_default();
+    let text = |value: &AMQPValue| value.as_long_string().map(ToString::to_string);
+    let headers = headers.inner().iter().filter_map(|(name, value)| {
+        let name = name.as_str();
+        Some((name.strip_prefix("cloudEvents:").unwrap_or(name).to_owned(), text(value)?))
+    });
+    let headers = headers.filter(|(name, _)| !name.starts_with("x-"));
+    headers.chain(content_type.map(|value| ("datacontenttype".to_owned(), value))).collect()
 }
 
 macro_rules! suite {
@@ -74,6 +97,10 @@ macro_rules! suite {
 
                 async fn received(&self) -> Vec<Received> {
                     self.0.received().await
+                }
+
+                async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+                    Some(self.0.fresh().await.into_iter().map(context).collect())
                 }
             }
 

@@ -130,9 +130,9 @@ fn what_cannot_be_read_is_refused_by_the_header_s_name() {
 fn every_attribute_of_an_envelope_is_known_by_name() {
     let event =
         Event::new("t", "").key("k").tenant("t").correlation_id("c").causation_id("c").execution_id("e");
-    let entry = entry(event.header("traceparent", "x"));
-    let mut envelope = Envelope::of(&entry, "s");
-    (envelope.lane, envelope.lane_fence) = (Some(1), Some(pillarbox_core::Fence(1)));
+    let mut entry = entry(event.header("traceparent", "x"));
+    entry.lane = Some(1);
+    let envelope = Envelope::of(&entry, "s");
     let mut attributes: Vec<_> = envelope.attributes().into_iter().map(|(name, _)| name).collect();
     attributes.retain(|name| *name != "datacontenttype");
     assert_eq!(attributes.len(), NAMES.len());

@@ -1,11 +1,12 @@
 //! The suite for sinks, over a real server that verifies every signature; and what is particular to webhooks.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use axum::Router;
 use axum::extract::{FromRef, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use axum::routing::post;
 use pillarbox_core::port::Sink;
@@ -20,7 +21,11 @@ use super::harness::{OTHER_SECRET, SECRET, Server, deliver, entry, entry_of, id,
 struct Inbound {
     receiver: Receiver,
     received: Arc<Mutex<Vec<Received>>>,
+    contexts: Contexts,
 }
+
+/// The attributes of each event, by their bare names.
+type Contexts = Arc<Mutex<Vec<BTreeMap<String, String>>>>;
 
 impl FromRef<Inbound> for Receiver {
     fn from_ref(inbound: &Inbound) -> Self {
@@ -28,7 +33,12 @@ impl FromRef<Inbound> for Receiver {
     }
 }
 
-async fn take(State(inbound): State<Inbound>, VerifiedEvent(event): VerifiedEvent) -> StatusCode {
+async fn take(
+    State(inbound): State<Inbound>,
+    headers: HeaderMap,
+    VerifiedEvent(event): VerifiedEvent,
+) -> StatusCode {
+    inbound.contexts.lock().unwrap().push(context(&headers));
     inbound.received.lock().unwrap().push(Received {
         event_id: event.event_id,
         event_type: event.event_type,
@@ -38,9 +48,31 @@ async fn take(State(inbound): State<Inbound>, VerifiedEvent(event): VerifiedEven
     StatusCode::NO_CONTENT
 }
 
+fn context(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let named = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str();
+        let bare = if name == "content-type" { "datacontenttype" } else { name.strip_prefix("ce-")? };
+        Some((bare.to_owned(), percent_decoded(value.to_str().unwrap())))
+    });
+    named.collect()
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some((plain, encoded)) = rest.split_once('%') {
+        bytes.extend_from_slice(plain.as_bytes());
+        bytes.push(u8::from_str_radix(&encoded[..2], 16).unwrap());
+        rest = &encoded[2..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).unwrap()
+}
+
 struct Harness<const CONCURRENCY: usize> {
     sink: Arc<HttpSink>,
     received: Arc<Mutex<Vec<Received>>>,
+    contexts: Contexts,
     _server: Server,
 }
 
@@ -51,11 +83,12 @@ impl<const CONCURRENCY: usize> SinkHarness for Harness<CONCURRENCY> {
     async fn start() -> Self {
         let receiver = Receiver::new(Verifier::new([secret(SECRET)]).unwrap());
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
-        let inbound = Inbound { receiver, received: Arc::clone(&received) };
+        let contexts = Contexts::default();
+        let inbound = Inbound { receiver, received: Arc::clone(&received), contexts: Arc::clone(&contexts) };
         let server = Server::routing(Router::new().route("/hooks", post(take)).with_state(inbound)).await;
         let options = private().secret(secret(SECRET)).concurrency(CONCURRENCY).payload_bytes_max(64 * 1024);
         let sink = Arc::new(HttpSink::new(&server.url(), options).unwrap());
-        Self { sink, received, _server: server }
+        Self { sink, received, contexts, _server: server }
     }
 
     fn sink(&self) -> Arc<dyn Sink> {
@@ -64,6 +97,10 @@ impl<const CONCURRENCY: usize> SinkHarness for Harness<CONCURRENCY> {
 
     async fn received(&self) -> Vec<Received> {
         self.received.lock().unwrap().clone()
+    }
+
+    async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+        Some(self.contexts.lock().unwrap().clone())
     }
 }
 

@@ -1,7 +1,9 @@
 //! The suite for sinks, on both servers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_nats::jetstream::message::StreamMessage;
 use async_trait::async_trait;
 use pillarbox_core::Outcome;
 use pillarbox_core::port::Sink;
@@ -35,6 +37,31 @@ impl Here {
         });
         received.collect()
     }
+
+    /// Attributes and headers. What begins with `Nats-` is the server's own.
+    async fn contexts(&self) -> Vec<BTreeMap<String, String>> {
+        let context = |message: StreamMessage| {
+            let headers = message.headers.iter().filter(|(name, _)| !name.to_string().starts_with("Nats-"));
+            let headers = headers.map(|(name, values)| match name.to_string().strip_prefix("ce-") {
+                Some(attribute) => (attribute.to_owned(), percent_decoded(values[0].as_str())),
+                None => (name.to_string(), values[0].to_string()),
+            });
+            headers.collect()
+        };
+        self.place.stored().await.into_iter().map(context).collect()
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some((plain, encoded)) = rest.split_once('%') {
+        bytes.extend_from_slice(plain.as_bytes());
+        bytes.push(u8::from_str_radix(&encoded[..2], 16).unwrap());
+        rest = &encoded[2..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).unwrap()
 }
 
 struct Debian(Here);
@@ -54,6 +81,10 @@ impl SinkHarness for Debian {
     async fn received(&self) -> Vec<Received> {
         self.0.received().await
     }
+
+    async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+        Some(self.0.contexts().await)
+    }
 }
 
 struct Latest(Here);
@@ -72,6 +103,10 @@ impl SinkHarness for Latest {
 
     async fn received(&self) -> Vec<Received> {
         self.0.received().await
+    }
+
+    async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+        Some(self.0.contexts().await)
     }
 }
 

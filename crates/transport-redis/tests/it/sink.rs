@@ -1,5 +1,6 @@
 //! The suite for sinks, on both servers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use pillarbox_core::{Event, Outcome};
 use pillarbox_testkit::{Received, SinkHarness};
 use pillarbox_transport_redis::RedisSink;
 
-use crate::harness::{Place, REDIS, VALKEY, deliver, entries, entry};
+use crate::harness::{Place, REDIS, Stored, VALKEY, deliver, entries, entry};
 
 struct Here {
     place: Place,
@@ -32,6 +33,18 @@ impl Here {
         });
         received.collect()
     }
+
+    async fn contexts(&self) -> Vec<BTreeMap<String, String>> {
+        let context = |stored: Stored| {
+            let names = stored.fields.keys().filter(|name| *name != "data");
+            let bare = |name: &String| {
+                let bare = name.strip_prefix("ce-").or_else(|| name.strip_prefix("h-")).unwrap_or(name);
+                (bare.to_owned(), stored.text(name).unwrap())
+            };
+            names.map(bare).collect()
+        };
+        self.place.stored().await.into_iter().map(context).collect()
+    }
 }
 
 struct Redis(Here);
@@ -51,6 +64,10 @@ impl SinkHarness for Redis {
     async fn received(&self) -> Vec<Received> {
         self.0.received().await
     }
+
+    async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+        Some(self.0.contexts().await)
+    }
 }
 
 struct Valkey(Here);
@@ -69,6 +86,10 @@ impl SinkHarness for Valkey {
 
     async fn received(&self) -> Vec<Received> {
         self.0.received().await
+    }
+
+    async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+        Some(self.0.contexts().await)
     }
 }
 
