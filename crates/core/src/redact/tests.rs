@@ -57,9 +57,11 @@ fn malformed_urls_leak_nothing() {
 }
 
 #[test]
-fn a_user_without_a_password_is_a_token_over_http_and_a_name_elsewhere() {
+fn a_user_without_a_password_is_a_token_over_http_and_to_nats_and_a_name_elsewhere() {
     check_url("https://canary@git.example.org/x", "https://***@git.example.org/x");
     check_url("https://canary:@api.example.org", "https://***@api.example.org");
+    check_url("nats://canary@h:4222/orders.{type}", "nats://***@h:4222/orders.{type}");
+    check_url("tls://canary@h1:4222,h2:4222/orders", "tls://***@h1:4222,h2:4222/orders");
     check_url("mqtt://sensor@broker/topic", "mqtt://sensor@broker/topic");
 }
 
