@@ -72,6 +72,7 @@ fn urls_are_found_in_prose() {
         "cannot reach postgres://app:***@db/shop: refused",
     );
     check("(\"amqp://a:canary@mq\")", "(\"amqp://a:***@mq\")");
+    check("cannot reach nats://canary@mq:4222: refused", "cannot reach nats://***@mq:4222: refused");
     check("GET https://h/x?token=canary&page=2 gave 500", "GET https://h/x?token=***&page=2 gave 500");
     check("url=postgresql+asyncpg://u:canary@h", "url=postgresql+asyncpg://u:***@h");
     check("postgres://u:can\"a<r>y@h and more", "postgres://u:***@h and more");

@@ -18,8 +18,9 @@ pub(super) fn pass(url: &str) -> String {
 
 /// Writes the user and a mask for the password, if there is one; gives back what follows.
 pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a str {
-    let starts = |with: &str| scheme.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
-    let http = starts("http");
+    let scheme = scheme.trim_end_matches("://");
+    let is = |name: &str| scheme.eq_ignore_ascii_case(name);
+    let http = scheme.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("http"));
     // The last `@` ends the password, even when it stands in what a parser would take for path or query:
     // people forget to escape `@`, `/` and `?` in passwords.
     if let Some(end) = rest.rfind('@')
@@ -34,7 +35,7 @@ pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a
     // So is a user without a password, and to NATS it is a token. To a database it is a name that people want to see.
     let authority = rest.find(['/', '?', '#', '"']).unwrap_or(rest.len());
     match rest[..authority].rfind('@') {
-        Some(end) if http || starts("nats://") || starts("tls://") => {
+        Some(end) if http || is("nats") || is("tls") => {
             out.push_str(MASK);
             &rest[end..]
         }
