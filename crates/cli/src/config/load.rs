@@ -165,12 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn ordered_routes_are_refused_until_they_exist() {
+    fn what_concerns_order_is_checked_when_loaded() {
+        check(&route("order = \"random\""), &["p.toml:3: routes.orders.order:", "\"key\" and \"none\""]);
+        check(&route("order = \"key\"\nlanes = 65"), &["routes.orders.lanes:", "1 to 64"]);
         check(
-            &route("order = \"key\""),
-            &["p.toml:3: routes.orders.order:", "not in this build yet", "\"none\""],
+            &route("order = \"key\"\non_dead = \"wait\""),
+            &["routes.orders.on_dead:", "\"block\" and \"skip\""],
         );
-        check(&route("order = \"random\""), &["p.toml:3: routes.orders.order:", "\"none\""]);
+        check(&route("lanes = 4"), &["routes.orders:", "order = \"key\""]);
+        check(&route("order = \"key\"\ncausal_order = true"), &["routes.orders:", "exclude each other"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillarbox_core::port::{ClaimOrder, Keep};
 use pillarbox_core::{Backoff, Jitter};
-use pillarbox_engine::RelayOptions;
+use pillarbox_engine::{OnDead, RelayOptions};
 use pillarbox_transport_http::Secret;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -20,13 +20,15 @@ pub(crate) struct RouteConfig {
     pub(crate) to: Destination,
     /// What goes with it where it is a webhook.
     pub(crate) webhook: Webhook,
+    /// Whether the entries of one key follow each other: it is read by lanes.
+    pub(crate) ordered: bool,
     options: RelayOptions,
 }
 
 impl RouteConfig {
     /// A route with the default policy.
     pub(crate) fn new(to: Destination) -> Self {
-        Self { to, webhook: Webhook::default(), options: RelayOptions::default() }
+        Self { to, webhook: Webhook::default(), ordered: false, options: RelayOptions::default() }
     }
 
     /// The relay's policy; delivered entries are deleted at once when retention keeps them for no time.
@@ -52,8 +54,9 @@ impl RouteConfig {
 struct Raw {
     to: Destination,
     #[serde(default)]
-    #[expect(dead_code, reason = "read so that it is checked: only one order exists yet")]
     order: Order,
+    lanes: Option<Count<1, 64>>,
+    on_dead: Option<DeadHead>,
     max_attempts: Option<Count<1, 1_000_000>>,
     #[serde(default)]
     backoff: BackoffConfig,
@@ -98,16 +101,31 @@ impl<'de> Deserialize<'de> for Secrets {
 enum Order {
     #[default]
     None,
+    Key,
 }
 
 impl<'de> Deserialize<'de> for Order {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match String::deserialize(deserializer)?.as_str() {
             "none" => Ok(Self::None),
-            "key" => Err(D::Error::custom(
-                "order = \"key\" is not in this build yet: ordered routes come with lanes; write \"none\"",
-            )),
-            other => Err(D::Error::custom(format!("{other:?} is not an order; \"none\" is allowed"))),
+            "key" => Ok(Self::Key),
+            other => {
+                Err(D::Error::custom(format!("{other:?} is not an order; \"key\" and \"none\" are allowed")))
+            }
+        }
+    }
+}
+
+/// `on_dead`: what a dead entry does to the entries of its key behind it.
+#[derive(Clone, Copy, Debug)]
+struct DeadHead(OnDead);
+
+impl<'de> Deserialize<'de> for DeadHead {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "block" => Ok(Self(OnDead::Block)),
+            "skip" => Ok(Self(OnDead::Skip)),
+            other => Err(D::Error::custom(format!("{other:?}: \"block\" and \"skip\" are allowed"))),
         }
     }
 }
@@ -163,9 +181,21 @@ impl TryFrom<Raw> for RouteConfig {
         options.grace = raw.grace.map_or(options.grace, |grace| grace.0);
         options.publish_timeout = raw.publish_timeout.map(|timeout| timeout.0).or(options.publish_timeout);
         options.order = if raw.causal_order { ClaimOrder::Causal } else { ClaimOrder::Staged };
+        let ordered = matches!(raw.order, Order::Key);
+        if !ordered && (raw.lanes.is_some() || raw.on_dead.is_some()) {
+            return Err(pillarbox_core::Error::invalid("lanes and on_dead are for order = \"key\""));
+        }
+        if ordered && raw.causal_order {
+            return Err(pillarbox_core::Error::invalid(
+                "order = \"key\" and causal_order exclude each other",
+            ));
+        }
+        options.lanes =
+            raw.lanes.map_or(options.lanes, |count| u8::try_from(count.0).unwrap_or(options.lanes));
+        options.on_dead = raw.on_dead.map_or(options.on_dead, |on_dead| on_dead.0);
         options.check()?;
         let webhook = Webhook { allow_private: raw.allow_private, secrets: raw.secret.0 };
         webhook.check(&raw.to)?;
-        Ok(Self { to: raw.to, webhook, options })
+        Ok(Self { to: raw.to, webhook, ordered, options })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pillarbox_core::port::ClaimOrder;
 use pillarbox_core::{Jitter, RouteName, format_duration, redact_url};
+use pillarbox_engine::OnDead;
 use serde::Serialize;
 
 use super::{Config, RouteConfig};
@@ -35,6 +36,10 @@ struct Database {
 struct Route {
     to: String,
     order: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lanes: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_dead: Option<&'static str>,
     max_attempts: u32,
     lease: String,
     batch: u32,
@@ -105,7 +110,12 @@ impl Route {
         let options = route.options(config.retention.delivered());
         Self {
             to: redact_url(&route.to.to_string()),
-            order: "none",
+            order: if route.ordered { "key" } else { "none" },
+            lanes: route.ordered.then_some(options.lanes),
+            on_dead: route.ordered.then_some(match options.on_dead {
+                OnDead::Block => "block",
+                OnDead::Skip => "skip",
+            }),
             max_attempts: options.max_attempts,
             lease: format_duration(options.lease),
             batch: options.batch,

@@ -5,7 +5,7 @@ mod staging;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pillarbox_core::port::{Admin, Presence, Schema, SchemaState, Store};
+use pillarbox_core::port::{Admin, Lanes, Presence, Schema, SchemaState, Store};
 use pillarbox_core::{Error, Ident, redact_url};
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
@@ -31,6 +31,8 @@ pub(crate) struct DatabaseOptions {
 pub(crate) struct Database {
     /// The relay's side.
     pub(crate) store: Arc<dyn Store>,
+    /// The relay's side, by lanes.
+    pub(crate) lanes: Arc<dyn Lanes>,
     /// The operator's side.
     pub(crate) admin: Arc<dyn Admin>,
     /// Where running relays are seen.
@@ -59,6 +61,7 @@ async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database,
     let store = SqliteStore::connect(url, store_options.clone()).await.map_err(|error| at(url, error))?;
     Ok(Database {
         store: Arc::new(store.clone()),
+        lanes: Arc::new(store.clone()),
         admin: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
@@ -77,6 +80,7 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
     let store_options = store.options().clone();
     Ok(Database {
         store: Arc::new(store.clone()),
+        lanes: Arc::new(store.clone()),
         admin: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),

@@ -10,6 +10,7 @@ mod home;
 mod killed;
 mod many_relays;
 mod operate;
+mod order;
 mod outage;
 mod output;
 mod place;

@@ -32,7 +32,7 @@ fn eight_drains_on_one_sqlite_file_deliver_20000_entries_once() {
 }
 
 /// A home whose configuration names the PostgreSQL of the tests, with a schema of its own.
-fn on_postgres() -> Home {
+pub(crate) fn on_postgres() -> Home {
     let home = Home::new();
     let schema = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
     home.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\nschema = \"{schema}\"\n", postgres()));

@@ -32,13 +32,18 @@ impl Work {
         let mut sinks = Sinks::default();
         let mut relays = Vec::with_capacity(routes.len());
         for (route, config) in routes {
-            let relay =
-                Relay::builder(Arc::clone(&database.store), sinks.sink(route, &config.to, &config.webhook)?)
-                    .route(route.as_str())
-                    .options(config.options(delivered))
-                    .owner(worker())
-                    .presence(Arc::clone(&database.presence))
-                    .build()?;
+            let sink = sinks.sink(route, &config.to, &config.webhook)?;
+            let builder = if config.ordered {
+                Relay::ordered(Arc::clone(&database.lanes), sink)
+            } else {
+                Relay::builder(Arc::clone(&database.store), sink)
+            };
+            let relay = builder
+                .route(route.as_str())
+                .options(config.options(delivered))
+                .owner(worker())
+                .presence(Arc::clone(&database.presence))
+                .build()?;
             relays.push(relay);
         }
         let mut options = RetentionOptions::default();
