@@ -52,7 +52,7 @@ impl<const DEFECT: u8> Inbox<MemoryTx> for BadMarks<DEFECT> {
             FORGETS_OWNERS => self.0.accept(tx, request.origin(None)).await,
             IGNORES_PLACES => {
                 static NEXT: AtomicI64 = AtomicI64::new(1);
-                for origin in &mut request.origin {
+                if let Some(origin) = &mut request.origin {
                     origin.position.offset = NEXT.fetch_add(1, Ordering::SeqCst);
                 }
                 self.0.accept(tx, request).await
