@@ -36,9 +36,6 @@ fn check(context: &Context) -> Result<(), Fault> {
             "there is no {FILE_DEFAULT} here; --config FILE names another file"
         )));
     };
-    if context.config.admin.is_some() {
-        context.out.say("[admin] is understood; this build does not serve it yet");
-    }
     let routes: Vec<_> = context.config.routes.keys().map(|route| route.as_str()).collect();
     let file = file.display().to_string();
     if context.out.json {

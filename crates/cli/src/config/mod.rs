@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use pillarbox_core::{RouteName, redact_url};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, IgnoredAny};
 
 pub(crate) use load::load;
 pub(crate) use route::RouteConfig;
@@ -40,6 +41,7 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) retention: RetentionConfig,
     /// `[admin]`
+    #[allow(dead_code, reason = "read so that it is refused by name")]
     pub(crate) admin: Option<AdminConfig>,
 }
 
@@ -97,18 +99,15 @@ impl RetentionConfig {
     }
 }
 
-/// The admin server. Read and checked here, served by a later version.
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AdminConfig {
-    /// The address to listen on. Default: `127.0.0.1:8025`.
-    pub(crate) listen: Option<std::net::SocketAddr>,
-    /// What callers must show. Default: none.
-    pub(crate) token: Option<String>,
-}
+/// The admin server. There is none yet: whoever asks for it is told so, instead of waiting for a port that never opens.
+#[derive(Clone, Debug)]
+pub(crate) enum AdminConfig {}
 
-impl std::fmt::Debug for AdminConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AdminConfig").field("listen", &self.listen).finish_non_exhaustive()
+impl<'de> Deserialize<'de> for AdminConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer)?;
+        Err(D::Error::custom(
+            "the admin server is not in this build yet: take [admin] out; `pillarbox status` tells how things are",
+        ))
     }
 }

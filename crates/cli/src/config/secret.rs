@@ -8,6 +8,9 @@ use toml::de::{DeTable, DeValue};
 pub(crate) fn has_literal_secret(table: &DeTable<'_>) -> bool {
     table.iter().any(|(key, value)| match value.get_ref() {
         DeValue::String(text) if is_secret_name(key.get_ref()) => is_literal(text),
+        DeValue::Array(items) if is_secret_name(key.get_ref()) => {
+            items.iter().any(|item| matches!(item.get_ref(), DeValue::String(text) if is_literal(text)))
+        }
         DeValue::String(text) => password_of(text).is_some_and(is_literal),
         DeValue::Table(table) => has_literal_secret(table),
         _ => false,
@@ -39,7 +42,11 @@ fn is_literal(text: &str) -> bool {
 fn password_of(url: &str) -> Option<&str> {
     let authority = url.split_once("://")?.1.split(['/', '?', '#']).next()?;
     let (user, _) = authority.rsplit_once('@')?;
-    user.split_once(':').map(|(_, password)| password)
+    match user.split_once(':') {
+        Some((_, password)) => Some(password),
+        // To NATS, what stands alone is a token.
+        None => (url.starts_with("nats:") || url.starts_with("tls:")).then_some(user),
+    }
 }
 
 #[cfg(test)]
@@ -59,5 +66,10 @@ mod tests {
         check("[database]\nurl = 'sqlite://a:b.db'", false);
         check("[admin]\ntoken = 'abc'", true);
         check("[admin]\ntoken = '${T}'", false);
+        check("[routes.r]\nto = 'nats://abc@h/s'", true);
+        check("[routes.r]\nto = 'nats://${TOKEN}@h/s'", false);
+        check("[routes.r]\nsecret = 'whsec_abc'", true);
+        check("[routes.r]\nsecret = ['${NEW}', 'whsec_abc']", true);
+        check("[routes.r]\nsecret = ['${NEW}', '${OLD}']", false);
     }
 }

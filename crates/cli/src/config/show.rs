@@ -18,8 +18,6 @@ pub(crate) struct Shown {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     routes: BTreeMap<RouteName, Route>,
     retention: Retention,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    admin: Option<Admin>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +49,10 @@ struct Route {
     poll_min: String,
     poll_max: String,
     reap_interval: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    allow_private: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    secret: Vec<&'static str>,
     backoff: Backoff,
 }
 
@@ -65,13 +67,6 @@ struct Backoff {
 struct Retention {
     delivered: String,
     inbox: String,
-}
-
-#[derive(Serialize)]
-struct Admin {
-    listen: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<&'static str>,
 }
 
 impl Shown {
@@ -97,10 +92,6 @@ impl Shown {
                 delivered: format_duration(config.retention.delivered()),
                 inbox: format_duration(config.retention.inbox()),
             },
-            admin: config.admin.as_ref().map(|admin| Admin {
-                listen: admin.listen.map_or_else(|| "127.0.0.1:8025".to_owned(), |listen| listen.to_string()),
-                token: admin.token.as_ref().map(|_| MASK),
-            }),
         }
     }
 }
@@ -126,6 +117,8 @@ impl Route {
             poll_min: format_duration(options.poll_min),
             poll_max: format_duration(options.poll_max),
             reap_interval: format_duration(options.reap_interval),
+            allow_private: route.webhook.allow_private,
+            secret: route.webhook.secrets.iter().map(|_| MASK).collect(),
             backoff: Backoff {
                 base: format_duration(options.backoff.base()),
                 max: format_duration(options.backoff.max()),

@@ -29,6 +29,10 @@ fn what_is_wrong_names_the_file_the_line_the_key_and_what_is_allowed() {
     refused("[routes.r]\nto = 'null:'\nlease = '-5s'", &["pillarbox.toml:3: routes.r.lease:"]);
     refused("[routes.r]\nto = 'null:'\norder = 'key'", &["routes.r.order:", "not in this build yet"]);
     refused("[database", &["pillarbox.toml:1:"]);
+    refused(
+        "[retention]\ndelivered = '1d'\n[admin]\nlisten = '127.0.0.1:8025'",
+        &["pillarbox.toml:3: admin:", "not in this build yet", "[admin]"],
+    );
 }
 
 #[test]
@@ -45,17 +49,22 @@ fn a_good_file_is_fine_and_show_fills_the_defaults_in() {
         "pillarbox.toml",
         "[database]\nurl = \"${SHOP_URL}\"\n[routes.orders]\nto = \"file:$${literal}.ndjson\"\nlease = \"10s\"\n\
          backoff = { base = \"2s\", jitter = false }\n[retention]\ndelivered = \"0s\"\n\
-         [admin]\nlisten = \"127.0.0.1:8025\"\ntoken = \"${SHOP_TOKEN}\"",
+         [routes.hook]\nto = \"https://h/${SHOP_PATH}\"\nallow_private = true\n\
+         secret = [\"${SHOP_NEW}\", \"${SHOP_OLD}\"]\n\
+         [routes.bus]\nto = \"nats://${SHOP_TOKEN}@h/orders.{type}\"",
     );
     let run = |args: &[&str]| {
         let mut command = home.command(args);
         command.env("SHOP_URL", "postgres://app:hunter2@db/shop").env("SHOP_TOKEN", "tell-nobody");
+        command.env("SHOP_PATH", "hooks?token=path-canary");
+        command.env("SHOP_NEW", "whsec_bmV3IGNhbmFyeSBuZXcgY2FuYXJ5IG5ldw==");
+        command.env("SHOP_OLD", "whsec_b2xkIGNhbmFyeSBvbGQgY2FuYXJ5IG9sZA==");
         crate::home::Said::from(command.output().unwrap())
     };
     let check = run(&["config", "check"]);
     assert_eq!(
         (check.code, check.stdout.as_str()),
-        (0, "pillarbox.toml: fine, routes orders\n"),
+        (0, "pillarbox.toml: fine, routes bus, hook, orders\n"),
         "{check:?}"
     );
     let show = run(&["config", "show", "--json"]);
@@ -69,8 +78,11 @@ fn a_good_file_is_fine_and_show_fills_the_defaults_in() {
         serde_json::json!({"base": "2s", "max": "5m", "jitter": false})
     );
     assert_eq!(json["retention"]["delivered"], "0s");
+    assert_eq!(json["routes"]["bus"]["to"], "nats://***@h/orders.{type}");
+    let hook = &json["routes"]["hook"];
+    assert_eq!((&hook["secret"], &hook["allow_private"]), (&serde_json::json!(["***", "***"]), &true.into()));
     for said in [&show, &run(&["config", "show"])] {
-        for secret in ["hunter2", "tell-nobody"] {
+        for secret in ["hunter2", "tell-nobody", "path-canary", "bmV3IGNhbmFyeS", "b2xkIGNhbmFyeS"] {
             assert!(!said.stdout.contains(secret) && !said.stderr.contains(secret), "{said:?}");
         }
     }
