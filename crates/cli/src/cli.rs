@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Stage(Box<command::stage::StageArgs>),
     /// Deliver what is staged: the configured routes, or one named here
     Relay(command::relay::RelayArgs),
-    /// Count entries per route and status
+    /// Count entries per route and status, and show the running relays and their circuits
     Status(command::status::StatusArgs),
     /// List entries, oldest first
     List(command::list::ListArgs),
