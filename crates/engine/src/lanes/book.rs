@@ -1,5 +1,7 @@
 //! What a reader of lanes knows: every unsettled entry that it has read, and which may go next.
 
+mod noting;
+
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use pillarbox_core::{Entry, Fence, Held, Status, Timestamp};
 use tokio::time::Instant;
 
 use super::OnDead;
-use super::chain::{Chain, Name, Noted};
+use super::chain::{Chain, Name};
 use super::lane::Lane;
 
 /// Most entries of one key that are kept with their payload; of the others only the seq is.
@@ -22,6 +24,8 @@ pub(super) struct Handed {
     name: Name,
     lane: u8,
     pub(super) attempts: u32,
+    /// Whether it is a row that cannot be read.
+    unreadable: bool,
     /// When the relay was last known to be at it.
     seen: Instant,
 }
@@ -196,8 +200,12 @@ impl Book {
         let name = Name::Alone(seq);
         self.known.insert(seq);
         self.chains.entry(name.clone()).or_insert_with(|| Chain::new(row.lane)).handed = 1;
-        self.handed.insert(seq, Handed { name, lane: row.lane, attempts: 1, seen: at });
+        self.handed.insert(seq, Handed { name, lane: row.lane, attempts: 1, unreadable: true, seen: at });
         self.undecodable.push(Undecodable { held, ..row.row });
+        if let Some(lane) = self.lanes.get_mut(&row.lane) {
+            lane.unreadable += 1;
+        }
+        self.note_lane(row.lane);
     }
 
     /// What holds back keys in these lanes, as the store has it now.
@@ -252,11 +260,16 @@ impl Book {
     /// What was looked for by seq and is not there: settled or discarded by somebody else.
     pub(super) fn forget_missing(&mut self, wanted: &[i64], found: &HashSet<i64>) {
         for seq in wanted.iter().filter(|seq| !found.contains(seq)) {
-            self.forget(*seq);
+            let lane = self.forget(*seq);
+            // It may be dead, by a verdict whose answer never came: then it holds back what is behind it.
+            if let Some(lane) = lane.filter(|_| self.on_dead == OnDead::Block) {
+                self.doubt(lane);
+            }
         }
     }
 
-    fn forget(&mut self, seq: i64) {
+    /// Returns the lane of its key, if it was queued.
+    fn forget(&mut self, seq: i64) -> Option<u8> {
         let named = |name: &Name, chain: &Chain| {
             *name == Name::Alone(seq) || chain.queued.binary_search(&seq).is_ok()
         };
@@ -269,11 +282,12 @@ impl Book {
         self.known.remove(&seq);
         self.due.remove(&seq);
         self.bodies.remove(&seq);
-        let Some(name) = name else { return };
-        if let Some(chain) = self.chains.get_mut(&name) {
-            chain.remove(seq);
-        }
+        let name = name?;
+        let chain = self.chains.get_mut(&name)?;
+        chain.remove(seq);
+        let lane = chain.lane;
         self.note(&name);
+        matches!(name, Name::Key(_)).then_some(lane)
     }
 
     /// Hands out what may go now, oldest first.
@@ -306,9 +320,8 @@ impl Book {
                 entry.due_at = Some(lease_end);
                 entry.owner = Some(owner.to_owned());
                 entry.fence = self.lanes.get(&chain.lane).map_or(Fence::NONE, |lane| lane.fence);
-                let handed =
-                    Handed { name: name.clone(), lane: chain.lane, attempts: entry.attempts, seen: at };
-                self.handed.insert(seq, handed);
+                let (name, lane, attempts) = (name.clone(), chain.lane, entry.attempts);
+                self.handed.insert(seq, Handed { name, lane, attempts, unreadable: false, seen: at });
                 out.push(entry);
                 if !self.prefix {
                     break;
@@ -337,9 +350,12 @@ impl Book {
     /// Forgets a claim under which nothing can be settled any more.
     pub(super) fn drop_claim(&mut self, held: Held) {
         if self.handed(held).is_none()
-            && let Some(Handed { name, .. }) = self.handed.remove(&held.seq)
+            && let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&held.seq)
         {
             self.known.remove(&held.seq);
+            if unreadable {
+                self.unreadable_settled(lane);
+            }
             if let Some(chain) = self.chains.get_mut(&name) {
                 chain.handed -= 1;
             }
@@ -366,7 +382,7 @@ impl Book {
 
     /// A verdict is recorded.
     pub(super) fn settled(&mut self, seq: i64, verdict: &Verdict, at: Instant) {
-        let Some(Handed { name, .. }) = self.handed.remove(&seq) else { return };
+        let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&seq) else { return };
         let Slot::Occupied(mut slot) = self.chains.entry(name.clone()) else { return };
         let chain = slot.get_mut();
         chain.handed -= 1;
@@ -394,49 +410,8 @@ impl Book {
             }
         }
         self.note_at(&name, at);
-    }
-
-    fn note(&mut self, name: &Name) {
-        self.note_at(name, Instant::now());
-    }
-
-    /// Notes whether a chain can go on: now, at some time, or not before something else happens.
-    fn note_at(&mut self, name: &Name, now: Instant) {
-        let Some(chain) = self.chains.get_mut(name) else { return };
-        let head = chain.queued.front().copied();
-        let noted = match head {
-            Some(seq) if chain.handed == 0 && !chain.is_blocked(seq) => match self.due.get(&seq) {
-                Some(due) if *due > now => Some(Noted::Waiting(*due, seq)),
-                _ => {
-                    self.due.remove(&seq);
-                    Some(Noted::Ready(seq))
-                }
-            },
-            _ => None,
-        };
-        if chain.noted != noted {
-            match chain.noted {
-                Some(Noted::Ready(seq)) => {
-                    self.ready.remove(&seq);
-                }
-                Some(Noted::Waiting(until, seq)) => {
-                    self.waiting.remove(&(until, seq));
-                }
-                None => {}
-            }
-            chain.noted = noted;
-        }
-        match noted {
-            Some(Noted::Ready(seq)) => {
-                self.ready.insert(seq, name.clone());
-            }
-            Some(Noted::Waiting(until, seq)) => {
-                self.waiting.insert((until, seq), name.clone());
-            }
-            None if chain.is_over() => {
-                self.chains.remove(name);
-            }
-            None => {}
+        if unreadable {
+            self.unreadable_settled(lane);
         }
     }
 }

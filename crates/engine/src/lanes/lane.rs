@@ -13,8 +13,11 @@ pub(super) struct Lane {
     pub(super) floor: i64,
     /// The highest seq that was read.
     pub(super) cursor: i64,
-    /// How often operators have changed it, as far as is known.
+    /// How often operators have changed it, as far as is known. `None`: what is dead in it, or stands before what
+    /// was read, has to be looked up before any key goes on.
     pub(super) revision: Option<i64>,
+    /// Rows of it that cannot be read, until their verdict is recorded. They may be of any key.
+    pub(super) unreadable: usize,
     /// How much to read next.
     pub(super) chunk: u32,
     /// To be handed over: nothing of it is read or handed out any more.
@@ -23,7 +26,12 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(fence: Fence) -> Self {
-        Self { fence, floor: 0, cursor: 0, revision: None, chunk: 1, leaving: false }
+        Self { fence, floor: 0, cursor: 0, revision: None, unreadable: 0, chunk: 1, leaving: false }
+    }
+
+    /// Whether nothing that has a key may go on for now.
+    pub(super) fn holds_keys(&self) -> bool {
+        self.revision.is_none() || self.unreadable > 0
     }
 
     /// So many entries were read of the `asked`: a full chunk grows the next one, a half-empty one halves it.

@@ -90,6 +90,13 @@ impl LaneReader {
     /// Looks at lanes from their beginning: they are new, or an operator has changed something in them.
     async fn start_anew(&self, session: SessionId, changed: &[(u8, i64)], limit: usize) -> Result<()> {
         let lanes: Vec<u8> = changed.iter().map(|(lane, _)| *lane).collect();
+        {
+            // If one of the next calls fails, it is known that something is missing until a later one does not.
+            let mut state = self.state();
+            if state.session == session {
+                lanes.iter().for_each(|lane| state.book.doubt(*lane));
+            }
+        }
         if self.options.on_dead == OnDead::Block {
             let dead =
                 self.lanes.dead(DeadRequest { route: self.route.clone(), lanes: lanes.clone() }).await?;
@@ -106,9 +113,7 @@ impl LaneReader {
         let mut state = self.state();
         if state.session == session {
             for (number, revision) in changed {
-                if let Some(lane) = state.book.lanes.get_mut(number) {
-                    lane.revision = Some(*revision);
-                }
+                state.book.looked_at(*number, *revision);
             }
         }
         Ok(())

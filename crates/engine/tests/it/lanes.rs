@@ -1,5 +1,7 @@
 //! Order per key, through everything that happens to a relay.
 
+mod failing;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

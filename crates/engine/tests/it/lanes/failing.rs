@@ -1,0 +1,159 @@
+//! Order per key when the store fails in the middle of finding out what stands before what.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{
+    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
+    LaneRow, LaneSettleRequest, ReadRequest, Settled, Undecodable,
+};
+use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Result};
+use pillarbox_testkit::MemoryStore;
+
+use super::*;
+
+/// The lanes of a world, each of whose failures happens once.
+struct Failing {
+    inner: MemoryStore,
+    next: Mutex<Option<Fails>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fails {
+    /// A look at lanes from their beginning fails.
+    Look,
+    /// A settle takes effect and is said to be denied.
+    SettleAnswer,
+    /// This event cannot be read.
+    Row(EventId),
+}
+
+impl Failing {
+    fn new(world: &World) -> Arc<Self> {
+        Arc::new(Self { inner: world.store.clone(), next: Mutex::default() })
+    }
+
+    fn next(&self, fails: Fails) {
+        *self.next.lock().unwrap() = Some(fails);
+    }
+
+    fn takes(&self, fails: Fails) -> bool {
+        self.next.lock().unwrap().take_if(|next| *next == fails).is_some()
+    }
+}
+
+#[async_trait]
+impl Lanes for Failing {
+    async fn attend(&self, request: AttendRequest) -> Result<Attendance> {
+        self.inner.attend(request).await
+    }
+
+    async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
+        let looks = !request.positions.is_empty() && request.positions.iter().all(|lane| lane.limit == 0);
+        if looks && self.takes(Fails::Look) {
+            return Err(Error::new(ErrorKind::Unavailable, "nothing was read"));
+        }
+        let mut read = self.inner.read(request).await?;
+        let unreadable = read.entries.iter().position(|entry| self.takes(Fails::Row(entry.event_id)));
+        if let Some(place) = unreadable {
+            let entry = read.entries.remove(place);
+            let failure = Failure::new(FailureKind::Undecodable, "headers", "");
+            let row = Undecodable { held: entry.held(), event_id: Some(entry.event_id), failure };
+            read.undecodable.push(LaneRow { lane: entry.lane.unwrap(), row });
+        }
+        Ok(read)
+    }
+
+    async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {
+        self.inner.fetch(request).await
+    }
+
+    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
+        self.inner.dead(request).await
+    }
+
+    async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
+        let settled = Lanes::settle(&self.inner, request).await?;
+        if self.takes(Fails::SettleAnswer) {
+            return Err(Error::new(ErrorKind::Denied, "who are you?"));
+        }
+        Ok(settled)
+    }
+
+    async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
+        self.inner.hand_over(request).await
+    }
+}
+
+fn relay(world: &World, lanes: &Arc<Failing>, options: RelayOptions) -> Relay {
+    let (lanes, sink) = (Arc::clone(lanes) as Arc<dyn Lanes>, Arc::new(world.sink.clone()));
+    Relay::ordered(lanes, sink).route(ROUTE).options(options).owner("relay").build().unwrap()
+}
+
+fn refuse(world: &World, id: EventId) {
+    world.sink.on(Which::Event(id), Reply::Answer(Outcome::rejected("no", "")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requeued_head_goes_first_also_when_the_look_for_it_fails() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 3).await;
+    refuse(&world, ids[0]);
+    let mut options = options();
+    // With room for one entry nothing is read as soon as one is known that could go.
+    (options.batch, options.in_flight_max) = (1, 1);
+    let requeue = async {
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(world.first_received(), BTreeMap::new());
+        world.sink.heal();
+        lanes.next(Fails::Look);
+        world.requeue(ids[0]).await;
+        sleep(Duration::from_secs(30)).await;
+    };
+    relay(&world, &lanes, options).run(requeue).await.unwrap();
+    assert!(lanes.next.lock().unwrap().is_none(), "the look did not fail");
+    assert_eq!(world.first_received()["k"], ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_whose_death_was_recorded_without_an_answer_holds_back_its_key() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 3).await;
+    refuse(&world, ids[0]);
+    lanes.next(Fails::SettleAnswer);
+    let options = options();
+    relay(&world, &lanes, options.clone()).run(sleep(options.lease * 5)).await.unwrap();
+    assert_eq!(world.entry(ids[0]).status, Status::Dead);
+    assert_eq!(world.first_received(), BTreeMap::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_read_holds_back_its_key_and_no_other() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 3).await;
+    let other = world.stage_keyed("other", 1).await;
+    lanes.next(Fails::Row(ids[0]));
+    let relay = relay(&world, &lanes, options());
+    relay.run(sleep(Duration::from_secs(30))).await.unwrap();
+    assert_eq!(world.entry(ids[0]).status, Status::Dead);
+    assert_eq!(world.first_received(), BTreeMap::from([("other".to_owned(), other)]));
+    world.discard(ids[0]).await;
+    relay.run(sleep(Duration::from_secs(30))).await.unwrap();
+    assert_eq!(world.first_received()["k"], ids[1..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_row_that_cannot_be_read_the_key_goes_on_where_dead_heads_are_skipped() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 3).await;
+    lanes.next(Fails::Row(ids[0]));
+    let mut options = options();
+    options.on_dead = OnDead::Skip;
+    relay(&world, &lanes, options).run(sleep(Duration::from_secs(30))).await.unwrap();
+    assert_eq!(world.entry(ids[0]).status, Status::Dead);
+    assert_eq!(world.first_received()["k"], ids[1..]);
+}
