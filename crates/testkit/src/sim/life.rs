@@ -55,6 +55,7 @@ pub(crate) enum What {
         verdict: Settling,
         accepted: bool,
     },
+    Entered,
     Requeued,
     Discarded,
     Purged,
@@ -172,7 +173,6 @@ fn saw(lives: &mut BTreeMap<i64, Life>, record: &Record, rows: &[Row]) {
         lives.entry(*seq).or_insert_with(|| Life { seq: *seq, id: Some(row.id), ..Life::default() });
     }
     for (seq, life) in lives {
-        life.id = life.id.or(rows.get(seq).map(|row| row.id));
         life.steps.push(step(record, What::Seen(rows.get(seq).copied())));
     }
 }
@@ -189,6 +189,7 @@ fn step_of(what: &Happened) -> Option<(i64, Option<EventId>, What)> {
             (seq, None, What::Settled { fence, verdict, accepted })
         }
         Happened::Reaped { seq, to } => (seq, None, What::Reaped { to }),
+        Happened::Entered { seq, id, .. } => (seq, Some(id), What::Entered),
         Happened::Requeued { seq } => (seq, None, What::Requeued),
         Happened::Discarded { seq } => (seq, None, What::Discarded),
         Happened::Purged { seq } => (seq, None, What::Purged),

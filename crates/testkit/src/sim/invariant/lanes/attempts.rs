@@ -48,7 +48,10 @@ fn wrong_verdict(place: &Place<'_>, attempts: u32, verdict: Settling) -> Option<
     let max = place.entered.max_attempts;
     let spent = attempts.max(place.attempts) >= max;
     match verdict {
-        _ if attempts > place.attempts + 1 => Some(format!("attempt {attempts} after {}", place.attempts)),
+        // A verdict whose answer was lost is sent again, and an operator may have requeued the dead entry meanwhile.
+        _ if attempts > place.attempts + 1 && place.handed.is_some() => {
+            Some(format!("attempt {attempts} after {}", place.attempts))
+        }
         Settling::Dead(kind) => {
             let for_good = matches!(
                 kind,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pillarbox_core::FailureKind;
+use pillarbox_core::Status;
 use pillarbox_engine::OnDead;
 
 use super::super::super::history::{Happened, Settling};
@@ -68,13 +68,10 @@ fn times(evidence: &Evidence) -> BTreeMap<i64, Times> {
             Happened::Discarded { seq } => {
                 times.entry(seq).or_default().given_up.get_or_insert(place);
             }
-            Happened::LaneSettled { seq, verdict: Settling::Dead(kind), accepted: true, .. } => {
-                // A row that cannot be read does not tell its key.
-                if skips || kind == FailureKind::Undecodable {
-                    times.entry(seq).or_default().given_up.get_or_insert(place);
-                }
+            Happened::LaneSettled { seq, verdict: Settling::Dead(_), accepted: true, .. } if skips => {
+                times.entry(seq).or_default().given_up.get_or_insert(place);
             }
-            Happened::TakenOver { seq, to: pillarbox_core::Status::Dead, .. } if skips => {
+            Happened::TakenOver { seq, to: Status::Dead, .. } if skips => {
                 times.entry(seq).or_default().given_up.get_or_insert(place);
             }
             _ => {}
