@@ -33,7 +33,11 @@ async fn shop(database: &str, to: &str) -> Result<(), Failure> {
     let orders = "create table if not exists orders (id text primary key, total integer not null)";
     let store = open(database, orders).await?;
     let sink = RedisSink::new(to)?;
-    let relay = Relay::builder(Arc::new(store.clone()), Arc::new(sink)).route("orders").build()?;
+    // With its presence in the database, `pillarbox status --database sqlite://shop.db` shows it and its circuit.
+    let relay = Relay::builder(Arc::new(store.clone()), Arc::new(sink))
+        .route("orders")
+        .presence(Arc::new(store.clone()))
+        .build()?;
 
     // Staging wakes the relay right after the commit. A relay of its own, `pillarbox relay`, would do as well.
     let outbox = Outbox::new("orders").wake(Arc::new(relay.handle()));
