@@ -41,7 +41,7 @@ pub(crate) enum Until {
 enum Step {
     Claimed { asked: u32, sent: Instant, idle: bool, result: Result<Claim> },
     Delivered { batch: BatchId, ended: Ended },
-    Settled { group: Group, result: Result<Settled> },
+    Settled { group: Group, sent: Instant, result: Result<Settled> },
     Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
     Reaped(Result<Reaped>),
 }
@@ -102,6 +102,10 @@ pub(crate) struct Pipeline<'a> {
     settling: bool,
     settle_at: Instant,
     verdicts: Vec<Settlement>,
+    /// When the first of them came.
+    verdicts_since: Instant,
+    /// How long the last settle took.
+    settle_took: Duration,
     /// Groups that failed and are tried again, at last apart.
     again: VecDeque<Group>,
     /// The last settle failed: whatever came since goes first.
@@ -150,6 +154,8 @@ impl<'a> Pipeline<'a> {
             settling: false,
             settle_at: now,
             verdicts: Vec::new(),
+            verdicts_since: now,
+            settle_took: Duration::ZERO,
             again: VecDeque::new(),
             settle_failed: false,
             extending: false,
@@ -215,7 +221,7 @@ impl<'a> Pipeline<'a> {
         match step {
             Step::Claimed { asked, sent, idle, result } => self.on_claimed(asked, sent, idle, result),
             Step::Delivered { batch, ended } => self.on_delivered(batch, ended),
-            Step::Settled { group, result } => self.on_settled(group, result),
+            Step::Settled { group, sent, result } => self.on_settled(group, sent, result),
             Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
             Step::Reaped(result) => self.on_reaped(result),
         }
@@ -245,7 +251,7 @@ impl<'a> Pipeline<'a> {
         let delivering = self.batches.values().filter(|batch| batch.delivering.is_some());
         [
             self.claim_wanted_at(now),
-            (self.has_verdicts() && !self.settling).then_some(self.settle_at),
+            self.settle_wanted_at(),
             (!self.places.is_empty() && !self.extending).then_some(self.extend_at),
             (self.wants_reap() && !self.reaping).then_some(self.reap_at),
             self.grace_end.filter(|end| *end > now),

@@ -137,7 +137,7 @@ impl Pipeline<'_> {
             };
             self.undecodable.insert(held, death);
         }
-        self.verdicts.push(Settlement { held, verdict: Verdict::Dead { failure } });
+        self.conclude(Settlement { held, verdict: Verdict::Dead { failure } });
     }
 
     fn add_batch(&mut self, entries: Vec<Entry>, sent: Instant) -> u64 {

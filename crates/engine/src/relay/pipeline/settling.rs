@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
@@ -16,6 +17,9 @@ use super::{Group, Pipeline, Step, Until, bounded};
 
 /// How often verdicts fail together before they are tried apart: an outage of the store is over by then, or longer.
 const FAILURES_TOGETHER_MAX: u32 = 3;
+/// How long a few verdicts wait for more: as long as this many calls would take, and at most so long.
+const GATHER_CALLS: u32 = 3;
+const GATHER_MAX: Duration = Duration::from_millis(10);
 
 impl Pipeline<'_> {
     pub(super) fn on_report(&mut self, report: Reported) {
@@ -71,26 +75,47 @@ impl Pipeline<'_> {
         }
         let entry = &batch.entries[index];
         let verdict = verdict(outcome, entry, &self.relay.options, random);
-        self.verdicts.push(Settlement { held: entry.held(), verdict });
+        let held = entry.held();
+        self.conclude(Settlement { held, verdict });
+    }
+
+    /// Keeps a verdict for the next settle.
+    pub(super) fn conclude(&mut self, settlement: Settlement) {
+        if self.verdicts.is_empty() {
+            self.verdicts_since = Instant::now();
+        }
+        self.verdicts.push(settlement);
     }
 
     /// Gives back every entry of a batch that has no verdict yet.
     pub(super) fn release_open(&mut self, id: BatchId) {
         let Some(batch) = self.batches.get_mut(&id) else { return };
-        for index in 0..batch.open.len() {
-            if batch.close(index) {
-                let held = batch.entries[index].held();
-                self.verdicts.push(Settlement { held, verdict: Verdict::Release { failure: None } });
-            }
+        let open: Vec<usize> = (0..batch.open.len()).filter(|index| batch.close(*index)).collect();
+        let held: Vec<Held> = open.into_iter().map(|index| batch.entries[index].held()).collect();
+        for held in held {
+            self.conclude(Settlement { held, verdict: Verdict::Release { failure: None } });
         }
     }
 
-    pub(super) fn has_verdicts(&self) -> bool {
-        !self.verdicts.is_empty() || !self.again.is_empty()
+    /// When the next settle is to be sent, as things are; `None`: something else must happen first.
+    ///
+    /// A call costs the store as much as dozens of verdicts. A destination that confirms one by one would have it
+    /// settle all the time, a few verdicts at once, and take its strength from claims and from everybody else. So a
+    /// few verdicts wait for more, a little longer than a call takes, unless none can come.
+    pub(super) fn settle_wanted_at(&self) -> Option<Instant> {
+        if self.settling || (self.verdicts.is_empty() && self.again.is_empty()) {
+            return None;
+        }
+        let worth_a_call = usize::try_from(self.relay.options.batch / 2).unwrap_or(usize::MAX);
+        let is_due = !self.again.is_empty()
+            || self.verdicts.len() >= worth_a_call
+            || self.verdicts.len() >= self.places.len();
+        let gathering = self.settle_took.saturating_mul(GATHER_CALLS).min(GATHER_MAX);
+        Some(if is_due { self.settle_at } else { self.settle_at.max(self.verdicts_since + gathering) })
     }
 
     pub(super) fn start_settle(&mut self, now: Instant) {
-        if self.settling || now < self.settle_at || !self.has_verdicts() {
+        if self.settle_wanted_at().is_none_or(|at| now < at) {
             return;
         }
         let fresh_first = self.settle_failed && !self.verdicts.is_empty();
@@ -110,13 +135,15 @@ impl Pipeline<'_> {
         };
         let lease = self.relay.options.lease;
         self.underway.push(Box::pin(async move {
+            let sent = Instant::now();
             let result = bounded(lease, store.settle(request)).await;
-            Step::Settled { group, result }
+            Step::Settled { group, sent, result }
         }));
     }
 
-    pub(super) fn on_settled(&mut self, group: Group, result: Result<Settled>) {
+    pub(super) fn on_settled(&mut self, group: Group, sent: Instant, result: Result<Settled>) {
         self.settling = false;
+        self.settle_took = sent.elapsed();
         self.settle_failed = result.is_err();
         match result {
             Ok(settled) => {
@@ -170,7 +197,7 @@ impl Pipeline<'_> {
     }
 
     /// Drops verdicts whose lease will have ended by the next try: whoever claims them delivers again.
-    fn leave_expired(&mut self, settlements: Vec<Settlement>, wait: std::time::Duration) -> Vec<Settlement> {
+    fn leave_expired(&mut self, settlements: Vec<Settlement>, wait: Duration) -> Vec<Settlement> {
         let then = Instant::now() + wait;
         // Nobody waits for a store that is gone once the run is to end.
         let stopping = self.fatal.is_some() || self.grace_end.is_some_and(|end| then > end);

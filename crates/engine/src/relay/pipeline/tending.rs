@@ -60,8 +60,8 @@ impl Pipeline<'_> {
                         batch.lease_end = sent + self.relay.options.lease;
                     }
                 }
-                if !extended.fenced.is_empty() {
-                    tracing::warn!(route = %self.relay.route, lost = extended.fenced.len(), of = held.len(), "leases lost");
+                if !lost.is_empty() {
+                    tracing::warn!(route = %self.relay.route, lost = lost.len(), of = held.len(), "leases lost");
                 }
             }
             Err(error) => {
