@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
+use pillarbox_core::redact_url;
 
 use crate::command;
 use crate::fault::Fault;
@@ -89,7 +91,8 @@ pub(crate) enum Command {
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            hide_password(&mut error);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -100,6 +103,14 @@ pub(crate) fn main() -> ExitCode {
             output::report(&fault);
             ExitCode::from(fault.exit_code())
         }
+    }
+}
+
+/// A value that is refused is quoted, and it may be a URL.
+fn hide_password(error: &mut clap::Error) {
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
+        let value = redact_url(value);
+        error.insert(ContextKind::InvalidValue, ContextValue::String(value));
     }
 }
 

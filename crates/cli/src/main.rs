@@ -13,6 +13,11 @@ mod signal;
 
 use std::process::ExitCode;
 
+/// An entry is allocated by one thread and freed by another: SQLite's, the relay's, the broker client's. glibc's
+/// allocator makes them wait for each other, which costs half of the rate.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::main()
 }

@@ -38,6 +38,7 @@ With --to, instead:
   client    the destination's own client, pipelined from memory, no database
   drain     the relay from this database to null:
   relay     the relay from this database to the destination, and its ratio to the lower of both
+  consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
 Rates depend on the machine and on what else it does; the ratios are what to look at.
 
 With --to events of the type bench.event really arrive there, 2 x --events in each round: name a queue, \
@@ -52,6 +53,7 @@ Examples:
   pillarbox bench --settled 1000000 --pending 1000000
   pillarbox bench --to 'redis://localhost/0?stream=bench'
   pillarbox bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
+  pillarbox bench --to 'nats://localhost/bench' --from 'nats://localhost/bench?stream=bench&durable=bench'
   pillarbox bench --to http://127.0.0.1:8080/hook --allow-private --json";
 
 /// What to measure.
@@ -85,6 +87,10 @@ pub(crate) struct BenchArgs {
     /// Measure the relay to this destination instead: a URL as of `relay --to`
     #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "transactions", "clients"])]
     to: Option<Destination>,
+    /// Also consume from there what --to sends: a URL of a source, such as amqp://…?queue=, nats://…?stream=&durable=
+    /// or redis://…?stream=&group=
+    #[arg(long, value_name = "URL", requires = "to")]
+    from: Option<String>,
     /// Let the webhook of --to be at a private or loopback address, and without TLS
     #[arg(long, requires = "to")]
     allow_private: bool,
@@ -99,7 +105,7 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
     };
     let bed = Bed::create(&url, args).await?;
-    let measured = match &to {
+    let measured = match to {
         Some(to) => to.measure(&bed, args, context).await.map(Measured::To),
         None => measure(&bed, args, context, &url, folder.path()).await.map(Measured::Database),
     };

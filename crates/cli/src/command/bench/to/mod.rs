@@ -2,6 +2,7 @@
 //! that it cannot pass: the destination's own client fed from memory, and this database drained to `null:`.
 
 mod feed;
+mod from;
 mod report;
 
 use std::sync::Arc;
@@ -22,11 +23,13 @@ use crate::destination::{Destination, Sinks, Webhook};
 use crate::fault::Fault;
 use crate::output::Progress;
 
+use from::FromSource;
 pub(crate) use report::ToReport;
 
 /// A destination that can be measured, checked before anything is touched.
 pub(crate) struct To {
     route: RouteConfig,
+    from: Option<FromSource>,
 }
 
 /// What the relay reaches.
@@ -49,6 +52,7 @@ pub(crate) struct RelayFigures {
 impl To {
     /// Refuses what cannot be measured.
     pub(crate) fn new(to: &Destination, args: &BenchArgs) -> Result<Self, Fault> {
+        let from = args.from.as_deref().map(FromSource::new).transpose()?;
         if *to == Destination::Stdout {
             return Err(Fault::usage("--to stdout: cannot be measured: the figures are printed there"));
         }
@@ -56,7 +60,7 @@ impl To {
         webhook.check(to).map_err(|error| Fault::usage(format!("--to: {error}")))?;
         let mut route = RouteConfig::new(to.clone());
         route.webhook = webhook;
-        Ok(Self { route })
+        Ok(Self { route, from })
     }
 
     /// The policy of `pillarbox relay --to URL`, with the measurement's batch.
@@ -72,9 +76,9 @@ impl To {
         Ok(Sinks::default().sink(&route, &self.route.to, &self.route.webhook)?)
     }
 
-    /// Measures in turns: all three of one round meet the same weather.
+    /// Measures in turns: everything of one round meets the same weather.
     pub(crate) async fn measure(
-        &self,
+        mut self,
         bed: &Bed,
         args: &BenchArgs,
         context: &Context,
@@ -89,6 +93,10 @@ impl To {
             client.push(feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?);
             drain.push(per_second(&self.relay(bed, args, Arc::new(NullSink)).await?));
             relay.push(per_second(&self.relay(bed, args, Arc::clone(&sink)).await?));
+            // The client and the relay have sent as many events as both consumers take.
+            if let Some(from) = &mut self.from {
+                from.round(bed, args).await?;
+            }
             progress.add(1);
         }
         let limit: Vec<f64> = client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
@@ -108,6 +116,7 @@ impl To {
                 relay_to_drain: ratio(&relay, &drain),
                 relay_to_limit: ratio(&relay, &limit),
             },
+            consumer: self.from.as_ref().map(FromSource::figures),
         })
     }
 

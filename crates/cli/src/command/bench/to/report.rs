@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::RelayFigures;
+use super::from::ConsumerFigures;
 use crate::output::{Align, Table};
 
 /// What was measured, and on what.
@@ -18,11 +19,14 @@ pub(crate) struct ToReport {
     pub(crate) payload_bytes: u32,
     pub(crate) repeat: u32,
     pub(crate) relay: RelayFigures,
+    /// Only with a place to consume from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) consumer: Option<ConsumerFigures>,
 }
 
 impl fmt::Display for ToReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { database, mode, to, events, batch, payload_bytes, repeat, relay } = self;
+        let Self { database, mode, to, events, batch, payload_bytes, repeat, relay, consumer } = self;
         let rounds = if *repeat == 1 { "round" } else { "rounds" };
         writeln!(f, "{database} ({mode}) to {to}")?;
         writeln!(
@@ -42,6 +46,14 @@ impl fmt::Display for ToReport {
                 relay.relay_to_limit, relay.relay_to_client, relay.relay_to_drain
             ),
         );
+        if let Some(consumer) = consumer {
+            row("consumer without inbox", consumer.without_inbox_per_second, String::new());
+            row(
+                "consumer with inbox",
+                consumer.with_inbox_per_second,
+                format!("{:.2} of it", consumer.inbox_ratio),
+            );
+        }
         write!(f, "{table}")
     }
 }
