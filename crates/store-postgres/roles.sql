@@ -20,6 +20,9 @@ grant select, insert on public.pillarbox_audit to pillarbox_relay;
 grant select, insert, delete on public.pillarbox_inbox to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_inbox_fence to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_relay to pillarbox_relay;
+grant select, insert, update, delete on public.pillarbox_lane to pillarbox_relay;
+grant select, insert, update, delete on public.pillarbox_lane_session to pillarbox_relay;
+grant select, insert, update, delete on public.pillarbox_lane_handed to pillarbox_relay;
 grant select on public.pillarbox_schema to pillarbox_relay;
 
 -- Migrations: the tables belong to this role, and it may make new ones. Nobody needs it at run time.
@@ -30,6 +33,9 @@ alter table public.pillarbox_audit owner to pillarbox_admin;
 alter table public.pillarbox_inbox owner to pillarbox_admin;
 alter table public.pillarbox_inbox_fence owner to pillarbox_admin;
 alter table public.pillarbox_relay owner to pillarbox_admin;
+alter table public.pillarbox_lane owner to pillarbox_admin;
+alter table public.pillarbox_lane_session owner to pillarbox_admin;
+alter table public.pillarbox_lane_handed owner to pillarbox_admin;
 alter table public.pillarbox_schema owner to pillarbox_admin;
 alter function public.pillarbox_stage owner to pillarbox_admin;
 alter domain public.pillarbox_status owner to pillarbox_admin;

@@ -26,10 +26,21 @@ impl Admin for PostgresStore {
         let mut unit = self.begin(Line::Operator).await?;
         unit.script(&Sql::by_index()).await?;
         let rows = unit.rows(&self.sql().counts, Bind::new().at(now).done()?).await?;
-        unit.commit(Phase::Before).await?;
+        let handed = match unit.rows(&self.sql().lanes_counts, Bind::new().at(now).done()?).await {
+            // A server that follows another one does not have these tables: there are no relays on it, either.
+            Err(error) if error.code() == Some(UNLOGGED_DURING_RECOVERY) => vec![],
+            handed => {
+                let handed = handed?;
+                unit.commit(Phase::Before).await?;
+                handed
+            }
+        };
         let mut routes = BTreeMap::new();
         for row in &rows {
             count(&mut routes, row)?;
+        }
+        for row in &handed {
+            count_handed(&mut routes, row)?;
         }
         Ok(routes.into_values().collect())
     }
@@ -82,6 +93,9 @@ impl Admin for PostgresStore {
     }
 }
 
+/// "cannot access temporary or unlogged relations during recovery"
+const UNLOGGED_DURING_RECOVERY: &str = "0A000";
+
 fn entries(rows: &[PgRow]) -> Result<Vec<Entry>> {
     rows.iter().map(|row| decode_whole(row).map_err(|error| classify(error, Phase::Before))).collect()
 }
@@ -98,6 +112,20 @@ fn count(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &PgRow) -> Result<(
     *counts.counts.entry(status).or_default() += u64::try_from(entries).unwrap_or(0);
     if let (Some(since), Some(now)) = (since, now) {
         counts.oldest_due_age = counts.oldest_due_age.max(Some(now.since(since)));
+    }
+    Ok(())
+}
+
+/// Moves what a row of `route, status, entries` says to be in flight.
+fn count_handed(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &PgRow) -> Result<()> {
+    let unreadable = |_| Error::new(ErrorKind::Corrupt, "the counts cannot be read");
+    let route = RouteName::new(row.try_get::<String, _>(0).map_err(unreadable)?)?;
+    let status: Status = row.try_get::<&str, _>(1).map_err(unreadable)?.parse()?;
+    let handed = u64::try_from(row.try_get::<i64, _>(2).map_err(unreadable)?).unwrap_or(0);
+    if let Some(counts) = routes.get_mut(&route) {
+        let waiting = counts.counts.entry(status).or_default();
+        *waiting = waiting.saturating_sub(handed);
+        *counts.counts.entry(Status::InFlight).or_default() += handed;
     }
     Ok(())
 }

@@ -3,7 +3,8 @@
 //! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
 //! - [`PostgresStore`] is what relays and operators work on: the ports
 //!   [`Store`](pillarbox_core::port::Store), [`Admin`](pillarbox_core::port::Admin),
-//!   [`Schema`](pillarbox_core::port::Schema) and [`Presence`](pillarbox_core::port::Presence).
+//!   [`Lanes`](pillarbox_core::port::Lanes), [`Schema`](pillarbox_core::port::Schema) and
+//!   [`Presence`](pillarbox_core::port::Presence).
 //! - [`Inbox`] applies an event once on the other side.
 //!
 //! ```no_run
@@ -42,6 +43,7 @@ mod claim;
 mod connect;
 mod error;
 mod inbox;
+mod lanes;
 mod options;
 mod outbox;
 mod presence;

@@ -21,6 +21,9 @@ pub(crate) const CLAIMED: &str = "seq, fence, event_id, type, key, payload, cont
 /// The columns that follow for operators.
 pub(crate) const DELIVERY: &str = "route, status, due_at, owner, settled_at";
 
+/// How many columns a read of lanes has for an entry: those of [`CLAIMED`], then status, due time, owner and lane.
+pub(crate) const READ_COLUMNS: usize = 25;
+
 /// Seconds from 1970 to 2000, which is where PostgreSQL counts from, in microseconds.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
@@ -136,6 +139,21 @@ pub(crate) fn decode_whole(row: &PgRow) -> sqlx::Result<Entry> {
         settled_at: row.try_get::<Option<At>, _>(25)?.and_then(At::timestamp),
     };
     decode(row, delivery).map(|decoded| decoded.entry)
+}
+
+/// Reads the [`READ_COLUMNS`]. A row that was read by lanes is not settled.
+pub(crate) fn decode_read(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
+    let corrupt = |error: Error| sqlx::Error::Decode(error.message().to_owned().into());
+    let delivery = Delivery {
+        route: route.clone(),
+        status: row.try_get::<&str, _>(21)?.parse().map_err(corrupt)?,
+        due_at: row.try_get::<Option<At>, _>(22)?.and_then(At::timestamp),
+        owner: row.try_get(23)?,
+        settled_at: None,
+    };
+    let mut decoded = decode(row, delivery)?;
+    decoded.entry.lane = u8::try_from(row.try_get::<i16, _>(24)?).ok();
+    Ok(decoded)
 }
 
 /// Reads `seq, at, kind, actor, route, event_id, detail`.

@@ -49,7 +49,7 @@ const INDEXES_OF: &str = "select i.relname::text \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
 
 /// Tables, their columns and the types of these.
-const WANTED: [(&str, &[(&str, &str)]); 6] = [
+const WANTED: [(&str, &[(&str, &str)]); 9] = [
     (
         "outbox",
         &[
@@ -122,6 +122,21 @@ const WANTED: [(&str, &[(&str, &str)]); 6] = [
             ("seen_at", TIME),
         ],
     ),
+    (
+        "lane",
+        &[
+            ("route", NAME),
+            ("lane", "smallint"),
+            ("session", "uuid"),
+            ("fence", "bigint"),
+            ("revision", "bigint"),
+        ],
+    ),
+    (
+        "lane_session",
+        &[("route", NAME), ("session", "uuid"), ("rank", "bigint"), ("owner", "text"), ("lease_until", TIME)],
+    ),
+    ("lane_handed", &[("route", NAME), ("session", "uuid"), ("handed", "bigint")]),
     ("schema", &[("version", "integer"), ("applied_at", TIME)]),
 ];
 const TIME: &str = "timestamp with time zone";

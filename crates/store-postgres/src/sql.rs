@@ -14,6 +14,10 @@ use crate::tables::Tables;
 /// How the planner is told that a relay's calls go by an index.
 const STEER: &str = include_str!("sql/steer.sql");
 
+/// How long a process may think between two statements of one transaction before the server ends it: one that froze
+/// does not hold its locks for ever.
+const FROZEN_MILLIS: u32 = 10_000;
+
 /// The lock and the statement timeout in milliseconds. Zero would mean none, and more than 2^31 is refused.
 fn timeouts(options: &Options) -> (i32, i32) {
     let millis = |timeout: Duration| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX).max(1);
@@ -38,7 +42,8 @@ impl Sql {
         Self(
             format!(
                 "begin isolation level read committed; \
-                 set local lock_timeout = {lock}; set local statement_timeout = {statement};\n{steer}"
+                 set local lock_timeout = {lock}; set local statement_timeout = {statement}; \
+                 set local idle_in_transaction_session_timeout = {FROZEN_MILLIS};\n{steer}"
             )
             .into(),
         )
@@ -60,9 +65,14 @@ impl Sql {
         Self(format!("set lock_timeout = {lock}; set statement_timeout = {statement};\n{steer}").into())
     }
 
-    /// Keeps the planner of this transaction from reading a table where its indexes have the answer.
+    /// Keeps the planner of this transaction from reading a table where its indexes have the answer, and all its
+    /// statements at one moment.
     pub(crate) fn by_index() -> Self {
-        Self("set local enable_seqscan = off; set local enable_bitmapscan = off".into())
+        Self(
+            "set transaction isolation level repeatable read; \
+             set local enable_seqscan = off; set local enable_bitmapscan = off"
+                .into(),
+        )
     }
 
     /// The text.
@@ -123,6 +133,22 @@ pub(crate) struct Statements {
     pub(crate) announce: Sql,
     pub(crate) withdraw: Sql,
     pub(crate) relays: Sql,
+    pub(crate) lanes_bury: Sql,
+    pub(crate) lanes_counts: Sql,
+    pub(crate) lanes_dead: Sql,
+    pub(crate) lanes_expired: Sql,
+    pub(crate) lanes_fetch: Sql,
+    pub(crate) lanes_hand_over: Sql,
+    pub(crate) lanes_join: Sql,
+    pub(crate) lanes_leave: Sql,
+    pub(crate) lanes_lock: Sql,
+    pub(crate) lanes_make: Sql,
+    pub(crate) lanes_read: Sql,
+    pub(crate) lanes_renew: Sql,
+    pub(crate) lanes_settle_deleted: Sql,
+    pub(crate) lanes_settle_delivered: Sql,
+    pub(crate) lanes_settle_mixed: Sql,
+    pub(crate) lanes_share: Sql,
 }
 
 impl Statements {
@@ -154,6 +180,22 @@ impl Statements {
             announce: sql(include_str!("sql/announce.sql")),
             withdraw: sql(include_str!("sql/withdraw.sql")),
             relays: sql(include_str!("sql/relays.sql")),
+            lanes_bury: sql(include_str!("sql/lanes_bury.sql")),
+            lanes_counts: sql(include_str!("sql/lanes_counts.sql")),
+            lanes_dead: sql(include_str!("sql/lanes_dead.sql")),
+            lanes_expired: sql(include_str!("sql/lanes_expired.sql")),
+            lanes_fetch: sql(include_str!("sql/lanes_fetch.sql")),
+            lanes_hand_over: sql(include_str!("sql/lanes_hand_over.sql")),
+            lanes_join: sql(include_str!("sql/lanes_join.sql")),
+            lanes_leave: sql(include_str!("sql/lanes_leave.sql")),
+            lanes_lock: sql(include_str!("sql/lanes_lock.sql")),
+            lanes_make: sql(include_str!("sql/lanes_make.sql")),
+            lanes_read: sql(include_str!("sql/lanes_read.sql")),
+            lanes_renew: sql(include_str!("sql/lanes_renew.sql")),
+            lanes_settle_deleted: sql(include_str!("sql/lanes_settle_deleted.sql")),
+            lanes_settle_delivered: sql(include_str!("sql/lanes_settle_delivered.sql")),
+            lanes_settle_mixed: sql(include_str!("sql/lanes_settle_mixed.sql")),
+            lanes_share: sql(include_str!("sql/lanes_share.sql")),
         }
     }
 }

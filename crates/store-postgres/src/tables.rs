@@ -3,11 +3,12 @@
 use pillarbox_core::Ident;
 
 use crate::options::Options;
-use crate::row::{CLAIMED, DELIVERY};
+use crate::row::{CLAIMED, DELIVERY, READ_COLUMNS};
 
 /// The lane of an entry: by its key, or by its event id if it has none. It never changes, so the index on it is
 /// where it is kept. The queries must say it in the same words.
-const LANE: &str = "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)";
+const LANE_OF: &str =
+    "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)";
 
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 21],
+    names: [(&'static str, String); 25],
 }
 
 impl Tables {
@@ -32,7 +33,8 @@ impl Tables {
             prefix: prefix.to_owned(),
             names: [
                 ("{claimed}", CLAIMED.to_owned()),
-                ("{lane}", LANE.to_owned()),
+                ("{lane_of}", LANE_OF.to_owned()),
+                ("{unread}", vec!["null"; READ_COLUMNS].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{schema}", format!("\"{schema}\"")),
                 ("{outbox}", table("outbox")),
@@ -40,6 +42,9 @@ impl Tables {
                 ("{inbox}", table("inbox")),
                 ("{inbox_fence}", table("inbox_fence")),
                 ("{relay}", table("relay")),
+                ("{lane}", table("lane")),
+                ("{lane_session}", table("lane_session")),
+                ("{lane_handed}", table("lane_handed")),
                 ("{versions}", table("schema")),
                 ("{stage}", table("stage")),
                 ("{status}", table("status")),

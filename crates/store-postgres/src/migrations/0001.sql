@@ -1,4 +1,4 @@
--- Version 1: the outbox, its audit trail, the inbox.
+-- Version 1: the outbox, its audit trail, the inbox, relays and their lanes.
 -- Every column of the outbox but route, type and payload has a default, so that one plain INSERT stages.
 
 -- PostgreSQL reads every check of a table anew for each statement, which would be the most of what staging costs.
@@ -79,6 +79,38 @@ create table {relay} (
     reason     text,
     started_at timestamptz not null,
     seen_at    timestamptz not null
+);
+
+-- All lanes of the routes that were ever read by lanes. Written when a lane changes hands or an operator changes one of
+-- its entries, and not for its entries. A lane is held while the session that it names is there.
+create table {lane} (
+    route    varchar(255) not null,
+    lane     smallint     not null,
+    session  uuid,
+    fence    bigint       not null default 0,
+    revision bigint       not null default 0,
+    primary key (route, lane)
+);
+
+-- Relays that read lanes: one row per run and route, there until it leaves or is taken for dead.
+-- Unlogged, and that is needed: after a crash or a failover settled entries may be back, and numbers that were read may
+-- be given out again, so no reader may go on from where it was. The table is empty then, and everybody joins anew.
+create unlogged table {lane_session} (
+    route       varchar(255) not null,
+    session     uuid         not null,
+    rank        bigint       generated always as identity,
+    owner       text         not null,
+    lease_until timestamptz  not null,
+    primary key (route, session)
+);
+
+-- How far each session has read: its highest row. A column of the session would be written over with every read, and
+-- be found behind all its old versions while some transaction is held open elsewhere; here the newest comes first.
+create unlogged table {lane_handed} (
+    route   varchar(255) not null,
+    session uuid         not null,
+    handed  bigint       not null,
+    primary key (route, session, handed)
 );
 
 create table {versions} (

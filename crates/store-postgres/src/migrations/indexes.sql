@@ -11,10 +11,11 @@ create index if not exists {ready_index} on {outbox} (route, priority, seq, stat
 create index if not exists {due_index} on {outbox} (route, due_at, seq, status)
     where due_at is not null;
 
--- Not settled, by lane: see the lane of an entry in tables.rs. An index on what the lane is computed from costs a
--- third of a generated column, which would be read anew for each statement as the checks are.
-create index if not exists {lane_index} on {outbox} (route, {lane}, seq)
-    where status in ('pending', 'retrying', 'in_flight');
+-- What lanes read, in their order; see the lane of an entry in tables.rs. A row that was claimed is not theirs until it
+-- is reaped. An index on what the lane is computed from costs a third of a generated column, which would be read anew
+-- for each statement as the checks are.
+create index if not exists {lane_index} on {outbox} (route, {lane_of}, seq)
+    where status in ('pending', 'retrying');
 
 -- What only the reaper looks for among the entries that are due at once: in flight without a lease's end, or
 -- attempts spent. A fresh entry is not in it, so it costs staging nothing.

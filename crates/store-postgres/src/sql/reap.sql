@@ -40,7 +40,11 @@ with expired as materialized (
             then coalesce($2, statement_timestamp()) end
     -- Counting the audit records first makes them be written first.
     where (select count(*) from audited) >= 0 and o.seq = any (array(select seq from stale))
-    returning o.seq
+    returning o.seq, o.route, {lane_of} as lane
+), revised as (
+    -- Should the route be read by lanes: these entries were not theirs until now.
+    update {lane} as l set revision = l.revision + 1
+    where (l.route, l.lane) in (select m.route, m.lane from moved as m)
 )
 select s.event_id, s.type, s.attempts, s.leased, s.spent, s.error
 from stale as s

@@ -1,13 +1,12 @@
 -- The dead of a batch, with their audit records. The rows are locked first, so that exactly what is audited
 -- dies. Waits for the disk, unlike the other verdicts: nobody would try these again.
--- The subselect hides the status: else the planner may read an index of all that is not settled, not the rows.
 with verdicts as materialized (
     select v.seq, v.fence, v.error
     from unnest($1::bigint[], $2::bigint[], $3::text[]) as v(seq, fence, error)
 ), doomed as materialized (
     select o.seq, o.route, o.event_id, v.error
     from verdicts as v
-    join {outbox} as o on o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight')
+    join {outbox} as o on o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight'
     for update of o
 ), audited as (
     insert into {audit} (at, kind, actor, route, event_id, detail)

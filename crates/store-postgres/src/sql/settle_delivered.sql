@@ -1,11 +1,10 @@
 -- The common batch: everything was delivered and is kept.
--- The subselect hides the status: else the planner may read an index of all that is not settled, not the rows.
 with settled as (
     update {outbox} as o
     set status = 'delivered', due_at = null, owner = null, last_error = null,
         settled_at = coalesce($3, statement_timestamp())
     from unnest($1::bigint[], $2::bigint[]) as h(seq, fence)
-    where o.seq = h.seq and o.fence = h.fence and o.status = (select 'in_flight')
+    where o.seq = h.seq and o.fence = h.fence and o.status = 'in_flight'
         and (select set_config('synchronous_commit', 'off', true)) is not null
     returning o.seq, o.fence
 )

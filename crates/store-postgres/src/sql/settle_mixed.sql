@@ -1,5 +1,4 @@
 -- A batch of delivered, retry and release: one row a verdict. Each row is either deleted or updated.
--- The subselect hides the status: else the planner may read an index of all that is not settled, not the rows.
 with verdicts as materialized (
     select v.seq, v.fence, v.verdict, v.after, v.error
     from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
@@ -7,7 +6,7 @@ with verdicts as materialized (
 ), deleted as (
     delete from {outbox} as o
     using verdicts as v
-    where o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight') and v.verdict = 'deleted'
+    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict = 'deleted'
     returning o.seq, o.fence
 ), updated as (
     update {outbox} as o
@@ -24,9 +23,13 @@ with verdicts as materialized (
         last_error = case when v.verdict = 'delivered' then null else coalesce(v.error, o.last_error) end,
         settled_at = case when v.verdict = 'delivered' then coalesce($6, statement_timestamp()) end
     from verdicts as v
-    where o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight') and v.verdict <> 'deleted'
+    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict <> 'deleted'
         and (select set_config('synchronous_commit', 'off', true)) is not null
-    returning o.seq, o.fence
+    returning o.seq, o.fence, o.route, o.status, {lane_of} as lane
+), revised as (
+    -- Should the route be read by lanes: these entries were not theirs until now.
+    update {lane} as l set revision = l.revision + 1
+    where (l.route, l.lane) in (select u.route, u.lane from updated as u where u.status <> 'delivered')
 ), settled as (
     select seq, fence from deleted union all select seq, fence from updated
 )

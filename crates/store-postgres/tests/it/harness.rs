@@ -211,6 +211,13 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
                 let insert = sqlx::query(self.sql(text)).bind(route).bind(event_type).bind(payload);
                 insert.execute(&mut connection).await.unwrap();
             }
+            Tamper::StageKeyed { route, event_type, key, payload } => {
+                let text =
+                    "insert into {s}.pillarbox_outbox (route, type, key, payload) values ($1, $2, $3, $4)";
+                let mut connection = connect().await;
+                let insert = sqlx::query(self.sql(text)).bind(route).bind(event_type).bind(key).bind(payload);
+                insert.execute(&mut connection).await.unwrap();
+            }
             Tamper::StageWrong { id, column, value } => {
                 let mut columns =
                     BTreeMap::from([("route", ROUTE), ("type", "order.placed"), ("payload", "{}")]);

@@ -11,6 +11,7 @@ mod connecting;
 mod consuming;
 mod faults;
 mod harness;
+mod lanes;
 mod plans;
 mod roles;
 mod schema;
@@ -21,9 +22,17 @@ mod steps;
 /// The suite on a server that is talked to directly.
 mod direct {
     pillarbox_testkit::store_conformance!(crate::harness::Direct);
+
+    mod lanes {
+        pillarbox_testkit::lanes_conformance!(crate::harness::Direct);
+    }
 }
 
 /// The same suite through PgBouncer in transaction mode.
 mod pooled {
     pillarbox_testkit::store_conformance!(crate::harness::Pooled);
+
+    mod lanes {
+        pillarbox_testkit::lanes_conformance!(crate::harness::Pooled);
+    }
 }

@@ -9,6 +9,8 @@ const ENTRIES: u32 = 200_000;
 /// What the store sets for a relay's calls.
 const STEER: &str = include_str!("../../src/sql/steer.sql");
 
+const SESSION: &str = "01900000-0000-7000-8000-000000000001";
+
 /// What the planner knows of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Statistics {
@@ -42,6 +44,7 @@ macro_rules! subject {
 
 fn subjects() -> Vec<Subject> {
     let batch = format!("'{{{}}}'", (1000..1500).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+    let lanes = format!("'{{{}}}'", vec!["10"; 64].join(","));
     let texts = |text: &str| format!("'{{{}}}'", vec![text; 500].join(","));
     let claim = "'orders', null, 5, 250, 500, 'worker', 30000000";
     vec![
@@ -95,6 +98,41 @@ fn subjects() -> Vec<Subject> {
             ["outbox_due", "outbox_stuck"]
         ),
         subject!(
+            "lanes_read",
+            "text, uuid, bigint[], bigint[], bigint[], boolean",
+            format!("'orders', '{SESSION}', {lanes}, {lanes}, {lanes}, true"),
+            ["outbox_lane", "lane_pkey", "lane_session_pkey", "lane_handed_pkey"]
+        ),
+        subject!(
+            "lanes_fetch",
+            "text, uuid, bigint[]",
+            format!("'orders', '{SESSION}', {batch}"),
+            ["outbox_pkey"]
+        ),
+        subject!("lanes_dead", "text, smallint[]", format!("'orders', {lanes}"), ["outbox_ended"]),
+        subject!(
+            "lanes_settle_deleted",
+            "text, uuid, bigint[], bigint[]",
+            format!("'orders', '{SESSION}', {batch}, {batch}"),
+            ["outbox_pkey"]
+        ),
+        subject!(
+            "lanes_settle_delivered",
+            "text, uuid, bigint[], bigint[], integer[], timestamptz",
+            format!("'orders', '{SESSION}', {batch}, {batch}, {batch}, null"),
+            ["outbox_pkey"]
+        ),
+        subject!(
+            "lanes_settle_mixed",
+            "text, uuid, bigint[], bigint[], integer[], text[], bigint[], text[], timestamptz, boolean, text",
+            format!(
+                "'orders', '{SESSION}', {batch}, {batch}, {batch}, {}, {batch}, {}, null, false, 'worker'",
+                texts("retry"),
+                texts("failed/x")
+            ),
+            ["outbox_pkey"]
+        ),
+        subject!(
             "purge",
             "timestamptz, bigint, bigint, text",
             "null, 1000000, 500, 'operator'",
@@ -123,6 +161,14 @@ async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject
         .replace("{audit}", "{s}.pillarbox_audit")
         .replace("{inbox}", "{s}.pillarbox_inbox")
         .replace("{inbox_fence}", "{s}.pillarbox_inbox_fence")
+        .replace("{lane}", "{s}.pillarbox_lane")
+        .replace("{lane_session}", "{s}.pillarbox_lane_session")
+        .replace("{lane_handed}", "{s}.pillarbox_lane_handed")
+        .replace(
+            "{lane_of}",
+            "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)",
+        )
+        .replace("{unread}", &vec!["null"; 9].join(", "))
         .replace("{claimed}", "seq, fence, event_id, payload, headers::text");
     let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
     sqlx::raw_sql(harness.sql(&prepare)).execute(&mut *connection).await.unwrap();

@@ -1,0 +1,133 @@
+//! Signs of life: joining, renewing, sharing, burying who gave none, and leaving.
+
+use pillarbox_core::port::{AttendRequest, Attendance, Death, HandOverRequest, LaneHeld};
+use pillarbox_core::{EventId, Failure, FailureKind, Fence, Result, RouteName};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use super::numbers;
+use crate::bind::Bind;
+use crate::call::{Again, Line, Unit};
+use crate::claim::micros;
+use crate::error::{Phase, classify};
+use crate::store::PostgresStore;
+
+impl PostgresStore {
+    /// One transaction of several statements, each of which must see what others did before it: whoever attends to the
+    /// same route waits in the first one.
+    pub(crate) async fn attend_lanes(&self, request: AttendRequest) -> Result<Attendance> {
+        request.check()?;
+        let mut unit = self.begin(Line::Reserved).await?;
+        let attendance = self.attend_in(&mut unit, &request).await?;
+        unit.commit(Phase::Committing).await?;
+        Ok(attendance)
+    }
+
+    async fn attend_in(&self, unit: &mut Unit, request: &AttendRequest) -> Result<Attendance> {
+        let lost = Attendance { lost: true, ..Attendance::default() };
+        let route = || Bind::new().text(request.route.as_str());
+        let known = unit.rows(&self.sql().lanes_lock, route().done()?).await?;
+        if known.is_empty() {
+            if !request.joins {
+                return Ok(lost);
+            }
+            unit.rows(&self.sql().lanes_make, route().done()?).await?;
+            unit.rows(&self.sql().lanes_lock, route().done()?).await?;
+        }
+        let sign = route()
+            .value(request.session.0)
+            .text(&request.owner)
+            .at(request.now)
+            .number(micros(request.lease))
+            .done()?;
+        if unit.rows(&self.sql().lanes_renew, sign.clone()).await?.is_empty() {
+            if !request.joins {
+                return Ok(lost);
+            }
+            unit.rows(&self.sql().lanes_join, sign).await?;
+        }
+        let expired = route().value(request.session.0).at(request.now).done()?;
+        let expired = unit.rows(&self.sql().lanes_expired, expired).await?;
+        let mut attendance = Attendance {
+            buried: u32::try_from(expired.len()).unwrap_or(u32::MAX),
+            deaths: self.bury(unit, request, &expired).await?,
+            ..Attendance::default()
+        };
+        self.share(unit, request, &mut attendance).await?;
+        Ok(attendance)
+    }
+
+    async fn bury(&self, unit: &mut Unit, request: &AttendRequest, expired: &[PgRow]) -> Result<Vec<Death>> {
+        if expired.is_empty() {
+            return Ok(vec![]);
+        }
+        let sessions: sqlx::Result<Vec<Uuid>> = expired.iter().map(|row| row.try_get(0)).collect();
+        let sessions = sessions.map_err(|error| classify(error, Phase::Before))?;
+        let failure = Failure::new(
+            FailureKind::LeaseExpired,
+            "lease_expired",
+            "the relay that had it gave no sign of life before its lease ended",
+        );
+        let arguments = Bind::new()
+            .text(request.route.as_str())
+            .value(sessions)
+            .at(request.now)
+            .number(request.max_attempts.into())
+            .text(&failure.to_string())
+            .text(&request.owner)
+            .done()?;
+        let rows = unit.rows(&self.sql().lanes_bury, arguments).await?;
+        let deaths: sqlx::Result<_> = rows.iter().map(|row| death(row, &request.route, &failure)).collect();
+        deaths.map_err(|error| classify(error, Phase::Before))
+    }
+
+    async fn share(
+        &self,
+        unit: &mut Unit,
+        request: &AttendRequest,
+        attendance: &mut Attendance,
+    ) -> Result<()> {
+        let arguments = Bind::new()
+            .text(request.route.as_str())
+            .value(request.session.0)
+            .number(request.shares.into())
+            .at(request.now)
+            .value(!attendance.deaths.is_empty())
+            .done()?;
+        for row in unit.rows(&self.sql().lanes_share, arguments).await? {
+            let (held, share) = held(&row).map_err(|error| classify(error, Phase::Before))?;
+            if attendance.lanes.len() >= share {
+                attendance.surplus.push(held.lane);
+            }
+            attendance.lanes.push(held);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn hand_lanes_over(&self, request: HandOverRequest) -> Result<()> {
+        let bind = Bind::new().text(request.route.as_str()).value(request.session.0);
+        let (sql, bind) = match &request.lanes {
+            Some(lanes) => (&self.sql().lanes_hand_over, bind.value(numbers(lanes))),
+            None => (&self.sql().lanes_leave, bind),
+        };
+        self.run(Line::Reserved, Again::Always, sql, bind.done()?).await.map(drop)
+    }
+}
+
+fn death(row: &PgRow, route: &RouteName, failure: &Failure) -> sqlx::Result<Death> {
+    Ok(Death {
+        event_id: EventId(row.try_get(0)?),
+        route: route.clone(),
+        event_type: row.try_get(1)?,
+        attempts: u32::try_from(row.try_get::<i32, _>(2)?).unwrap_or(0),
+        failure: failure.clone(),
+    })
+}
+
+/// A lane, and how many its session is to have.
+fn held(row: &PgRow) -> sqlx::Result<(LaneHeld, usize)> {
+    let lane = u8::try_from(row.try_get::<i16, _>(0)?).unwrap_or(u8::MAX);
+    let share = usize::try_from(row.try_get::<i64, _>(2)?).unwrap_or(0);
+    Ok((LaneHeld { lane, fence: Fence(row.try_get(1)?) }, share))
+}

@@ -1,0 +1,142 @@
+//! What is in the lanes that a session holds.
+
+use std::collections::BTreeMap;
+
+use pillarbox_core::port::{
+    DeadHead, DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, LaneRow, ReadRequest,
+    Undecodable,
+};
+use pillarbox_core::{Entry, Error, ErrorKind, Fence, Held, Result, RouteName, Timestamp};
+use serde::Deserialize;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use super::numbers;
+use crate::bind::Bind;
+use crate::call::{Again, Line};
+use crate::error::{Phase, classify};
+use crate::row::{Decoded, READ_COLUMNS, decode_read};
+use crate::store::PostgresStore;
+
+/// What the first row of a read says about the lanes.
+#[derive(Deserialize)]
+struct Head {
+    /// Whether the session is there.
+    here: bool,
+    /// Number, fence and revision of each lane that it holds and asked for.
+    lanes: Vec<(u8, i64, i64)>,
+    writers: Vec<i64>,
+    /// Microseconds since 1970.
+    now: i64,
+}
+
+impl PostgresStore {
+    pub(crate) async fn read_lanes(&self, request: ReadRequest) -> Result<LaneRead> {
+        request.check()?;
+        let mut places = [const { None }; LANES as usize];
+        for position in &request.positions {
+            if let Some(place) = places.get_mut(usize::from(position.lane)) {
+                *place = Some(*position);
+            }
+        }
+        let each = |what: fn(LanePosition) -> i64| -> Vec<Option<i64>> {
+            places.iter().map(|place: &Option<LanePosition>| place.map(what)).collect()
+        };
+        let arguments = Bind::new()
+            .text(request.route.as_str())
+            .value(request.session.0)
+            .value(each(|position| position.floor))
+            .value(each(|position| position.cursor))
+            .value(each(|position| position.limit.into()))
+            .value(request.writers)
+            .done()?;
+        // What is read twice is read.
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_read, arguments).await?;
+        let Some((head, rows)) = rows.split_first() else { return Err(unreadable()) };
+        let present: Vec<i64> = head.try_get(READ_COLUMNS).map_err(|_| unreadable())?;
+        let head: &str = head.try_get(READ_COLUMNS + 1).map_err(|_| unreadable())?;
+        let head: Head = serde_json::from_str(head).map_err(|_| unreadable())?;
+        let mut read = LaneRead::nothing(time(head.now));
+        if !head.here {
+            read.lost = true;
+            return Ok(read);
+        }
+        let fences: BTreeMap<u8, Fence> =
+            head.lanes.iter().map(|(lane, fence, _)| (*lane, Fence(*fence))).collect();
+        read.entries.reserve(rows.len());
+        for row in rows {
+            let decoded = decode_read(row, &request.route).map_err(|error| classify(error, Phase::Before))?;
+            let fence = decoded.entry.lane.and_then(|lane| fences.get(&lane)).copied();
+            sort_out(decoded, fence, &mut read.entries, &mut read.undecodable);
+        }
+        read.present = present;
+        read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
+        read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
+        Ok(read)
+    }
+
+    pub(crate) async fn fetch_lanes(&self, request: FetchRequest) -> Result<Fetched> {
+        let arguments = Bind::new()
+            .text(request.route.as_str())
+            .value(request.session.0)
+            .value(request.seqs.clone())
+            .done()?;
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_fetch, arguments).await?;
+        let Some((head, rows)) = rows.split_first() else { return Err(unreadable()) };
+        let here: bool = head.try_get(READ_COLUMNS + 1).map_err(|_| unreadable())?;
+        let mut fetched = Fetched::nothing(time(head.try_get(READ_COLUMNS + 2).map_err(|_| unreadable())?));
+        fetched.lost = !here;
+        for row in rows {
+            self.add_fetched(row, &request.route, &mut fetched)
+                .map_err(|error| classify(error, Phase::Before))?;
+        }
+        // A few, in the order of the index or not.
+        fetched.entries.sort_unstable_by_key(|entry| entry.seq);
+        Ok(fetched)
+    }
+
+    fn add_fetched(&self, row: &PgRow, route: &RouteName, fetched: &mut Fetched) -> sqlx::Result<()> {
+        let decoded = decode_read(row, route)?;
+        let fence = Some(Fence(row.try_get(READ_COLUMNS)?));
+        sort_out(decoded, fence, &mut fetched.entries, &mut fetched.undecodable);
+        Ok(())
+    }
+
+    pub(crate) async fn dead_heads(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
+        let arguments = Bind::new().text(request.route.as_str()).value(numbers(&request.lanes)).done()?;
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_dead, arguments).await?;
+        let heads: sqlx::Result<_> = rows.iter().map(head_of).collect();
+        heads.map_err(|error| classify(error, Phase::Before))
+    }
+}
+
+/// A row as an entry of its lane, or as one that cannot be read, with the proof that settles it.
+fn sort_out(
+    decoded: Decoded,
+    fence: Option<Fence>,
+    entries: &mut Vec<Entry>,
+    undecodable: &mut Vec<LaneRow>,
+) {
+    let Decoded { entry, undecodable: failure } = decoded;
+    match failure {
+        None => entries.push(entry),
+        Some(failure) => {
+            let held = Held { seq: entry.seq, fence: fence.unwrap_or(Fence::NONE) };
+            let row = Undecodable { held, event_id: Some(entry.event_id), failure };
+            undecodable.push(LaneRow { lane: entry.lane.unwrap_or(u8::MAX), row });
+        }
+    }
+}
+
+fn head_of(row: &PgRow) -> sqlx::Result<DeadHead> {
+    let lane = u8::try_from(row.try_get::<i16, _>(2)?).unwrap_or(u8::MAX);
+    Ok(DeadHead { seq: row.try_get(0)?, key: row.try_get(1)?, lane })
+}
+
+fn time(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::MIN)
+}
+
+fn unreadable() -> Error {
+    Error::new(ErrorKind::Corrupt, "the answer to a read of lanes cannot be read")
+}

@@ -1,0 +1,56 @@
+-- Ends sessions ($2) and counts one attempt for what they may have had in flight: read, not settled, due, and not behind
+-- an entry of its key that waits for its time or is dead. Who has no attempts left is dead, audited before that.
+with lost as materialized (
+    select l.lane, (
+        select h.handed from {lane_handed} as h
+        where h.route = l.route and h.session = l.session
+        order by h.handed desc limit 1
+    ) as handed
+    from {lane} as l
+    where l.route = $1 and l.session = any ($2)
+), seen as materialized (
+    select e.seq, e.key, e.waits
+    from lost
+    cross join lateral (
+        select seq, key, due_at is not null and due_at > coalesce($3, statement_timestamp()) as waits
+        from {outbox}
+        where route = $1 and {lane_of} = lost.lane and status in ('pending', 'retrying') and seq <= lost.handed
+        offset 0
+    ) as e
+    union all
+    select d.seq, d.key, true
+    from (
+        select seq, key, {lane_of} as lane from {outbox} where status = 'dead' and route = $1 and key is not null
+    ) as d
+    join lost on lost.lane = d.lane and d.seq <= lost.handed
+), placed as (
+    select seq, waits, key is not null and bool_or(waits) over (partition by key order by seq) as held_back from seen
+), counted as materialized (
+    select o.seq, o.route, o.event_id, o.type, o.attempts + 1 as attempts,
+        o.attempts + 1 >= coalesce(o.max_attempts, $4) as spent
+    from {outbox} as o
+    where o.seq = any (array(select seq from placed where not waits and not held_back))
+), audited as (
+    insert into {audit} (at, kind, actor, route, event_id, detail)
+    select coalesce($3, statement_timestamp()), 'dead', $6, c.route, c.event_id, $5
+    from counted as c where c.spent
+    returning 1
+), moved as (
+    update {outbox} as o
+    set status = case when o.attempts + 1 >= coalesce(o.max_attempts, $4) then 'dead' else 'retrying' end,
+        attempts = o.attempts + 1,
+        due_at = null,
+        owner = null,
+        last_error = $5,
+        last_attempt_at = coalesce($3, statement_timestamp()),
+        settled_at = case when o.attempts + 1 >= coalesce(o.max_attempts, $4)
+            then coalesce($3, statement_timestamp()) end
+    -- Counting the audit records first makes them be written first.
+    where (select count(*) from audited) >= 0 and o.seq = any (array(select seq from counted))
+    returning 1
+), ended as (
+    delete from {lane_session} where route = $1 and session = any ($2)
+), forgotten as (
+    delete from {lane_handed} where route = $1 and session = any ($2)
+)
+select c.event_id, c.type, c.attempts from counted as c where c.spent and (select count(*) from moved) > 0

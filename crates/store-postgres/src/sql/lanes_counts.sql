@@ -1,0 +1,16 @@
+-- What live lanes have handed out: nothing of that is stored in the entries.
+select l.route, e.status, count(*) as entries
+from {lane} as l
+join {lane_session} as s on s.route = l.route and s.session = l.session
+cross join lateral (
+    select h.handed from {lane_handed} as h
+    where h.route = s.route and h.session = s.session
+    order by h.handed desc limit 1
+) as h
+cross join lateral (
+    select status from {outbox}
+    where route = l.route and {lane_of} = l.lane and status in ('pending', 'retrying') and seq <= h.handed
+        and (due_at is null or due_at <= coalesce($1, statement_timestamp()))
+    offset 0
+) as e
+group by l.route, e.status

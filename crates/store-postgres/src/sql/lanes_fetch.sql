@@ -1,0 +1,18 @@
+-- Unsettled entries of held lanes by their seq, with the fence of their lane, which is a place in an array: a join would
+-- try all lanes for each row. A first row says whether the session is there. The subselect hides the statuses: else the
+-- planner may read the index of all lanes, not the rows.
+with me as materialized (
+    select session from {lane_session} where route = $1 and session = $2
+), held as materialized (
+    select array_agg(case when session = (select session from me) then fence end order by lane) as fences
+    from {lane}
+    where route = $1
+), found as materialized (
+    select {claimed}, status, due_at, owner, {lane_of} as lane, (select fences from held)[{lane_of} + 1] as lane_fence
+    from {outbox}
+    where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying'])::text[])
+)
+select {unread}, null::bigint as lane_fence, exists (select from me) as here,
+    (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
+union all
+select found.*, null, null from found where found.lane_fence is not null

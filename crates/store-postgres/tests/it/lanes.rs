@@ -1,0 +1,198 @@
+//! Lanes on PostgreSQL: what a crash of the server leaves, who counts as a writer, and what is written where.
+
+use std::time::Duration;
+
+use pillarbox_core::port::{
+    AttendRequest, Attendance, Keep, LANES, LanePosition, LaneRead, LaneSettleRequest, LaneSettlement, Lanes,
+    ReadRequest, SessionId, Settled, Store, Verdict,
+};
+use pillarbox_core::{Entry, Held};
+use pillarbox_store_postgres::PostgresStore;
+use pillarbox_testkit::StoreHarness;
+use sqlx::Row;
+
+use crate::harness::{Direct, Pooled, PostgresHarness, connect};
+use crate::steps::{ROUTE, claim, dead, events, reap_request, route, settle_request, stage, verdicts};
+
+fn session(number: u64) -> SessionId {
+    SessionId::of_random(7, number)
+}
+
+async fn attend(store: &PostgresStore, number: u64, joins: bool) -> Attendance {
+    let request = AttendRequest {
+        route: route(),
+        session: session(number),
+        joins,
+        owner: format!("worker-{number}"),
+        lease: Duration::from_secs(60),
+        shares: LANES,
+        max_attempts: 5,
+        now: None,
+    };
+    store.attend(request).await.unwrap()
+}
+
+/// Reads every lane from its beginning.
+async fn read(store: &PostgresStore, number: u64) -> LaneRead {
+    let positions = (0..LANES).map(|lane| LanePosition { lane, floor: 0, cursor: 0, limit: 100 }).collect();
+    let request = ReadRequest { route: route(), session: session(number), positions, writers: true };
+    store.read(request).await.unwrap()
+}
+
+async fn settle(
+    store: &PostgresStore,
+    held: &Attendance,
+    verdicts: Vec<(&Entry, Verdict)>,
+    keep: Keep,
+) -> Settled {
+    let settlements = verdicts.into_iter().map(|(entry, verdict)| {
+        let lane = held.lanes.iter().find(|lane| Some(lane.lane) == entry.lane).unwrap();
+        LaneSettlement {
+            held: Held { seq: entry.seq, fence: lane.fence },
+            attempts: entry.attempts + 1,
+            verdict,
+        }
+    });
+    let request = LaneSettleRequest {
+        route: route(),
+        session: session(1),
+        owner: "worker-1".into(),
+        settlements: settlements.collect(),
+        keep,
+        now: None,
+    };
+    Lanes::settle(store, request).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_a_crash_of_the_server_empties_makes_every_reader_begin_anew() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let persistence = "select count(*) from pg_class where relpersistence = 'u' and relnamespace = '{s}'::regnamespace \
+                       and relname in ('pillarbox_lane_session', 'pillarbox_lane_handed')";
+    assert_eq!(harness.number(persistence).await, 2, "a crash empties them");
+    stage(&harness.outbox(ROUTE), store.pool(), events(3)).await;
+    let before = attend(&store, 1, true).await;
+    assert_eq!(read(&store, 1).await.entries.len(), 3);
+    // What recovery does to such tables.
+    harness.execute("truncate {s}.pillarbox_lane_session, {s}.pillarbox_lane_handed").await;
+    assert!(read(&store, 1).await.lost);
+    assert!(attend(&store, 1, false).await.lost);
+    let after = attend(&store, 2, true).await;
+    assert_eq!(after.lanes.len(), usize::from(LANES), "a lane whose session is gone is free");
+    assert!(before.lanes.iter().zip(&after.lanes).all(|(before, after)| before.fence < after.fence));
+    assert_eq!(read(&store, 2).await.entries.len(), 3);
+}
+
+#[tokio::test]
+async fn a_transaction_that_never_touched_the_outbox_is_no_writer() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let _ = attend(&store, 1, true).await;
+    let mut idle = connect().await;
+    let begin = "begin isolation level repeatable read; select txid_current(); \
+                 select count(*) from {s}.pillarbox_outbox";
+    sqlx::raw_sql(harness.sql(begin)).execute(&mut idle).await.unwrap();
+    assert!(read(&store, 1).await.writers.is_empty());
+    let stage = "insert into {s}.pillarbox_outbox (route, type, payload) values ('orders', 't', '')";
+    sqlx::raw_sql(harness.sql(stage)).execute(&mut idle).await.unwrap();
+    assert_eq!(read(&store, 1).await.writers.len(), 1);
+    sqlx::raw_sql("rollback").execute(&mut idle).await.unwrap();
+    assert!(read(&store, 1).await.writers.is_empty());
+}
+
+#[tokio::test]
+async fn a_session_leaves_one_note_of_how_far_it_has_read_and_takes_it_along() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let _ = attend(&store, 1, true).await;
+    let notes = "select count(*) from {s}.pillarbox_lane_handed";
+    for _ in 0..5 {
+        assert!(!read(&store, 1).await.lost);
+        stage(&harness.outbox(ROUTE), store.pool(), events(3)).await;
+        assert_eq!(read(&store, 1).await.entries.len() % 3, 0);
+        assert_eq!(harness.number(notes).await, 1);
+    }
+    let handed = harness.number("select handed from {s}.pillarbox_lane_handed").await;
+    assert_eq!(handed, harness.number("select max(seq) from {s}.pillarbox_outbox").await);
+    let leave = pillarbox_core::port::HandOverRequest { route: route(), session: session(1), lanes: None };
+    store.hand_over(leave).await.unwrap();
+    assert_eq!(harness.number(notes).await, 0);
+}
+
+#[tokio::test]
+async fn reading_what_is_empty_writes_nothing() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let _ = attend(&store, 1, true).await;
+    // Somebody else may not even lock the row of the session.
+    let mut other = connect().await;
+    let lock = "begin; select session from {s}.pillarbox_lane_session for update";
+    sqlx::raw_sql(harness.sql(lock)).execute(&mut other).await.unwrap();
+    assert!(!read(&store, 1).await.lost);
+    sqlx::raw_sql("rollback").execute(&mut other).await.unwrap();
+}
+
+async fn only_the_dead_of_lanes_wait<const POOLED: bool>(harness: PostgresHarness<POOLED>) {
+    let store = harness.store();
+    harness
+        .execute(
+            "create table {s}.seen (what text, setting text); \
+             create function {s}.watch() returns trigger language plpgsql as $$ begin \
+             insert into {s}.seen values (tg_op, current_setting('synchronous_commit')); return null; end $$; \
+             create trigger watch after update or delete on {s}.pillarbox_outbox \
+             for each row execute function {s}.watch()",
+        )
+        .await;
+    stage(&harness.outbox(ROUTE), store.pool(), events(4)).await;
+    let held = attend(&store, 1, true).await;
+    let entries = read(&store, 1).await.entries;
+    let release = Verdict::Release { failure: None };
+    for (batch, keep) in [
+        (vec![(&entries[0], Verdict::Delivered)], Keep::No),
+        (vec![(&entries[1], Verdict::Delivered)], Keep::UntilPurged),
+        (vec![(&entries[2], Verdict::Delivered), (&entries[3], release)], Keep::UntilPurged),
+    ] {
+        let count = batch.len() as u64;
+        assert_eq!(settle(&store, &held, batch, keep).await, Settled { accepted: count, fenced: vec![] });
+    }
+    let seen = async || {
+        let rows = harness.rows("select what, setting from {s}.seen order by 1, 2").await;
+        harness.execute("truncate {s}.seen").await;
+        rows.iter()
+            .map(|row| format!("{} {}", row.get::<&str, _>(0), row.get::<&str, _>(1)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(seen().await, ["DELETE off", "UPDATE off", "UPDATE off"], "losing one means a redelivery");
+    let settled = settle(&store, &held, vec![(&entries[3], dead())], Keep::No).await;
+    assert_eq!(settled.accepted, 1);
+    assert_eq!(seen().await, ["UPDATE on"], "a death is durable before anybody hears of it");
+}
+
+#[tokio::test]
+async fn only_the_dead_of_lanes_wait_for_the_disk() {
+    only_the_dead_of_lanes_wait(Direct::start().await).await;
+}
+
+#[tokio::test]
+async fn only_the_dead_of_lanes_wait_for_the_disk_through_a_pooler() {
+    only_the_dead_of_lanes_wait(Pooled::start().await).await;
+}
+
+#[tokio::test]
+async fn what_comes_back_from_a_claim_by_rows_is_noticed_by_its_lane() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    stage(&harness.outbox(ROUTE), store.pool(), events(2)).await;
+    let claimed = claim(&store, 2).await;
+    let _ = attend(&store, 1, true).await;
+    let grown = async || read(&store, 1).await.revisions.iter().map(|(_, revision)| revision).sum::<i64>();
+    assert_eq!(grown().await, 0);
+    let released = verdicts(&claimed[..1], &Verdict::Release { failure: None });
+    assert_eq!(Store::settle(&*store, settle_request(released)).await.unwrap().accepted, 1);
+    assert_eq!(grown().await, 1);
+    harness.execute("update {s}.pillarbox_outbox set due_at = now() where status = 'in_flight'").await;
+    assert_eq!(store.reap(reap_request()).await.unwrap().released, 1);
+    assert_eq!(grown().await, 2);
+    assert_eq!(read(&store, 1).await.entries.len(), 2);
+}
