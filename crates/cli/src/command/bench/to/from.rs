@@ -128,7 +128,8 @@ async fn consume<S: Transactions>(
     let mut options = ConsumerOptions::default();
     options.dedup = inbox == Inbox::On;
     options.idle = Some(IDLE_MAX);
-    let consumer = Consumer::builder(source, Arc::new(transactions)).name("bench").options(options).build()?;
+    let consumer =
+        Consumer::builder(source, Arc::new(transactions)).name("bench").options(options).build()?;
     let all = u64::from(args.events);
     let (begun, handled) = (OnceLock::new(), AtomicU64::new(0));
     let (reached, enough) = (OnceLock::new(), Notify::new());
