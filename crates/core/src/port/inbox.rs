@@ -137,8 +137,8 @@ pub enum Accepted {
     /// Applied before: acknowledge it without running the handler.
     Duplicate,
     /// Not applied yet, and published by an owner that had lost its lane: give it back to the broker without running
-    /// the handler. The lane's owner brings it in its turn; if it comes again before that, accept it without an
-    /// origin. Nothing was marked.
+    /// the handler. The lane's owner brings it in its turn. Never acknowledge it, and accept it without an origin when
+    /// it has come a few times: then nobody else seems to bring it. Nothing was marked.
     Stale,
 }
 

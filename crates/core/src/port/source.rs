@@ -38,8 +38,8 @@ pub struct Message {
     pub body: Vec<u8>,
     /// How often the broker has delivered it, counting this time; `None` where it does not say.
     pub delivery_count: Option<u32>,
-    /// Where it stands in the order in which the broker took its messages; `None` where that is not known, and for a
-    /// message that was delivered before.
+    /// Where it stands in the order in which the broker took its messages; `None` where that is not known. Known for a
+    /// message that was delivered before only where it also has a delivery count.
     pub position: Option<Position>,
     /// The answer to the broker.
     pub receipt: Box<dyn Receipt>,

@@ -17,6 +17,10 @@ use super::Consumer;
 /// How long the broker may take to take an answer. Without one the message comes again.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
+/// Deliveries of a message that may be refused as stale. After that nobody else seems to bring it, and it is applied:
+/// no event is dropped because of what was believed about its publisher.
+const REFUSALS_MAX: u32 = 3;
+
 /// The way to answer the broker.
 pub(super) type Answer = Box<dyn Receipt>;
 
@@ -34,8 +38,7 @@ pub(super) enum Done {
 /// A message that can be handled.
 pub(super) struct Ready {
     pub(super) event: Received,
-    /// Who published it and where it stands, for a first delivery: what comes again is refused no more, because then
-    /// nobody else may bring it.
+    /// Who published it and where it stands, as long as it may be refused for that: see [`REFUSALS_MAX`].
     origin: Option<Origin>,
     pub(super) receipt: Answer,
 }
@@ -88,8 +91,9 @@ impl<S: Transactions> Consumer<S> {
             tracing::warn!(consumer = %self.name, event_id = %event.event_id, count, "parked: delivered too often");
             return Err(receipt);
         }
-        let first = delivery_count.is_none_or(|count| count <= 1);
-        let origin = Origin::of(&event, position).filter(|_| first);
+        // The last delivery that is allowed is for the handler.
+        let refusals = self.options.max_deliveries.map_or(REFUSALS_MAX, |most| REFUSALS_MAX.min(most - 1));
+        let origin = Origin::of(&event, position).filter(|_| delivery_count.unwrap_or(1) <= refusals);
         Ok(Box::new(Ready { event, origin, receipt }))
     }
 

@@ -164,6 +164,14 @@ impl Book {
             return;
         }
         let name = entry.key.as_deref().map_or(Name::Alone(seq), |key| Name::Key(Arc::from(key)));
+        let alone = Name::Alone(seq);
+        if name != alone
+            && let Some(chain) = self.chains.get_mut(&alone)
+        {
+            // It could not be read before, so its key was not known.
+            chain.remove(seq);
+            self.note(&alone);
+        }
         let due = entry.due_at.filter(|due| *due > now);
         match due {
             Some(due) => {
@@ -213,7 +221,8 @@ impl Book {
         let mut touched: Vec<Name> = Vec::new();
         for (name, chain) in &mut self.chains {
             if lanes.contains(&chain.lane) && !chain.dead.is_empty() {
-                chain.dead.clear();
+                // What died while the store was asked may be missing in its answer.
+                chain.dead.retain(|seq| self.settled_meanwhile.contains(seq));
                 touched.push(name.clone());
             }
         }

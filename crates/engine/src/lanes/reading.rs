@@ -30,7 +30,7 @@ impl LaneReader {
             if limit == 0 || enough || begun.elapsed() > self.options.lease / 8 {
                 break;
             }
-            let Some(read) = self.read(limit, &mut exhausted, false).await? else { break };
+            let Some(read) = self.read(limit, &mut exhausted, None).await? else { break };
             now = now.max(read);
         }
         while self.state().book.ready(Instant::now()) > 0 {
@@ -46,8 +46,15 @@ impl LaneReader {
         Ok(now)
     }
 
-    /// One read of every lane that may have more. `None`: there is none.
-    async fn read(&self, limit: usize, exhausted: &mut HashSet<u8>, anew: bool) -> Result<Option<Timestamp>> {
+    /// One read of every lane that may have more. `None`: there is none. With `since`, these lanes are looked at from
+    /// their beginning, for what became visible since they had these revisions.
+    async fn read(
+        &self,
+        limit: usize,
+        exhausted: &mut HashSet<u8>,
+        since: Option<&[(u8, i64)]>,
+    ) -> Result<Option<Timestamp>> {
+        let anew = since.is_some();
         let request = {
             let mut state = self.state();
             let positions = state.positions(limit, self.options.bytes_max, exhausted, anew);
@@ -82,6 +89,11 @@ impl LaneReader {
         }
         let mut state = self.state();
         if state.session == session {
+            if let Some(changed) = since {
+                // Changed once more since: what was found to be dead, and what was not, is not what it was before.
+                let same = changed.iter().filter(|lane| read.revisions.contains(lane));
+                same.for_each(|(lane, revision)| state.book.looked_at(*lane, *revision));
+            }
             state.took(read, &positions, writers, exhausted, at);
         }
         Ok(Some(now))
@@ -109,13 +121,7 @@ impl LaneReader {
         for lane in &lanes {
             others.remove(lane);
         }
-        Box::pin(self.read(limit.min(1), &mut others, true)).await?;
-        let mut state = self.state();
-        if state.session == session {
-            for (number, revision) in changed {
-                state.book.looked_at(*number, *revision);
-            }
-        }
+        Box::pin(self.read(limit.min(1), &mut others, Some(changed))).await?;
         Ok(())
     }
 
@@ -227,8 +233,13 @@ impl State {
             self.book.add_undecodable(row, at);
         }
         let lanes = &self.book.lanes;
-        let cursors = || lanes.iter().map(|(number, lane)| (*number, lane.cursor)).collect();
-        let floors = self.horizon.read(writers.then_some(read.writers.as_slice()), cursors);
+        // What is being handed over is not read any more.
+        let cursors = || {
+            let held = lanes.iter().filter(|(_, lane)| !lane.leaving);
+            held.map(|(number, lane)| (*number, lane.cursor)).collect()
+        };
+        let looked_at: Vec<u8> = positions.iter().map(|position| position.lane).collect();
+        let floors = self.horizon.read(&looked_at, writers.then_some(read.writers.as_slice()), cursors);
         for (number, floor) in floors {
             if let Some(lane) = self.book.lanes.get_mut(&number) {
                 lane.floor = lane.floor.max(floor.min(lane.cursor));

@@ -127,7 +127,7 @@ impl NatsSubscription {
         let pulled = Pulled { message, context: self.live.context.clone() };
         let info = pulled.info().ok();
         let delivered = info.as_ref().and_then(|info| u32::try_from(info.delivered).ok());
-        let position = info.filter(|info| info.delivered == 1).and_then(|info| {
+        let position = info.and_then(|info| {
             let offset = i64::try_from(info.stream_sequence).ok()?;
             Some(Position { stream: info.stream.to_owned(), offset })
         });

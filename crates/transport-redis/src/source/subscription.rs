@@ -99,7 +99,7 @@ impl RedisSubscription {
     fn message(&self, delivered: Delivered) -> Message {
         let Delivered { id, fields, count } = delivered;
         let (attributes, headers, body) = binding::read(fields);
-        let position = self.group.position(&id).filter(|_| count == 1);
+        let position = self.group.position(&id);
         let receipt = Box::new(RedisReceipt::new(&self.group, id));
         Message { attributes, headers, body, delivery_count: Some(count), position, receipt }
     }

@@ -26,6 +26,10 @@ enum Fails {
     SettleAnswer,
     /// This event cannot be read.
     Row(EventId),
+    /// An operator requeues this event just before it is asked what is dead.
+    Requeued(EventId),
+    /// The answer to what is dead takes so long.
+    SlowDead(Duration),
 }
 
 impl Failing {
@@ -69,7 +73,19 @@ impl Lanes for Failing {
     }
 
     async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
-        self.inner.dead(request).await
+        let next = *self.next.lock().unwrap();
+        match next.filter(|next| matches!(next, Fails::Requeued(_) | Fails::SlowDead(_))) {
+            Some(fails @ Fails::Requeued(id)) if self.takes(fails) => {
+                let _ = self.inner.requeue(of(id)).await?;
+                self.inner.dead(request).await
+            }
+            Some(fails @ Fails::SlowDead(wait)) if self.takes(fails) => {
+                let dead = self.inner.dead(request).await;
+                sleep(wait).await;
+                dead
+            }
+            _ => self.inner.dead(request).await,
+        }
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
@@ -126,7 +142,7 @@ async fn a_head_whose_death_was_recorded_without_an_answer_holds_back_its_key() 
     let options = options();
     relay(&world, &lanes, options.clone()).run(sleep(options.lease * 5)).await.unwrap();
     assert_eq!(world.entry(ids[0]).status, Status::Dead);
-    assert_eq!(world.first_received(), BTreeMap::new());
+    assert_eq!(world.first_received().get("k"), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,4 +172,47 @@ async fn behind_a_row_that_cannot_be_read_the_key_goes_on_where_dead_heads_are_s
     relay(&world, &lanes, options).run(sleep(Duration::from_secs(30))).await.unwrap();
     assert_eq!(world.entry(ids[0]).status, Status::Dead);
     assert_eq!(world.first_received()["k"], ids[1..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_is_requeued_between_two_looks_goes_first() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 3).await;
+    refuse(&world, ids[0]);
+    relay(&world, &lanes, options()).run(sleep(Duration::from_secs(10))).await.unwrap();
+    assert_eq!(world.entry(ids[0]).status, Status::Dead);
+    world.sink.heal();
+    // The next owner has read the lane when the operator comes, and asks what is dead after that.
+    lanes.next(Fails::Requeued(ids[0]));
+    relay(&world, &lanes, options()).run(sleep(Duration::from_secs(30))).await.unwrap();
+    assert!(lanes.next.lock().unwrap().is_none(), "nobody asked what is dead");
+    assert_eq!(world.first_received()["k"], ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_dies_while_the_store_says_what_is_dead_holds_back_its_key() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    // Another key of the same lane, so that an operator can change the lane while the first key is under way.
+    let unkeyed = world.stage_many(1).await[0];
+    let lane = |key: &str| pillarbox_core::lane_of(Some(key), unkeyed);
+    let other = (0..).map(|n| format!("o-{n}")).find(|key| lane(key) == lane("k")).unwrap();
+    let gone = world.stage_keyed(&other, 1).await;
+    refuse(&world, gone[0]);
+    let relay = relay(&world, &lanes, options());
+    relay.run(sleep(Duration::from_secs(10))).await.unwrap();
+    let ids = world.stage_keyed("k", 2).await;
+    refuse(&world, ids[0]);
+    world.sink.set_latency(Duration::from_secs(5));
+    let discard = async {
+        sleep(Duration::from_secs(2)).await;
+        lanes.next(Fails::SlowDead(Duration::from_secs(8)));
+        world.discard(gone[0]).await;
+        sleep(Duration::from_secs(60)).await;
+    };
+    relay.run(discard).await.unwrap();
+    assert!(lanes.next.lock().unwrap().is_none(), "nobody asked what is dead");
+    assert_eq!(world.entry(ids[0]).status, Status::Dead);
+    assert_eq!(world.first_received().get("k"), None);
 }

@@ -65,7 +65,10 @@ impl Subscription for ChangedStream {
                 let held = Arc::clone(&self.held);
                 message.receipt = Box::new(Lost { receipt: message.receipt, held });
             }
-            Change::CountsAreHidden => message.delivery_count = None,
+            Change::CountsAreHidden => {
+                message.position = message.position.filter(|_| message.delivery_count == Some(1));
+                message.delivery_count = None;
+            }
             Change::ArrivalsAreSeen(arrivals) => {
                 let id = message.attributes.get("id").cloned().unwrap_or_default();
                 arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(id);

@@ -59,7 +59,7 @@ impl Stream {
         let Some((delivery, place, Stored { message, deliveries })) = queue.deliver(self.stream) else {
             return Ok(None);
         };
-        let position = i64::try_from(place).ok().filter(|_| deliveries == 1);
+        let position = i64::try_from(place).ok().filter(|_| deliveries == 1 || !counts_hidden);
         let receipt = Ticket { shared: Arc::clone(&self.shared), queue: self.queue.clone(), delivery };
         Ok(Some(Message {
             attributes: message.attributes,
