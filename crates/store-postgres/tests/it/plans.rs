@@ -168,7 +168,7 @@ async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject
             "{lane_of}",
             "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)",
         )
-        .replace("{unread}", &vec!["null"; 9].join(", "))
+        .replace("{unread}", &["null"; 9].join(", "))
         .replace("{claimed}", "seq, fence, event_id, payload, headers::text");
     let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
     sqlx::raw_sql(harness.sql(&prepare)).execute(&mut *connection).await.unwrap();
