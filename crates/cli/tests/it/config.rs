@@ -27,7 +27,7 @@ fn what_is_wrong_names_the_file_the_line_the_key_and_what_is_allowed() {
     refused("[routes.r]\nto = 'null:'\nbatch = 0", &["pillarbox.toml:3: routes.r.batch:", "1 to 10000"]);
     refused("[routes.r]\nto = 'null:'\nmax_attempts = 0", &["routes.r.max_attempts:", "1 to 1000000"]);
     refused("[routes.r]\nto = 'null:'\nlease = '-5s'", &["pillarbox.toml:3: routes.r.lease:"]);
-    refused("[routes.r]\nto = 'null:'\norder = 'key'", &["routes.r.order:", "not in this build yet"]);
+    refused("[routes.r]\nto = 'null:'\norder = 'sorted'", &["routes.r.order:", "\"key\" and \"none\""]);
     refused("[database", &["pillarbox.toml:1:"]);
     refused(
         "[retention]\ndelivered = '1d'\n[admin]\nlisten = '127.0.0.1:8025'",
