@@ -10,6 +10,7 @@ mod handle;
 mod lanes;
 mod options;
 mod poll;
+mod random;
 mod relay;
 mod retention;
 pub mod sink;

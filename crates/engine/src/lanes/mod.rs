@@ -20,6 +20,8 @@ use pillarbox_core::port::{
 use pillarbox_core::{Result, RouteName};
 use tokio::time::Instant;
 
+use crate::random;
+
 use book::Book;
 use horizon::Horizon;
 
@@ -77,7 +79,7 @@ impl LaneReader {
         options: LaneOptions,
         seed: u64,
     ) -> Self {
-        let mut random = seed;
+        let mut random = seed_of(seed, &owner);
         let state = State {
             session: next_session(&mut random),
             joined: false,
@@ -301,14 +303,25 @@ impl Store for LaneReader {
     }
 }
 
-/// A name that no other session has.
+/// A name that no other session has: out of the relay's seed, which is random unless somebody set it, and its owner, so
+/// that two relays with one seed do not take each other for themselves.
 fn next_session(random: &mut u64) -> SessionId {
-    let mut next = || {
-        *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = *random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
-    SessionId::of_random(next(), next())
+    SessionId::of_random(random::next(random), random::next(random))
+}
+
+/// Where the names of sessions begin.
+fn seed_of(seed: u64, owner: &str) -> u64 {
+    owner.bytes().fold(seed, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_relays_of_one_seed_have_sessions_of_their_own() {
+        let first = |owner| next_session(&mut seed_of(7, owner));
+        assert_eq!(first("a"), first("a"), "the same seed gives the same run");
+        assert_ne!(first("a"), first("b"));
+    }
 }

@@ -193,7 +193,8 @@ impl RelayBuilder {
         self
     }
 
-    /// The seed of jitter and poll spread. Default: random.
+    /// The seed of jitter, poll spread and the names of lane sessions. Default: random. Relays by lanes that share a
+    /// route must not have both the same seed and the same owner.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self

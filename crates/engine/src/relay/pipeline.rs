@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::circuit::Circuit;
 use crate::poll::Poll;
+use crate::random;
 use crate::tally::Tally;
 use crate::verdict::Ended;
 
@@ -265,12 +266,7 @@ impl<'a> Pipeline<'a> {
 
     /// A number for jitter: the same seed gives the same run.
     fn random(&mut self) -> u64 {
-        // SplitMix64: small, and good enough to spread waits.
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        random::next(&mut self.random)
     }
 
     fn show(&self, started: Instant) {

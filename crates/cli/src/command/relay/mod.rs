@@ -20,7 +20,8 @@ use run::Work;
 
 const EXAMPLES: &str = "\
 Destinations: file:PATH (CloudEvents JSON, one a line, appended; {route} in it is the route), \
-stdout: and null:. SIGTERM and SIGINT stop claiming and finish or release what is in flight; a second one \
+stdout:, null:, amqp(s)://, nats://, redis(s)://, http(s)://. Order per key is a setting of a configured route, \
+order = \"key\". SIGTERM and SIGINT stop claiming and finish or release what is in flight; a second one \
 stops at once.
 
 Examples:
