@@ -145,7 +145,7 @@ const NAME: &str = "character varying(255)";
 /// Without these staging and accepting fail.
 const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 8] = [
+const WANTED_INDEXES: [&str; 9] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
@@ -154,6 +154,7 @@ const WANTED_INDEXES: [&str; 8] = [
     "audit_event",
     "inbox_age",
     "stage()",
+    "serialize()",
 ];
 
 /// The version that this program makes and needs.

@@ -93,6 +93,8 @@ impl Sql {
     }
 }
 
+/// What takes the turn of a key.
+pub(crate) const SERIALIZE: &str = include_str!("sql/serialize.sql");
 /// What staging runs.
 pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
 /// What staging one under an id of the library's runs.

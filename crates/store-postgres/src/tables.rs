@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 25],
+    names: [(&'static str, String); 26],
 }
 
 impl Tables {
@@ -47,6 +47,7 @@ impl Tables {
                 ("{lane_handed}", table("lane_handed")),
                 ("{versions}", table("schema")),
                 ("{stage}", table("stage")),
+                ("{serialize}", table("serialize")),
                 ("{status}", table("status")),
                 ("{event_index}", bare("outbox_event")),
                 ("{ready_index}", bare("outbox_ready")),

@@ -128,6 +128,7 @@ statements! {
     routes,
     selected_ids,
     selected_matching,
+    serialize,
     settle_dead,
     settle_deleted,
     settle_delivered,
