@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use pillarbox_core::RouteName;
 use pillarbox_core::port::Sink;
+use pillarbox_engine::RelayOptions;
 use pillarbox_engine::sink::NullSink;
-use pillarbox_engine::{Relay, RelayOptions, Tally};
 use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
-use super::drain::{fill, per_second};
+use super::by::{By, fill, per_second};
+use super::latency;
 use super::stats::{median, ratio};
 use crate::config::RouteConfig;
 use crate::context::Context;
@@ -37,6 +38,13 @@ pub(crate) struct To {
 pub(crate) struct RelayFigures {
     /// The destination's client alone: the same batches from memory, as many under way as the relay has.
     pub(crate) client_per_second: f64,
+    pub(crate) rows: Relayed,
+    pub(crate) lanes: Relayed,
+}
+
+/// What the relay reaches one way.
+#[derive(Debug, Serialize)]
+pub(crate) struct Relayed {
     /// The relay of this database to `null:`.
     pub(crate) drain_per_second: f64,
     /// The relay of this database to the destination.
@@ -86,20 +94,37 @@ impl To {
         let progress = Progress::new(context.out, "measuring", Some(u64::from(args.repeat)));
         let sink = self.sink()?;
         let options = self.options(args);
-        let (mut client, mut drain, mut relay) = (Vec::new(), Vec::new(), Vec::new());
+        let mut client = Vec::new();
+        let mut relayed: [(Vec<f64>, Vec<f64>); 2] = Default::default();
         self.warm_up(bed, args, &*sink).await?;
         for _ in 0..args.repeat {
             let batches = feed::batches(bed, args).await?;
             client.push(feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?);
-            drain.push(per_second(&self.relay(bed, args, Arc::new(NullSink)).await?));
-            relay.push(per_second(&self.relay(bed, args, Arc::clone(&sink)).await?));
-            // The client and the relay have sent as many events as both consumers take.
+            for (by, (drain, relay)) in By::BOTH.into_iter().zip(&mut relayed) {
+                drain.push(self.relay(bed, args, by, Arc::new(NullSink)).await?);
+                relay.push(self.relay(bed, args, by, Arc::clone(&sink)).await?);
+            }
+            // The client and the relays have sent more events than both consumers take.
             if let Some(from) = &mut self.from {
                 from.round(bed, args).await?;
             }
             progress.add(1);
         }
-        let limit: Vec<f64> = client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
+        let latency = match args.latency {
+            0 => None,
+            _ => Some(latency::measure(bed, args, Arc::clone(&sink)).await.map_err(|fault| self.at(fault))?),
+        };
+        let [rows, lanes] = relayed.map(|(drain, relay)| {
+            let lower: Vec<f64> =
+                client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
+            Relayed {
+                drain_per_second: median(&drain).round(),
+                relay_per_second: median(&relay).round(),
+                relay_to_client: ratio(&relay, &client),
+                relay_to_drain: ratio(&relay, &drain),
+                relay_to_limit: ratio(&relay, &lower),
+            }
+        });
         Ok(ToReport {
             database: bed.name(),
             mode: bed.main.staging.mode(),
@@ -108,15 +133,9 @@ impl To {
             batch: args.batch,
             payload_bytes: args.payload,
             repeat: args.repeat,
-            relay: RelayFigures {
-                client_per_second: median(&client).round(),
-                drain_per_second: median(&drain).round(),
-                relay_per_second: median(&relay).round(),
-                relay_to_client: ratio(&relay, &client),
-                relay_to_drain: ratio(&relay, &drain),
-                relay_to_limit: ratio(&relay, &limit),
-            },
+            relay: RelayFigures { client_per_second: median(&client).round(), rows, lanes },
             consumer: self.from.as_ref().map(FromSource::figures),
+            latency,
         })
     }
 
@@ -128,10 +147,9 @@ impl To {
         feed::feed(sink, &batches, &self.options(args)).await.map(drop).map_err(|fault| self.at(fault))
     }
 
-    async fn relay(&self, bed: &Bed, args: &BenchArgs, sink: Arc<dyn Sink>) -> Result<Tally, Fault> {
+    async fn relay(&self, bed: &Bed, args: &BenchArgs, by: By, sink: Arc<dyn Sink>) -> Result<f64, Fault> {
         fill(bed, args).await?;
-        let relay = Relay::builder(Arc::clone(&bed.main.store), sink).route(ROUTE);
-        let tally = relay.options(self.options(args)).build()?.drain().await?;
+        let tally = by.relay(&bed.main, sink, self.options(args))?.drain().await?;
         if tally.delivered != u64::from(args.events) {
             let missed = u64::from(args.events) - tally.delivered.min(u64::from(args.events));
             let (to, all) = (&self.route.to, args.events);
@@ -139,7 +157,7 @@ impl To {
                 "{to} did not confirm {missed} of {all} entries of the relay"
             )));
         }
-        Ok(tally)
+        Ok(per_second(&tally))
     }
 
     fn at(&self, fault: Fault) -> Fault {
