@@ -89,7 +89,16 @@ fn everything_is_measured_on_sqlite_in_a_file_of_its_own() {
     assert_eq!((report["database"].as_str(), report["events"].as_u64()), (Some("sqlite"), Some(120)));
     positive(&report, &DRAINS);
     positive(&report, &OPTIONAL);
-    positive(&report, &["/stage/ratio", "/stage/orders_ratio", "/stage/bulk_per_second"]);
+    positive(
+        &report,
+        &[
+            "/stage/ratio",
+            "/stage/row_ratio",
+            "/stage/orders_row_ratio",
+            "/stage/orders_ratio",
+            "/stage/bulk_per_second",
+        ],
+    );
     assert_eq!(report.pointer("/drain/lanes/kept/cost"), None, "there is no server");
     assert!(!home.path("pillarbox.db").exists(), "it measures nobody's own database");
 }

@@ -32,11 +32,12 @@ use crate::output::Progress;
 
 use bed::Bed;
 use report::Report;
-use to::{To, ToReport};
+use to::To;
 
 const EXAMPLES: &str = "\
 What is compared, interleaved in one run, with the same payloads and batches:
-  insert    a business transaction of one INSERT, without and with one staged event: staging weighs most there
+  insert    a business transaction of one INSERT, without and with one staged event: staging weighs most there;
+            and with one more row in a plain table instead, which is what any staging costs at least
   order     the same of an order: one row read, one updated, two inserted
   classic   claim UPDATE … RETURNING over a sort index, settle UPDATE: plain SQL, no library
   raw lane  rows above a cursor are read, settle UPDATE (kept) or DELETE (deleted): plain SQL, no library
@@ -48,7 +49,9 @@ machine, and bytes of write-ahead log.
 With --to, instead:
   client    the destination's own client, pipelined from memory, no database
   drain     the relay from this database to null:, by rows and by lanes
-  relay     the relay from this database to the destination, and its ratio to the lower of both
+  relay     the relay from this database to the destination, and its ratio to the lower of both; and to what
+            the processors allow, if client and drain each cost what they did alone: where servers and relay share a
+            machine, that is the limit
   consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
 Rates depend on the machine and on what else it does; the ratios are what to look at.
 
@@ -159,24 +162,15 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
     };
     let bed = Bed::create(&url, args).await?;
-    let measured = match to {
-        Some(to) => to.measure(&bed, args, context).await.map(Measured::To),
-        None => measure(&bed, args, context, &url, folder.path()).await.map(Measured::Database),
+    let printed = match to {
+        Some(to) => to.measure(&bed, args, context).await.and_then(|report| print(&report, context)),
+        None => {
+            measure(&bed, args, context, &url, folder.path()).await.and_then(|report| print(&report, context))
+        }
     };
     // Whatever happened, the tables go.
     let dropped = bed.drop().await;
-    let measured = measured?;
-    dropped?;
-    match &measured {
-        Measured::Database(report) => print(report, context),
-        Measured::To(report) => print(report, context),
-    }
-}
-
-/// What was asked for.
-enum Measured {
-    Database(Report),
-    To(ToReport),
+    printed.and(dropped)
 }
 
 fn print<R: Serialize + Display>(report: &R, context: &Context) -> Result<(), Fault> {

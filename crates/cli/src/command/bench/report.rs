@@ -111,22 +111,25 @@ impl Rates {
     }
 
     fn stage(&mut self, stage: &StageFigures) {
-        for (what, bare, with, ratio) in [
+        for (what, bare, with, ratio, row_ratio) in [
             (
                 "transaction of one insert",
                 stage.business_per_second,
                 stage.business_with_event_per_second,
                 stage.ratio,
+                stage.row_ratio,
             ),
             (
                 "transaction of an order",
                 stage.orders_per_second,
                 stage.orders_with_event_per_second,
                 stage.orders_ratio,
+                stage.orders_row_ratio,
             ),
         ] {
             self.row(what, bare, String::new(), None);
-            self.row("  with one staged event", with, format!("{ratio:.2} of it"), None);
+            let ratios = format!("{ratio:.2} of it; one more plain row instead: {row_ratio:.2}");
+            self.row("  with one staged event", with, ratios, None);
         }
         self.row("staging, 1000 a call", stage.bulk_per_second, String::new(), None);
     }

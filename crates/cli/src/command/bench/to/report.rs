@@ -53,6 +53,9 @@ impl fmt::Display for ToReport {
                     relayed.relay_to_limit, relayed.relay_to_client, relayed.relay_to_drain
                 ),
             );
+            if let (Some(rate), Some(ratio)) = (relayed.processors_per_second, relayed.relay_to_processors) {
+                row("  the most that these processors allow", rate, format!("{ratio:.2} of it"));
+            }
         }
         if let Some(consumer) = consumer {
             row("consumer without inbox", consumer.without_inbox_per_second, String::new());
