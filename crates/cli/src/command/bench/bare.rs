@@ -72,6 +72,7 @@ async fn lanes(database: &Database, args: &BenchArgs, keep: Keep) -> Result<f64,
         lease: LEASE,
         shares: LANES,
         max_attempts: ATTEMPTS,
+        skips_dead: false,
         now: None,
     };
     let held = database.lanes.attend(attend).await?.lanes;

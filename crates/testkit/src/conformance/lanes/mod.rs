@@ -46,6 +46,7 @@ macro_rules! __lanes_cases {
                 a_late_sign_of_life_counts_while_nobody_came,
                 followers_of_a_waiting_head_spend_nothing,
                 followers_of_a_dead_head_spend_nothing,
+                followers_of_a_dead_head_that_is_skipped_spend_one_attempt,
                 a_head_that_is_due_again_may_have_been_in_flight,
                 entries_that_were_not_read_spend_nothing,
                 a_session_that_read_nothing_spends_nothing,
