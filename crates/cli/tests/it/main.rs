@@ -18,3 +18,5 @@ mod relay;
 mod schema;
 mod signals;
 mod stage;
+mod storm;
+mod verify;

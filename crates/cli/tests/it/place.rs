@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use async_nats::jetstream;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties};
 use pillarbox_testkit::{Direction, Fault, FaultProxy};
 use tokio::runtime::Runtime;
@@ -76,7 +76,19 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A queue of RabbitMQ, or a stream of the others.
     pub(crate) fn new(broker: Broker) -> Self {
+        Self::with(broker, FieldTable::default())
+    }
+
+    /// One that keeps what was consumed, also of RabbitMQ.
+    pub(crate) fn stream(broker: Broker) -> Self {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString("stream".into()));
+        Self::with(broker, arguments)
+    }
+
+    fn with(broker: Broker, of_queue: FieldTable) -> Self {
         let name = format!("cli{}", uuid::Uuid::new_v4().simple());
         let server = variable(match broker {
             Broker::RabbitMq => "PILLARBOX_TEST_AMQP",
@@ -84,19 +96,16 @@ impl Place {
             Broker::Redis => "PILLARBOX_TEST_REDIS",
         });
         let place = Self { broker, server, name };
-        wait(place.declare());
+        wait(place.declare(of_queue));
         place
     }
 
-    async fn declare(&self) {
+    async fn declare(&self, of_queue: FieldTable) {
         match self.broker {
             Broker::RabbitMq => {
                 let options = QueueDeclareOptions { durable: true, ..Default::default() };
                 let channel = self.amqp().await.create_channel().await.unwrap();
-                channel
-                    .queue_declare(self.name.as_str().into(), options, FieldTable::default())
-                    .await
-                    .unwrap();
+                channel.queue_declare(self.name.as_str().into(), options, of_queue).await.unwrap();
             }
             Broker::Nats => {
                 let subjects = vec![format!("{}.>", self.name)];
@@ -126,6 +135,16 @@ impl Place {
         }
     }
 
+    /// What to read where nobody has made anything.
+    pub(crate) fn to_nowhere(&self) -> String {
+        let (server, name) = (&self.server, &self.name);
+        match self.broker {
+            Broker::RabbitMq => format!("{server}?queue={name}-nowhere"),
+            Broker::Nats => format!("{server}?stream={name}-nowhere"),
+            Broker::Redis => format!("{server}?stream={name}-nowhere"),
+        }
+    }
+
     /// The source for a consumer. What a dead one left comes again soon.
     pub(crate) fn from(&self, server: &str) -> String {
         let name = &self.name;
@@ -140,7 +159,7 @@ impl Place {
     pub(crate) fn stored(&self) -> Vec<String> {
         match self.broker {
             Broker::RabbitMq => wait(self.lying()),
-            Broker::Nats => wait(self.stream()),
+            Broker::Nats => wait(self.streamed()),
             Broker::Redis => {
                 self.redis(&["xrange", &self.name, "-", "+"])
                     .lines()
@@ -169,7 +188,7 @@ impl Place {
         ids
     }
 
-    async fn stream(&self) -> Vec<String> {
+    async fn streamed(&self) -> Vec<String> {
         let mut stream = self.nats().await.get_stream(&self.name).await.unwrap();
         let last = stream.info().await.unwrap().state.last_sequence;
         let mut ids = Vec::new();
