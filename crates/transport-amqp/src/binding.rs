@@ -142,10 +142,10 @@ pub(crate) fn stream_offset(properties: &BasicProperties) -> Option<u64> {
     u64::try_from(offset).ok()
 }
 
-/// The arguments of a consumer that begins with the oldest message of a stream.
-pub(crate) fn from_the_first() -> FieldTable {
+/// The arguments of a consumer that begins there in a stream: `first`, or `last`, which is its last chunk.
+pub(crate) fn from(offset: &str) -> FieldTable {
     let mut arguments = FieldTable::default();
-    arguments.insert(STREAM_OFFSET.into(), text("first"));
+    arguments.insert(STREAM_OFFSET.into(), text(offset));
     arguments
 }
 
