@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use async_nats::jetstream;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Connection, ConnectionProperties};
+use lapin::{Channel, Connection, ConnectionProperties};
 use pillarbox_testkit::{Direction, Fault, FaultProxy};
 use tokio::runtime::Runtime;
 
@@ -73,6 +73,7 @@ pub(crate) struct Place {
     /// The server's URL, without a place on it.
     pub(crate) server: String,
     name: String,
+    keeps_nothing: bool,
 }
 
 impl Place {
@@ -88,6 +89,26 @@ impl Place {
         Self::with(broker, arguments)
     }
 
+    /// A queue of RabbitMQ with little room: what is too much is refused, message by message.
+    pub(crate) fn refusing() -> Self {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-max-length".into(), AMQPValue::LongInt(10));
+        arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
+        Self { keeps_nothing: true, ..Self::with(Broker::RabbitMq, arguments) }
+    }
+
+    /// Whether it must be emptied while it is filled.
+    pub(crate) fn keeps_nothing(&self) -> bool {
+        self.keeps_nothing
+    }
+
+    /// Whoever takes messages out of a queue, one by one and for good.
+    pub(crate) fn taker(&self) -> Taker {
+        let connection = wait(self.amqp());
+        let channel = wait(connection.create_channel()).unwrap();
+        Taker { channel, queue: self.name.clone(), _connection: connection }
+    }
+
     fn with(broker: Broker, of_queue: FieldTable) -> Self {
         let name = format!("cli{}", uuid::Uuid::new_v4().simple());
         let server = variable(match broker {
@@ -95,7 +116,7 @@ impl Place {
             Broker::Nats => "PILLARBOX_TEST_NATS",
             Broker::Redis => "PILLARBOX_TEST_REDIS",
         });
-        let place = Self { broker, server, name };
+        let place = Self { broker, server, name, keeps_nothing: false };
         wait(place.declare(of_queue));
         place
     }
@@ -228,6 +249,22 @@ impl Place {
 
     fn redis(&self, command: &[&str]) -> String {
         output(Command::new("redis-cli").args(["-u", &self.server]).args(command))
+    }
+}
+
+/// Takes messages out of a queue.
+pub(crate) struct Taker {
+    channel: Channel,
+    queue: String,
+    _connection: Connection,
+}
+
+impl Taker {
+    /// The event id of the oldest message, which is gone then.
+    pub(crate) fn take(&self) -> Option<String> {
+        let gone = BasicGetOptions { no_ack: true };
+        let message = wait(self.channel.basic_get(self.queue.as_str().into(), gone)).unwrap()?;
+        Some(message.delivery.properties.message_id().as_ref().unwrap().to_string())
     }
 }
 

@@ -1,130 +1,27 @@
 //! Order per key through everything at once, on PostgreSQL and real brokers: writers whose transactions overlap, commit
 //! in another order than they staged in, and roll back; a way to the broker that is cut, reset and dark at irregular
-//! moments; relays that are killed. At the end `pillarbox verify` compares what arrived with the writers' own record.
+//! moments, or a queue that refuses what is too much; relays that are killed. At the end `pillarbox verify` compares
+//! what arrived with the writers' own record.
 
+mod writing;
+
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
 
 use pillarbox_testkit::{Direction, Fault};
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
 
 use crate::home::{Home, Running, eventually, postgres};
 use crate::killed::Shop;
-use crate::place::{Broker, Place, Wire, wait};
+use crate::place::{Broker, Place, Wire};
 
-const KEYS: u64 = 200;
+use writing::{Dice, Record, write};
+
 const WRITERS: u64 = 4;
-/// Transactions that each writer has open at once.
-const OPEN: usize = 3;
-/// Rounds of one writer: enough to see something, and not so many that a slow relay never ends.
-const ROUNDS_MIN: u32 = 20;
-const ROUNDS_MAX: u32 = 120;
 /// Faults, and relays killed.
 const FAULTS: u32 = 6;
-
-/// Numbers that look random and are the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % below
-    }
-
-    fn index(&mut self, below: usize) -> usize {
-        usize::try_from(self.roll(below as u64)).unwrap()
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a pace for the load and the weather, not a wait for something"
-    )]
-    fn pause(&mut self, millis: std::ops::Range<u64>) {
-        std::thread::sleep(Duration::from_millis(millis.start + self.roll(millis.end - millis.start)));
-    }
-}
-
-/// What a writer has done.
-#[derive(Default)]
-struct Record {
-    /// Lines of what was committed.
-    committed: Vec<String>,
-    rolled_back: Vec<String>,
-    /// Entries that were committed before one that was staged before them.
-    overtakers: usize,
-}
-
-/// One event of an open transaction.
-struct Staged {
-    id: String,
-    key: String,
-    at: i64,
-}
-
-impl Staged {
-    fn line(&self, committed: i64) -> String {
-        let Self { id, key, at } = self;
-        json!({"route": "orders", "event_id": id, "key": key, "staged_at": at, "committed_at": committed})
-            .to_string()
-    }
-}
-
-/// Stages until it is told to stop. `clock` counts what all writers do: before an event is sent, after a commit has
-/// come back.
-fn write(shop: &Shop, seed: u64, clock: &AtomicI64, stop: &AtomicBool) -> Record {
-    let mut dice = Dice(seed);
-    let mut record = Record::default();
-    let insert = "insert into {s}.pillarbox_outbox (event_id, route, type, key, payload) \
-                  values ($1, 'orders', 't', $2, '7')";
-    let mut connections: Vec<PgConnection> = wait(async {
-        let mut connections = Vec::new();
-        for _ in 0..OPEN {
-            connections.push(PgConnection::connect(&postgres()).await.unwrap());
-        }
-        connections
-    });
-    for round in 0..ROUNDS_MAX {
-        if round >= ROUNDS_MIN && stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let mut open: Vec<(PgConnection, Vec<Staged>)> =
-            connections.drain(..).map(|one| (one, vec![])).collect();
-        wait(async {
-            for (connection, _) in &mut open {
-                sqlx::raw_sql("begin").execute(connection).await.unwrap();
-            }
-            for _ in 0..4 + dice.roll(8) {
-                let (connection, staged) = &mut open[dice.index(OPEN)];
-                // Half of them are of a few keys, so that transactions meet.
-                let among = if dice.roll(2) == 0 { 10 } else { KEYS };
-                let key = format!("k-{}", dice.roll(among));
-                let (id, at) = (uuid::Uuid::new_v4(), clock.fetch_add(1, Ordering::SeqCst));
-                sqlx::query(shop.sql(insert)).bind(id).bind(&key).execute(connection).await.unwrap();
-                staged.push(Staged { id: id.to_string(), key, at });
-            }
-            let mut newest = i64::MIN;
-            while !open.is_empty() {
-                let (mut connection, staged) = open.swap_remove(dice.index(open.len()));
-                if dice.roll(5) == 0 {
-                    sqlx::raw_sql("rollback").execute(&mut connection).await.unwrap();
-                    record.rolled_back.extend(staged.iter().map(|staged| staged.line(i64::MAX)));
-                } else {
-                    sqlx::raw_sql("commit").execute(&mut connection).await.unwrap();
-                    let at = clock.fetch_add(1, Ordering::SeqCst);
-                    record.committed.extend(staged.iter().map(|staged| staged.line(at)));
-                    record.overtakers += staged.iter().filter(|staged| staged.at < newest).count();
-                    newest = staged.iter().map(|staged| staged.at).max().unwrap_or(newest).max(newest);
-                }
-                connections.push(connection);
-            }
-        });
-        dice.pause(10..100);
-    }
-    record
-}
+/// Where it is written down what came out of a queue that keeps nothing.
+const TAKEN: &str = "taken.ndjson";
 
 /// Something happens to the way to the broker, for a moment.
 fn fault(wire: &Wire, dice: &mut Dice) {
@@ -151,8 +48,26 @@ fn total(home: &Home, status: &str) -> u64 {
     home.totals()[status].as_u64().unwrap()
 }
 
-fn nothing_is_lost_invented_or_out_of_order(broker: Broker, seed: u64) {
-    let place = Place::stream(broker);
+/// Takes everything out of a queue, now and then after a pause in which it gets full, and writes it down in its order.
+fn take(place: &Place, home: &Home, seed: u64, stop: &AtomicBool) {
+    let mut dice = Dice(seed);
+    let mut taken = std::fs::File::create(home.path(TAKEN)).unwrap();
+    let queue = place.taker();
+    loop {
+        // Looked at first: what was there before is taken.
+        let is_last = stop.load(Ordering::SeqCst);
+        match queue.take() {
+            Some(id) => writeln!(taken, "{{\"id\":\"{id}\"}}").unwrap(),
+            None if is_last => return,
+            None => {}
+        }
+        if dice.roll(10) == 0 {
+            dice.pause(1..20);
+        }
+    }
+}
+
+fn nothing_is_lost_invented_or_out_of_order(place: &Place, seed: u64, verify: &[&str]) {
     let shop = Shop::new();
     let home = &shop.home;
     let (wire, through) = Wire::to(&place.server);
@@ -170,15 +85,16 @@ fn nothing_is_lost_invented_or_out_of_order(broker: Broker, seed: u64) {
     home.write("wired.toml", &config(&through));
     let relay = |n: u32| home.start_logged(&format!("log-{n}"), ["--config", "wired.toml", "relay"]);
     let mut dice = Dice(seed);
-    let (clock, stop) = (AtomicI64::new(0), AtomicBool::new(false));
+    let (clock, stop, stop_taking) = (AtomicI64::new(0), AtomicBool::new(false), AtomicBool::new(false));
     let mut relays: Vec<Running> = (0..2).map(relay).collect();
     let records: Vec<Record> = std::thread::scope(|scope| {
-        let writer = |n: u64| {
-            let (shop, clock, stop) = (&shop, &clock, &stop);
-            scope.spawn(move || write(shop, seed ^ (n << 32), clock, stop))
-        };
+        let (shop, clock, stop, taking) = (&shop, &clock, &stop, &stop_taking);
+        let _stopping = [Stop(stop), Stop(taking)];
+        if place.keeps_nothing() {
+            scope.spawn(move || take(place, &shop.home, seed, taking));
+        }
+        let writer = |n: u64| scope.spawn(move || write(shop, seed ^ (n << 32), clock, stop));
         let writers: Vec<_> = (1..=WRITERS).map(writer).collect();
-        let stopping = Stop(&stop);
         for n in 0..FAULTS {
             let before = total(home, "delivered");
             eventually("something is delivered", || {
@@ -188,43 +104,46 @@ fn nothing_is_lost_invented_or_out_of_order(broker: Broker, seed: u64) {
             relays.remove(dice.index(relays.len())).kill();
             relays.push(relay(2 + n));
         }
-        drop(stopping);
-        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        stop.store(true, Ordering::SeqCst);
+        let records = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        deliver_the_rest(home);
+        for mut relay in relays {
+            relay.signal("TERM");
+            assert_eq!(relay.end().code, 0);
+        }
+        records
     });
+    compare(home, &records, clock.load(Ordering::SeqCst), seed, verify);
+}
+
+/// Waits until nothing is left. As long as it gets less it may take what it takes.
+fn deliver_the_rest(home: &Home) {
+    let mut left = u64::MAX;
+    while left > 0 {
+        let before = left;
+        eventually("there is less to deliver", || {
+            let totals = home.totals();
+            let of = |status: &&str| totals[*status].as_u64().unwrap();
+            left = ["pending", "in_flight", "retrying"].iter().map(of).sum();
+            left < before
+        });
+    }
+}
+
+fn compare(home: &Home, records: &[Record], end: i64, seed: u64, verify: &[&str]) {
     let committed: Vec<&str> =
         records.iter().flat_map(|record| &record.committed).map(String::as_str).collect();
     let rolled_back: Vec<&str> =
         records.iter().flat_map(|record| &record.rolled_back).map(String::as_str).collect();
     let overtakers: usize = records.iter().map(|record| record.overtakers).sum();
-    assert!(
-        overtakers > 0 && !rolled_back.is_empty(),
-        "{overtakers} overtook, {} rolled back",
-        rolled_back.len()
-    );
-    let mut left = u64::MAX;
-    while left > 0 {
-        // As long as it gets less it may take what it takes.
-        let before = left;
-        eventually("there is less to deliver", || {
-            let totals = home.totals();
-            left = ["pending", "in_flight", "retrying"]
-                .iter()
-                .map(|status| totals[status].as_u64().unwrap())
-                .sum();
-            left < before
-        });
-    }
-    for mut relay in relays {
-        relay.signal("TERM");
-        assert_eq!(relay.end().code, 0);
-    }
-
+    assert!(overtakers > 0 && !rolled_back.is_empty(), "{overtakers} overtook, {rolled_back:?} rolled back");
+    let run = |more: &[&str]| home.run([&["verify", "--json", "--allow-duplicates"], verify, more].concat());
     let verify = |lines: &[&str]| {
         let mut lines: Vec<(i64, i64, &str)> = lines.iter().map(|line| moments(line)).collect();
         lines.sort_unstable();
         let text: String = lines.iter().map(|(_, _, line)| format!("{line}\n")).collect();
         home.write("committed.ndjson", &text);
-        home.run(["verify", "--json", "--allow-duplicates", "--staged", "committed.ndjson"])
+        run(&["--staged", "committed.ndjson"])
     };
     let said = verify(&committed);
     assert_eq!(said.code, 0, "seed {seed}: {said:?}");
@@ -236,12 +155,11 @@ fn nothing_is_lost_invented_or_out_of_order(broker: Broker, seed: u64) {
     // That it looks at all: what was rolled back is told to be missing, and the other way round of each key.
     let with_rolled_back = verify(&[committed.clone(), rolled_back.clone()].concat());
     assert_eq!(with_rolled_back.json()["routes"][0]["lost"], rolled_back.len(), "{with_rolled_back:?}");
-    let reversed: Vec<String> =
-        committed.iter().map(|line| reversed(line, clock.load(Ordering::SeqCst))).collect();
+    let reversed: Vec<String> = committed.iter().map(|line| reversed(line, end)).collect();
     let reversed = verify(&reversed.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(reversed.json()["routes"][0]["out_of_order"].as_u64().unwrap() > 0, "{reversed:?}");
     // The table agrees, as far as it knows.
-    home.ok(["verify", "--allow-duplicates"]);
+    assert_eq!(run(&[]).code, 0);
 }
 
 /// A line with what it is sorted by: the order of commits, and of staging inside of a transaction.
@@ -266,7 +184,7 @@ fn seed(usual: u64) -> u64 {
     std::env::var("PILLARBOX_TEST_SEED").map_or(usual, |seed| seed.parse().unwrap())
 }
 
-/// Stops the writers also when the test fails: otherwise the failure would wait for them.
+/// Stops threads also when the test fails: otherwise the failure would wait for them.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -277,15 +195,22 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_rabbitmq_stream() {
-    nothing_is_lost_invented_or_out_of_order(Broker::RabbitMq, seed(1));
+    nothing_is_lost_invented_or_out_of_order(&Place::stream(Broker::RabbitMq), seed(1), &[]);
 }
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_jetstream_stream() {
-    nothing_is_lost_invented_or_out_of_order(Broker::Nats, seed(2));
+    nothing_is_lost_invented_or_out_of_order(&Place::stream(Broker::Nats), seed(2), &[]);
 }
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_redis_stream() {
-    nothing_is_lost_invented_or_out_of_order(Broker::Redis, seed(3));
+    nothing_is_lost_invented_or_out_of_order(&Place::stream(Broker::Redis), seed(3), &[]);
+}
+
+#[test]
+fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_queue_that_refuses_what_is_too_much() {
+    let from = format!("file:{TAKEN}");
+    let verify = ["--route", "orders", "--from", &from];
+    nothing_is_lost_invented_or_out_of_order(&Place::refusing(), seed(4), &verify);
 }
