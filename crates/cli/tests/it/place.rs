@@ -92,7 +92,7 @@ impl Place {
     /// A queue of RabbitMQ with little room: what is too much is refused, message by message.
     pub(crate) fn refusing() -> Self {
         let mut arguments = FieldTable::default();
-        arguments.insert("x-max-length".into(), AMQPValue::LongInt(10));
+        arguments.insert("x-max-length".into(), AMQPValue::LongInt(25));
         arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
         Self { keeps_nothing: true, ..Self::with(Broker::RabbitMq, arguments) }
     }
