@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Reap(command::reap::ReapArgs),
     /// Delete delivered and discarded entries by age; never dead ones
     Purge(command::purge::PurgeArgs),
+    /// Compare what was staged with what a destination received: lost, duplicated, invented, out of order
+    Verify(command::verify::VerifyArgs),
     /// Check or show the configuration
     #[command(subcommand)]
     Config(command::config::ConfigCommand),

@@ -92,6 +92,7 @@ statements! {
     inbox_purge,
     inbox_purge_audit,
     inbox_purgeable,
+    inventory,
     lanes_dead,
     lanes_expired,
     lanes_fetch,

@@ -15,6 +15,7 @@ mod selection;
 pub(crate) mod show;
 pub(crate) mod stage;
 pub(crate) mod status;
+pub(crate) mod verify;
 
 use crate::cli::{Command, Globals};
 use crate::context::Context;
@@ -41,6 +42,7 @@ pub(crate) async fn run(command: Command, globals: &Globals, out: Output) -> Res
         Command::Reap(args) => reap::run(args, &context).await,
         Command::Purge(args) => purge::run(&args, &context).await,
         Command::Config(command) => config::run(&command, &context),
+        Command::Verify(args) => verify::run(&args, &context).await,
         Command::Bench(args) => bench::run(&args, &context).await,
         Command::Completions(_) => Ok(()),
     }

@@ -19,3 +19,5 @@ mod relay;
 mod schema;
 mod signals;
 mod stage;
+mod storm;
+mod verify;

@@ -14,9 +14,11 @@ mod sink;
 mod source;
 mod stage;
 mod store;
+mod transcript;
 
 pub use admin::{
-    Admin, Changed, Effect, Filter, PurgeRequest, Purged, RouteCounts, Selection, SelectionRequest, Story,
+    Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
+    Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
@@ -34,3 +36,4 @@ pub use store::{
     Claim, ClaimOrder, ClaimRequest, Death, ExtendRequest, Extended, Keep, ReapRequest, Reaped,
     SettleRequest, Settled, Settlement, Store, Undecodable, Verdict,
 };
+pub use transcript::{Pages, Transcript};

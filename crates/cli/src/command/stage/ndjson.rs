@@ -1,7 +1,7 @@
 //! Staging many events from NDJSON, all of them or none.
 
 mod line;
-mod reader;
+pub(crate) mod reader;
 
 use std::collections::BTreeMap;
 
@@ -63,14 +63,14 @@ pub(crate) async fn run(source: &str, context: &Context) -> Result<(), Fault> {
 fn read_batch(lines: &mut Lines, context: &Context) -> Result<BTreeMap<RouteName, Vec<Event>>, Fault> {
     let mut batch: BTreeMap<RouteName, Vec<Event>> = BTreeMap::new();
     for _ in 0..BATCH {
-        let Some((number, text)) = lines.next()? else { break };
+        let nothing_staged = |fault: Fault| fault.and("nothing of this run was staged");
+        let Some((number, text)) = lines.next().map_err(nothing_staged)? else { break };
         let parsed = line::parse(text).and_then(|(route, event)| {
             context.check_order(&route, &event)?;
             Ok((route, event))
         });
-        let (route, event) = parsed.map_err(|fault| {
-            fault.context(&format!("line {number}")).and("nothing of this run was staged")
-        })?;
+        let parsed = parsed.map_err(|fault| fault.context(&format!("line {number}")));
+        let (route, event) = parsed.map_err(nothing_staged)?;
         batch.entry(route).or_default().push(event);
     }
     Ok(batch)

@@ -3,6 +3,7 @@
 pub mod burying;
 pub mod operating;
 pub mod reading;
+pub mod running;
 pub mod settling;
 pub mod sharing;
 mod steps;
@@ -96,6 +97,9 @@ macro_rules! __lanes_cases {
                 dead_heads_are_listed_by_lane,
                 counts_show_what_lanes_have_handed_out,
             }
+            running {
+                a_long_line_behind_a_failing_head_is_read_once_and_slows_nobody,
+            }
         }
     };
 }
@@ -171,6 +175,7 @@ mod tests {
             ("burying", include_str!("burying.rs")),
             ("operating", include_str!("operating.rs")),
             ("reading", include_str!("reading.rs")),
+            ("running", include_str!("running.rs")),
             ("settling", include_str!("settling.rs")),
             ("sharing", include_str!("sharing.rs")),
         ];
