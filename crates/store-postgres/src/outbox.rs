@@ -17,7 +17,7 @@ use crate::batch::Batch;
 use crate::bind::Bind;
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
-use crate::sql::{STAGE_FRESH, STAGE_MANY, STAGE_ONE, Sql};
+use crate::sql::{SAGA_EXISTS, SAGA_STAGE, STAGE_FRESH, STAGE_MANY, STAGE_ONE, Sql};
 use crate::statement::{NUMBERS, Param, Statement, params};
 use crate::tables::Tables;
 
@@ -36,7 +36,9 @@ pub struct Outbox {
     one: Sql,
     fresh: Sql,
     many: Sql,
-    mode: Mode,
+    pub(crate) saga: Sql,
+    pub(crate) saga_exists: Sql,
+    pub(crate) mode: Mode,
     wake: Option<Arc<dyn Wake>>,
     trace: Option<Arc<Trace>>,
     clock: Option<Arc<HybridClock>>,
@@ -53,6 +55,8 @@ impl Outbox {
             one: Sql::new(STAGE_ONE, &tables),
             fresh: Sql::new(STAGE_FRESH, &tables),
             many: Sql::new(STAGE_MANY, &tables),
+            saga: Sql::new(SAGA_STAGE, &tables),
+            saga_exists: Sql::new(SAGA_EXISTS, &tables),
             mode: Mode::Direct,
             wake: None,
             trace: None,
@@ -68,6 +72,8 @@ impl Outbox {
         self.one = Sql::new(STAGE_ONE, &tables);
         self.fresh = Sql::new(STAGE_FRESH, &tables);
         self.many = Sql::new(STAGE_MANY, &tables);
+        self.saga = Sql::new(SAGA_STAGE, &tables);
+        self.saga_exists = Sql::new(SAGA_EXISTS, &tables);
         self.mode = options.mode.unwrap_or(Mode::Direct);
         self
     }
@@ -194,14 +200,18 @@ impl Outbox {
         Ok(Statement { sql: self.one.as_str().to_owned(), params: params(entry, headers) })
     }
 
-    fn route(&self) -> Result<RouteName> {
+    /// The trace of the current span.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        self.trace.as_ref().and_then(|trace| trace())
+    }
+
+    pub(crate) fn route(&self) -> Result<RouteName> {
         RouteName::new(&*self.route)
     }
 
     fn entry(&self, route: &RouteName, mut event: Event) -> Result<NewEntry> {
-        if let Some(trace) = &self.trace
-            && !event.headers.contains_key("traceparent")
-            && let Some(parent) = trace()
+        if !event.headers.contains_key("traceparent")
+            && let Some(parent) = self.traceparent()
         {
             event = event.header("traceparent", parent);
         }
@@ -223,7 +233,7 @@ impl<'c> Stage<Transaction<'c, Postgres>> for Outbox {
     }
 }
 
-fn headers(headers: &Headers) -> Result<String> {
+pub(crate) fn headers(headers: &Headers) -> Result<String> {
     serde_json::to_string(headers)
         .map_err(|_| Error::new(ErrorKind::Internal, "the headers cannot be written as JSON"))
 }

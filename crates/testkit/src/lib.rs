@@ -26,8 +26,8 @@ pub use faultproxy::{Direction, Fault, FaultProxy};
 pub use memory::Mutant;
 pub use memory::{
     Attempt, ManualClock, MemoryBroker, MemoryBrokerHarness, MemoryHarness, MemoryInbox, MemoryInboxHarness,
-    MemoryOutbox, MemorySink, MemorySource, MemoryStore, MemoryTx, Published, Reply, TokioClock, Which,
-    sample_entry,
+    MemoryOutbox, MemorySagas, MemorySink, MemorySource, MemoryStore, MemoryTx, Published, Reply, TokioClock,
+    Which, sample_entry,
 };
 
 /// What the macros expand to; not part of the contract.

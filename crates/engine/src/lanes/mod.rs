@@ -17,7 +17,7 @@ use pillarbox_core::port::{
     AttendRequest, Claim, ClaimRequest, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
     LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, SettleRequest, Settled, Store, Verdict,
 };
-use pillarbox_core::{Result, RouteName};
+use pillarbox_core::{Failure, FailureKind, Result, RouteName};
 use tokio::time::Instant;
 
 use crate::random;
@@ -247,7 +247,7 @@ impl Store for LaneReader {
                     Some(handed) => settlements.push(LaneSettlement {
                         held: settlement.held,
                         attempts: handed.attempts,
-                        verdict: settlement.verdict,
+                        verdict: by_lanes(settlement.verdict),
                     }),
                     None => fenced.push(settlement.held),
                 }
@@ -300,6 +300,17 @@ impl Store for LaneReader {
             tracing::warn!(route = %self.route, put_back, "entries without a verdict are delivered again");
         }
         Ok(reaped)
+    }
+}
+
+/// A lane writes nothing when it hands out, so it has no budget to give back: a park is a retry.
+fn by_lanes(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Park { after } => {
+            let failure = Failure::new(FailureKind::Failed, "parked", "the handler asked to be called later");
+            Verdict::Retry { after, failure }
+        }
+        verdict => verdict,
     }
 }
 

@@ -178,7 +178,7 @@ impl From<&Verdict> for Settling {
             Verdict::Delivered => Self::Delivered,
             Verdict::Retry { .. } => Self::Retry,
             Verdict::Dead { failure } => Self::Dead(failure.kind),
-            Verdict::Release { .. } => Self::Release,
+            Verdict::Release { .. } | Verdict::Park { .. } => Self::Release,
         }
     }
 }
@@ -204,7 +204,7 @@ impl From<&Outcome> for Answer {
         match outcome {
             Outcome::Confirmed => Self::Confirmed,
             Outcome::Rejected(_) => Self::Rejected,
-            Outcome::Failed { .. } => Self::Failed,
+            Outcome::Failed { .. } | Outcome::Parked { .. } => Self::Failed,
             Outcome::Down(_) => Self::Down,
             Outcome::Unknown(_) => Self::Unknown,
         }

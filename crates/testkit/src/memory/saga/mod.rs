@@ -1,0 +1,108 @@
+//! Sagas in memory: settled as the databases do it, in one step and under one lock.
+
+mod admin;
+mod settle;
+mod stage;
+mod sweep;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillarbox_core::port::{
+    AuditSink, SagaEnd, SagaEnding, SagaHooks, Sagas, StepSettleRequest, StepsSettled, SweepRequest, Swept,
+};
+use pillarbox_core::{Error, ErrorKind, Result, SagaId, SagaRecord, SagaWork};
+
+pub(super) use stage::subject_of;
+
+use super::store::{MemoryStore, Shared};
+use super::tx::MemoryTx;
+
+/// The sagas of a [`MemoryStore`], as a relay needs them.
+#[derive(Clone)]
+pub struct MemorySagas {
+    shared: Arc<Shared>,
+    hooks: SagaHooks<MemoryTx>,
+}
+
+impl MemoryStore {
+    /// The sagas of this store: what a relay needs to settle their steps.
+    #[must_use]
+    pub fn sagas(&self) -> MemorySagas {
+        MemorySagas { shared: Arc::clone(&self.shared), hooks: SagaHooks::default() }
+    }
+}
+
+impl MemorySagas {
+    /// Sets what is called in the transaction in which a saga ends.
+    #[must_use]
+    pub fn on_end<F>(self, end: F) -> Self
+    where
+        F: for<'a> Fn(&'a mut MemoryTx, &'a SagaRecord) -> SagaEnding<'a> + Send + Sync + 'static,
+    {
+        self.end(Arc::new(end))
+    }
+
+    /// The same for a type of its own.
+    #[must_use]
+    pub fn end(mut self, end: Arc<dyn SagaEnd<MemoryTx>>) -> Self {
+        self.hooks = self.hooks.end(end);
+        self
+    }
+
+    /// Adds a sink of audit records.
+    #[must_use]
+    pub fn audit_sink(mut self, sink: Arc<dyn AuditSink<MemoryTx>>) -> Self {
+        self.hooks = self.hooks.sink(sink);
+        self
+    }
+}
+
+impl MemorySagas {
+    /// Runs the hooks in a transaction of their own, which is committed with the moves.
+    async fn hook(&self, planned: &[SagaWork]) -> Result<MemoryTx> {
+        let mut tx = MemoryTx::begin(&self.shared);
+        for one in planned {
+            self.hooks.record(&mut tx, &one.moves).await?;
+        }
+        for one in planned {
+            self.hooks.ended(&mut tx, &one.moves, &one.saga).await?;
+        }
+        Ok(tx)
+    }
+}
+
+#[async_trait]
+impl Sagas for MemorySagas {
+    async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled> {
+        let _turn = self.shared.sagas.lock().await;
+        let now = self.shared.now(request.now);
+        loop {
+            let (planned, settled) = self.shared.lock().plan_steps(&request, now)?;
+            let tx = self.hook(&planned).await?;
+            let applied = tx.commit_with(|state| state.settle_steps(&request, planned, now))?;
+            // Nobody else settles steps meanwhile, but a reap or a claim may have.
+            if let Some(ended) = applied {
+                return Ok(StepsSettled { ended, ..settled });
+            }
+        }
+    }
+
+    async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
+        let _turn = self.shared.sagas.lock().await;
+        let now = self.shared.now(request.now);
+        let ids = self.shared.lock().sagas_to_sweep(request.limit, now);
+        let mut swept = Swept { seen: ids.len() as u64, ..Swept::default() };
+        for id in ids {
+            // One at a time: the callback of one saga must not keep the others from being swept.
+            if let Err(error) = self.sweep_one(id, &request, now, &mut swept).await {
+                tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
+            }
+        }
+        Ok(swept)
+    }
+}
+
+fn missing(id: SagaId) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no saga {id}"))
+}
