@@ -74,6 +74,13 @@ impl Sagas {
         self
     }
 
+    /// Sets all callbacks and sinks at once.
+    #[must_use]
+    pub fn hooks(mut self, hooks: SagaHooks<Tx>) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
     /// Adds a sink of audit records.
     #[must_use]
     pub fn audit_sink(mut self, sink: Arc<dyn AuditSink<Tx>>) -> Self {

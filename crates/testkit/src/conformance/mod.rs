@@ -12,6 +12,7 @@ pub(crate) mod case;
 pub mod consumer;
 mod harness;
 pub mod lanes;
+pub mod saga;
 pub mod sink;
 pub mod store;
 
@@ -19,4 +20,5 @@ pub use case::{Case, CaseFuture};
 pub use consumer::{InboxHarness, SourceHarness};
 pub use harness::{StoreHarness, Tamper};
 pub use lanes::LanesHarness;
+pub use saga::SagaHarness;
 pub use sink::{Received, SinkHarness};

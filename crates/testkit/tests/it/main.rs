@@ -18,3 +18,9 @@ mod memory_lanes {
 
     pillarbox_testkit::lanes_conformance!(MemoryHarness);
 }
+
+mod memory_sagas {
+    use pillarbox_testkit::MemoryHarness;
+
+    pillarbox_testkit::saga_conformance!(MemoryHarness);
+}

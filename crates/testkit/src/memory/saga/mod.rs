@@ -50,6 +50,13 @@ impl MemorySagas {
         self
     }
 
+    /// Sets all callbacks and sinks at once.
+    #[must_use]
+    pub fn hooks(mut self, hooks: SagaHooks<MemoryTx>) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
     /// Adds a sink of audit records.
     #[must_use]
     pub fn audit_sink(mut self, sink: Arc<dyn AuditSink<MemoryTx>>) -> Self {
