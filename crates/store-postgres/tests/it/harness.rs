@@ -96,6 +96,14 @@ impl<const POOLED: bool> PostgresHarness<POOLED> {
         connection.close().await.unwrap();
     }
 
+    /// The same where it may be refused.
+    pub(crate) async fn try_execute(&self, text: &str) -> sqlx::Result<()> {
+        let mut connection = connect().await;
+        let done = sqlx::raw_sql(self.sql(text)).execute(&mut connection).await;
+        connection.close().await.unwrap();
+        done.map(|_| ())
+    }
+
     /// The rows that a query gives.
     pub(crate) async fn rows(&self, text: &str) -> Vec<PgRow> {
         let mut connection = connect().await;

@@ -1,6 +1,6 @@
 //! What the tables of sagas themselves refuse, and what settling them costs.
 
-use pillarbox_core::port::{Admin, SagaAdmin, StageSaga};
+use pillarbox_core::port::{Admin, SagaAdmin};
 use pillarbox_core::{ErrorKind, Reference, Saga, Step};
 use pillarbox_testkit::StoreHarness;
 
