@@ -174,7 +174,9 @@ async fn a_parked_entry_comes_back_with_all_of_its_attempts() {
         .step("check", move |handling| {
             assert_eq!(handling.attempt(), 1);
             let call = counted.fetch_add(1, Ordering::Relaxed);
-            async move { Ok(if call < 3 { Handled::ParkFor(Duration::from_secs(60)) } else { Handled::AlreadyDone }) }
+            async move {
+                Ok(if call < 3 { Handled::ParkFor(Duration::from_secs(60)) } else { Handled::AlreadyDone })
+            }
         })
         .unwrap();
     let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();

@@ -95,7 +95,13 @@ impl Plan {
     /// The world of this seed, with sagas.
     #[must_use]
     pub fn draw_sagas(seed: u64) -> Self {
-        Self { sagas: Some(SagaPlan {}), ..Self::draw(seed) }
+        let mut plan = Self { sagas: Some(SagaPlan {}), ..Self::draw(seed) };
+        if !plan.is_calm() {
+            // Often enough that sagas go back.
+            let rejects = plan.faults.entry(Fault::SinkRejects).or_default();
+            *rejects = (*rejects).max(80);
+        }
+        plan
     }
 
     /// The same world with a planted defect.

@@ -51,6 +51,8 @@ pub(crate) struct World {
 struct State {
     ids_seen: Vec<EventId>,
     latest_stamp: Option<Hlc>,
+    /// How often sagas and their trail had changed when they were last looked at.
+    saga_changes: (i64, usize),
     gates: BTreeMap<u32, (Arc<str>, Gate)>,
 }
 
@@ -130,12 +132,15 @@ impl World {
 
     /// Sagas that have not ended.
     pub(crate) fn unended(&self) -> usize {
-        self.store.saga_records().iter().filter(|saga| !saga.status.is_ended()).count()
+        self.store.sagas_unended()
     }
 
     /// No saga is anywhere that its trail does not tell.
     pub(crate) fn look_at_sagas(&self) {
-        if self.plan.sagas.is_none() {
+        // Reading all of them takes long: only when something has changed.
+        let changes = self.store.saga_changes();
+        if self.plan.sagas.is_none() || std::mem::replace(&mut self.state().saga_changes, changes) == changes
+        {
             return;
         }
         let (sagas, audit) = self.store.sagas_and_trail();

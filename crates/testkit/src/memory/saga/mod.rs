@@ -44,6 +44,17 @@ impl MemoryStore {
         (sagas.collect(), state.audit.clone())
     }
 
+    /// How often sagas and the trail have changed.
+    pub(crate) fn saga_changes(&self) -> (i64, usize) {
+        let state = self.shared.lock();
+        (state.sagas.values().map(|saga| saga.version).sum(), state.audit.len())
+    }
+
+    /// How many sagas have not ended.
+    pub(crate) fn sagas_unended(&self) -> usize {
+        self.shared.lock().sagas.values().filter(|saga| saga.ended_at.is_none()).count()
+    }
+
     /// All sagas.
     pub(crate) fn saga_records(&self) -> Vec<SagaRecord> {
         self.sagas_and_trail().0

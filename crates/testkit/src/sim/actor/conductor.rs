@@ -72,9 +72,8 @@ fn time_to_quiet(world: &World) -> Duration {
 /// The steps of a saga go one after the other, there and perhaps back, and an operator lets it go on in between.
 fn time_by_sagas(world: &World) -> Duration {
     let options = &world.plan.options;
-    let step =
-        options.lease * 3 + options.backoff.max() + options.reap_interval * 2 + options.poll_max * 2 + SLACK;
-    step * 14
+    let step = options.lease + options.backoff.max() + options.reap_interval + options.poll_max * 2;
+    step * 14 + SLACK * 2
 }
 
 /// By lanes a session that died is buried when its lease ends by the database's clock, verdicts that could not be

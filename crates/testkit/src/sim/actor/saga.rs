@@ -116,7 +116,6 @@ impl Worker {
         self.rng.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[expect(clippy::panic, reason = "a handler that panics is one of the faults")]
     async fn run(self: Arc<Self>, handling: Handling) -> Result<Handled, HandlerError> {
         let step = handling.step()?;
         let (saga, direction) = (step.saga, step.direction);
@@ -129,7 +128,7 @@ impl Worker {
             pending::<()>().await;
         }
         if fate.panics {
-            panic!("a handler panics");
+            std::panic::resume_unwind(Box::new("the handler panicked"));
         }
         if fate.rejects {
             return Err(HandlerError::reject("refused", ""));
@@ -146,7 +145,8 @@ impl Worker {
             pending::<()>().await;
         }
         if fate.hangs {
-            pending::<()>().await;
+            // For as long as anything goes wrong.
+            self.chaos.healed().await;
         }
         if fate.lost {
             return Err(HandlerError::unknown("lost", ""));

@@ -83,7 +83,7 @@ pub(crate) fn missing(saga: &SagaRecord, audit: &[AuditRecord]) -> Option<String
 fn compensation(evidence: &Evidence, findings: &mut Findings) {
     #[derive(Default)]
     struct Seen {
-        began: BTreeSet<u32>,
+        claimed: BTreeSet<u32>,
         done: BTreeSet<u32>,
         undone: Vec<u32>,
     }
@@ -91,22 +91,27 @@ fn compensation(evidence: &Evidence, findings: &mut Findings) {
     let zombies = [Fault::Freeze, Fault::ClockForward, Fault::LateEffect];
     let zombies = zombies.iter().any(|fault| evidence.plan.faults.contains_key(fault));
     let mut seen: BTreeMap<SagaId, Seen> = BTreeMap::new();
+    let mut keys = BTreeMap::new();
+    for saga in &evidence.sagas {
+        for direction in [Direction::Forward, Direction::Compensation] {
+            let steps = (0_u32..).zip(&saga.steps);
+            keys.extend(steps.map(|(n, step)| (saga.key_of(&step.name, direction), (saga.id, n, direction))));
+        }
+    }
     for record in &evidence.records {
         match record.what {
-            Happened::StepBegan { saga, step, direction: Direction::Forward } => {
+            // By claims and not by runs: what was claimed may have run, whoever held it may have died before it could
+            // tell; and a compensation that died without a run has had its turn.
+            Happened::Granted { id, .. } => {
+                let Some((saga, step, direction)) = keys.get(&id).copied() else { continue };
                 let seen = seen.entry(saga).or_default();
-                if !seen.undone.is_empty() && !zombies {
-                    findings.add("I-11", format!("step {step} of {saga} began after its saga turned back"));
+                if direction == Direction::Forward {
+                    seen.claimed.insert(step);
+                    continue;
                 }
-                seen.began.insert(step);
-            }
-            Happened::StepDone { saga, step, direction: Direction::Forward } => {
-                seen.entry(saga).or_default().done.insert(step);
-            }
-            Happened::StepBegan { saga, step, direction: Direction::Compensation } => {
-                let seen = seen.entry(saga).or_default();
-                if !seen.began.contains(&step) {
-                    findings.add("I-11", format!("step {step} of {saga} was undone and had never begun"));
+                if !seen.claimed.contains(&step) {
+                    findings
+                        .add("I-11", format!("step {step} of {saga} was undone and nobody had ever had it"));
                 }
                 if !seen.undone.contains(&step) {
                     if seen.undone.last().is_some_and(|last| *last < step) {
@@ -114,6 +119,15 @@ fn compensation(evidence: &Evidence, findings: &mut Findings) {
                     }
                     seen.undone.push(step);
                 }
+            }
+            Happened::StepBegan { saga, step, direction: Direction::Forward } => {
+                let turned_back = seen.get(&saga).is_some_and(|seen| !seen.undone.is_empty());
+                if turned_back && !zombies {
+                    findings.add("I-11", format!("step {step} of {saga} began after its saga turned back"));
+                }
+            }
+            Happened::StepDone { saga, step, direction: Direction::Forward } => {
+                seen.entry(saga).or_default().done.insert(step);
             }
             _ => {}
         }
