@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventId;
 use crate::name::RouteName;
+use crate::saga::{Reference, SagaId};
 use crate::time::Timestamp;
 
 /// What an audit record explains.
@@ -25,10 +26,40 @@ pub enum AuditKind {
     Purged,
     /// Rows of the inbox were deleted by age; `detail` says how many.
     InboxPurged,
+    /// A step of a saga was done.
+    StepSucceeded,
+    /// A step of a saga was given up; `detail` begins with `abandoned`.
+    StepFailed,
+    /// A saga began to undo what may have run.
+    Compensating,
+    /// A step of a saga was undone.
+    StepCompensated,
+    /// A compensation was given up; `detail` begins with `abandoned`.
+    CompensationFailed,
+    /// Every step of a saga was done.
+    Completed,
+    /// Everything that may have run of a saga was undone.
+    Compensated,
+    /// An operator let a saga go on.
+    Resumed,
 }
 
 impl AuditKind {
-    const ALL: [Self; 5] = [Self::Dead, Self::Requeued, Self::Discarded, Self::Purged, Self::InboxPurged];
+    const ALL: [Self; 13] = [
+        Self::Dead,
+        Self::Requeued,
+        Self::Discarded,
+        Self::Purged,
+        Self::InboxPurged,
+        Self::StepSucceeded,
+        Self::StepFailed,
+        Self::Compensating,
+        Self::StepCompensated,
+        Self::CompensationFailed,
+        Self::Completed,
+        Self::Compensated,
+        Self::Resumed,
+    ];
 
     /// The name in SQL and JSON.
     #[must_use]
@@ -39,6 +70,14 @@ impl AuditKind {
             Self::Discarded => "discarded",
             Self::Purged => "purged",
             Self::InboxPurged => "inbox_purged",
+            Self::StepSucceeded => "step_succeeded",
+            Self::StepFailed => "step_failed",
+            Self::Compensating => "compensating",
+            Self::StepCompensated => "step_compensated",
+            Self::CompensationFailed => "compensation_failed",
+            Self::Completed => "completed",
+            Self::Compensated => "compensated",
+            Self::Resumed => "resumed",
         }
     }
 }
@@ -74,6 +113,12 @@ pub struct AuditRecord {
     pub route: Option<RouteName>,
     /// The entry, if it concerns one.
     pub event_id: Option<EventId>,
+    /// The saga, if it concerns one.
+    pub saga_id: Option<SagaId>,
+    /// The saga's subject, if it concerns one: its kind and value.
+    pub subject: Option<Reference>,
+    /// The step, if it concerns one.
+    pub step: Option<String>,
     /// The reason or the count, redacted.
     pub detail: String,
 }

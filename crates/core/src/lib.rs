@@ -22,6 +22,7 @@ mod outcome;
 pub mod port;
 mod received;
 mod redact;
+mod saga;
 mod status;
 mod template;
 mod time;
@@ -42,6 +43,11 @@ pub use name::{RouteName, check_name};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use received::{Attributes, Received};
 pub use redact::{redact, redact_url};
+pub use saga::{
+    Direction, EntryMove, EntryWork, Moves, NewAudit, Reference, STEP_CONTENT_TYPE, Saga, SagaBuilder,
+    SagaColumns, SagaId, SagaOrder, SagaRecord, SagaStatus, SagaWork, Step, StepInput, StepKind, StepRecord,
+    StepSeen, StepState, TimelineItem, step_key, timeline,
+};
 pub use status::{Action, Status, TRANSITIONS};
 pub use template::Template;
 pub use time::Timestamp;

@@ -159,6 +159,11 @@ pub enum Outcome {
     Down(Failure),
     /// The confirmation was lost: tried again under the same event id.
     Unknown(Failure),
+    /// Not yet: it is looked at again after this long, with all of its attempts.
+    Parked {
+        /// How long to wait.
+        after: Duration,
+    },
 }
 
 impl Outcome {

@@ -90,6 +90,8 @@ pub enum Action {
     ReleaseFirst,
     /// Given back unharmed, later attempt: the attempt does not count.
     ReleaseLater,
+    /// Looked at again later, with all of its attempts.
+    Park,
     /// Its lease ran out with attempts left; the spent attempt counts.
     Reap,
     /// An operator tries a dead entry again with a fresh budget.
@@ -98,7 +100,7 @@ pub enum Action {
     Discard,
 }
 
-use Action::{Bury, Claim, Deliver, Discard, Reap, ReleaseFirst, ReleaseLater, Requeue, Retry};
+use Action::{Bury, Claim, Deliver, Discard, Park, Reap, ReleaseFirst, ReleaseLater, Requeue, Retry};
 use Status::{Dead, Delivered, Discarded, InFlight, Pending, Retrying};
 
 /// The whole state machine. What is not in it is refused.
@@ -112,6 +114,7 @@ pub const TRANSITIONS: &[(Status, Action, Status)] = &[
     (InFlight, Bury, Dead),
     (InFlight, ReleaseFirst, Pending),
     (InFlight, ReleaseLater, Retrying),
+    (InFlight, Park, Pending),
     (InFlight, Reap, Retrying),
     // A route whose allowed attempts were lowered may hold entries that have already spent them.
     (Pending, Bury, Dead),
@@ -124,8 +127,8 @@ pub const TRANSITIONS: &[(Status, Action, Status)] = &[
 mod tests {
     use super::*;
 
-    const ACTIONS: [Action; 9] =
-        [Claim, Deliver, Retry, Bury, ReleaseFirst, ReleaseLater, Reap, Requeue, Discard];
+    const ACTIONS: [Action; 10] =
+        [Claim, Deliver, Retry, Bury, ReleaseFirst, ReleaseLater, Park, Reap, Requeue, Discard];
 
     #[test]
     fn names_round_trip() {

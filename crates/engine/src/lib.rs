@@ -13,6 +13,7 @@ mod poll;
 mod random;
 mod relay;
 mod retention;
+mod saga;
 pub mod sink;
 mod tally;
 mod verdict;

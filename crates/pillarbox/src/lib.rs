@@ -6,6 +6,8 @@
 //!   same process. At least once, with leases, retries and a visible end for what cannot be delivered.
 //! - An **inbox** marks an event as seen in the transaction of the handler's own write, so that its effect happens
 //!   once.
+//! - A [`Saga`] is a group of deliveries with one audited outcome: steps in any order, or in one order with
+//!   compensation, run by [`Relay::sagas`].
 //!
 //! This crate has no logic of its own. It names the parts that applications use, from the crates that make them;
 //! whoever writes a store or a sink implements the traits of [`port`].
@@ -21,8 +23,9 @@
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
 
 pub use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, Buffer, Clock, Death, Entropy, Inbox, Presence, Report, Schema, Sink,
-    SinkCapabilities, Source, Stage, Store, Transactions, Wake,
+    AcceptRequest, Accepted, Admin, AuditSink, Buffer, Clock, Death, Entropy, Inbox, Presence, Report,
+    ResumeHow, ResumeRequest, SagaAdmin, SagaEnd, SagaFilter, Sagas, Schema, Sink, SinkCapabilities, Source,
+    Stage, StageSaga, StagedSaga, Store, Transactions, Wake,
 };
 pub use pillarbox_core::*;
 pub use pillarbox_engine::*;

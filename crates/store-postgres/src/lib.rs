@@ -5,6 +5,7 @@
 //!   [`Store`](pillarbox_core::port::Store), [`Admin`](pillarbox_core::port::Admin),
 //!   [`Lanes`](pillarbox_core::port::Lanes), [`Schema`](pillarbox_core::port::Schema) and
 //!   [`Presence`](pillarbox_core::port::Presence).
+//! - [`Sagas`] settle the steps of sagas; [`PostgresStore::sagas`] makes one.
 //! - [`Inbox`] applies an event once on the other side.
 //!
 //! ```no_run
@@ -50,6 +51,7 @@ mod presence;
 mod purge;
 mod reap;
 mod row;
+mod saga;
 mod schema;
 mod settle;
 mod sql;
@@ -60,5 +62,6 @@ mod tables;
 pub use inbox::Inbox;
 pub use options::{Mode, Options};
 pub use outbox::Outbox;
+pub use saga::Sagas;
 pub use statement::{Param, Statement};
 pub use store::PostgresStore;

@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::bind::Bind;
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
-use crate::sql::{SERIALIZE, STAGE_FRESH, STAGE_MANY, STAGE_ONE, Sql};
+use crate::sql::{SAGA_EXISTS, SAGA_STAGE, SERIALIZE, STAGE_FRESH, STAGE_MANY, STAGE_ONE, Sql};
 use crate::statement::{NUMBERS, Param, Statement, params};
 use crate::tables::Tables;
 
@@ -26,11 +26,13 @@ use crate::tables::Tables;
 type Trace = dyn Fn() -> Option<String> + Send + Sync;
 
 /// The statements that stage.
-struct Statements {
+pub(crate) struct Statements {
     one: Sql,
     fresh: Sql,
     many: Sql,
     serialize: Sql,
+    pub(crate) saga: Sql,
+    pub(crate) saga_exists: Sql,
 }
 
 /// Filled in once, so that an outbox may be made anew for each request.
@@ -45,6 +47,8 @@ impl Statements {
             fresh: Sql::new(STAGE_FRESH, &tables),
             many: Sql::new(STAGE_MANY, &tables),
             serialize: Sql::new(SERIALIZE, &tables),
+            saga: Sql::new(SAGA_STAGE, &tables),
+            saga_exists: Sql::new(SAGA_EXISTS, &tables),
         }
     }
 }
@@ -59,8 +63,8 @@ pub struct Outbox {
     route: String,
     limits: EventLimits,
     ordered: bool,
-    statements: Arc<Statements>,
-    mode: Mode,
+    pub(crate) statements: Arc<Statements>,
+    pub(crate) mode: Mode,
     wake: Option<Arc<dyn Wake>>,
     trace: Option<Arc<Trace>>,
     clock: Option<Arc<HybridClock>>,
@@ -236,14 +240,18 @@ impl Outbox {
         Ok(Statement { sql: self.statements.one.as_str().to_owned(), params: params(entry, headers) })
     }
 
-    fn route(&self) -> Result<RouteName> {
+    /// The trace of the current span.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        self.trace.as_ref().and_then(|trace| trace())
+    }
+
+    pub(crate) fn route(&self) -> Result<RouteName> {
         RouteName::new(&*self.route)
     }
 
     fn entry(&self, route: &RouteName, mut event: Event) -> Result<NewEntry> {
-        if let Some(trace) = &self.trace
-            && !event.headers.contains_key("traceparent")
-            && let Some(parent) = trace()
+        if !event.headers.contains_key("traceparent")
+            && let Some(parent) = self.traceparent()
         {
             event = event.header("traceparent", parent);
         }
@@ -268,7 +276,7 @@ impl<'c> Stage<Transaction<'c, Postgres>> for Outbox {
     }
 }
 
-fn headers(headers: &Headers) -> Result<String> {
+pub(crate) fn headers(headers: &Headers) -> Result<String> {
     serde_json::to_string(headers)
         .map_err(|_| Error::new(ErrorKind::Internal, "the headers cannot be written as JSON"))
 }

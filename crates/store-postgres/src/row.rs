@@ -4,8 +4,8 @@
 use pillarbox_core::limits::ATTEMPTS_MAX;
 use pillarbox_core::port::InventoryRow;
 use pillarbox_core::{
-    AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result,
-    RouteName, Status, Timestamp,
+    AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Reference,
+    Result, RouteName, Status, Timestamp,
 };
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
@@ -13,6 +13,10 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValu
 use sqlx::types::time::OffsetDateTime;
 use sqlx::{Decode, Postgres, Row, Type};
 use uuid::Uuid;
+
+/// The columns of a saga, in the order in which `saga::read` reads them.
+pub(crate) const SAGA: &str = "s.id, s.name, s.route, s.subject_kind, s.subject_value, s.generation, s.status, \
+    s.version, s.dead, s.due_at, s.deadline_at, s.body, s.created_at, s.updated_at, s.ended_at";
 
 /// The columns that a claim returns, in the order in which [`decode`] reads them. What the relay knows by
 /// itself (route, status, owner, lease) is not sent.
@@ -170,7 +174,7 @@ pub(crate) fn decode_inventory(row: &PgRow) -> sqlx::Result<InventoryRow> {
     })
 }
 
-/// Reads `seq, at, kind, actor, route, event_id, detail`.
+/// Reads `seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail`.
 pub(crate) fn decode_audit(row: &PgRow) -> Result<AuditRecord> {
     let unreadable = |_| Error::new(ErrorKind::Corrupt, "a record of the audit trail cannot be read");
     Ok(AuditRecord {
@@ -180,7 +184,13 @@ pub(crate) fn decode_audit(row: &PgRow) -> Result<AuditRecord> {
         actor: row.try_get(3).map_err(unreadable)?,
         route: row.try_get::<Option<String>, _>(4).map_err(unreadable)?.map(RouteName::new).transpose()?,
         event_id: row.try_get::<Option<Uuid>, _>(5).map_err(unreadable)?.map(EventId),
-        detail: row.try_get(6).map_err(unreadable)?,
+        saga_id: row.try_get::<Option<String>, _>(6).map_err(unreadable)?.map(|id| id.parse()).transpose()?,
+        subject: match (row.try_get(7).map_err(unreadable)?, row.try_get(8).map_err(unreadable)?) {
+            (Some::<String>(kind), Some::<String>(value)) => Some(Reference::new(kind, value)),
+            _ => None,
+        },
+        step: row.try_get(9).map_err(unreadable)?,
+        detail: row.try_get(10).map_err(unreadable)?,
     })
 }
 

@@ -49,7 +49,7 @@ const INDEXES_OF: &str = "select i.relname::text \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
 
 /// Tables, their columns and the types of these.
-const WANTED: [(&str, &[(&str, &str)]); 9] = [
+const WANTED: [(&str, &[(&str, &str)]); 10] = [
     (
         "outbox",
         &[
@@ -90,7 +90,31 @@ const WANTED: [(&str, &[(&str, &str)]); 9] = [
             ("actor", "text"),
             ("route", "text"),
             ("event_id", "uuid"),
+            ("saga_id", "text"),
+            ("subject_kind", "text"),
+            ("subject_value", "text"),
+            ("step", "text"),
             ("detail", "text"),
+        ],
+    ),
+    (
+        "saga",
+        &[
+            ("id", "text"),
+            ("name", NAME),
+            ("route", NAME),
+            ("subject_kind", NAME),
+            ("subject_value", NAME),
+            ("generation", "bigint"),
+            ("status", "text"),
+            ("version", "bigint"),
+            ("dead", "bigint"),
+            ("due_at", TIME),
+            ("deadline_at", TIME),
+            ("body", "text"),
+            ("created_at", TIME),
+            ("updated_at", TIME),
+            ("ended_at", TIME),
         ],
     ),
     ("inbox", &[("consumer", "text"), ("event_id", "uuid"), ("accepted_at", TIME)]),
@@ -145,13 +169,19 @@ const NAME: &str = "character varying(255)";
 /// Without these staging and accepting fail.
 const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 9] = [
+const WANTED_INDEXES: [&str; 15] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
     "outbox_stuck",
     "outbox_ended",
     "audit_event",
+    "audit_subject",
+    "audit_saga",
+    "outbox_dead_step",
+    "saga_dead",
+    "saga_due",
+    "saga_status",
     "inbox_age",
     "stage()",
     "serialize()",

@@ -86,6 +86,12 @@ impl Sql {
         sqlx::query_with(AssertSqlSafe(Arc::clone(&self.0)), arguments)
     }
 
+    /// The text as what begins a transaction of the driver's.
+    pub(crate) fn beginning(&self) -> AssertSqlSafe<Arc<str>> {
+        // Safe for the same reason.
+        AssertSqlSafe(Arc::clone(&self.0))
+    }
+
     /// The text as a script without parameters, sent by the simple protocol.
     pub(crate) fn script(&self) -> sqlx::RawSql {
         // Safe for the same reason.
@@ -101,6 +107,10 @@ pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
 pub(crate) const STAGE_FRESH: &str = include_str!("sql/stage_fresh.sql");
 /// What staging many runs.
 pub(crate) const STAGE_MANY: &str = include_str!("sql/stage_many.sql");
+/// What staging a saga runs.
+pub(crate) const SAGA_STAGE: &str = include_str!("sql/saga_stage.sql");
+/// What staging a saga runs when it was not written.
+pub(crate) const SAGA_EXISTS: &str = include_str!("sql/saga_exists.sql");
 /// What accepting runs.
 pub(crate) const ACCEPT: &str = include_str!("sql/accept.sql");
 /// What accepting runs for an event from a lane.
@@ -117,6 +127,15 @@ pub(crate) struct Statements {
     pub(crate) settle_deleted: Sql,
     pub(crate) settle_mixed: Sql,
     pub(crate) settle_dead: Sql,
+    pub(crate) saga_of_held: Sql,
+    pub(crate) saga_write: Sql,
+    pub(crate) saga_sweep: Sql,
+    pub(crate) saga_show: Sql,
+    pub(crate) saga_entries: Sql,
+    pub(crate) saga_audit: Sql,
+    pub(crate) saga_list: Sql,
+    pub(crate) saga_counts: Sql,
+    pub(crate) audit_subject: Sql,
     pub(crate) reap: Sql,
     pub(crate) stale: Sql,
     pub(crate) routes: Sql,
@@ -165,6 +184,15 @@ impl Statements {
             settle_deleted: sql(include_str!("sql/settle_deleted.sql")),
             settle_mixed: sql(include_str!("sql/settle_mixed.sql")),
             settle_dead: sql(include_str!("sql/settle_dead.sql")),
+            saga_of_held: sql(include_str!("sql/saga_of_held.sql")),
+            saga_write: sql(include_str!("sql/saga_write.sql")),
+            saga_sweep: sql(include_str!("sql/saga_sweep.sql")),
+            saga_show: sql(include_str!("sql/saga_show.sql")),
+            saga_entries: sql(include_str!("sql/saga_entries.sql")),
+            saga_audit: sql(include_str!("sql/saga_audit.sql")),
+            saga_list: sql(include_str!("sql/saga_list.sql")),
+            saga_counts: sql(include_str!("sql/saga_counts.sql")),
+            audit_subject: sql(include_str!("sql/audit_subject.sql")),
             reap: sql(include_str!("sql/reap.sql")),
             stale: sql(include_str!("sql/stale.sql")),
             routes: sql(include_str!("sql/routes.sql")),

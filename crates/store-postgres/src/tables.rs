@@ -3,7 +3,7 @@
 use pillarbox_core::Ident;
 
 use crate::options::Options;
-use crate::row::{CLAIMED, DELIVERY, READ_COLUMNS};
+use crate::row::{CLAIMED, DELIVERY, READ_COLUMNS, SAGA};
 
 /// The lane of an entry: by its key, or by its event id if it has none. It never changes, so the index on it is
 /// where it is kept. The queries must say it in the same words.
@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 26],
+    names: [(&'static str, String); 37],
 }
 
 impl Tables {
@@ -36,9 +36,14 @@ impl Tables {
                 ("{lane_of}", LANE_OF.to_owned()),
                 ("{unread}", vec!["null"; READ_COLUMNS].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
+                ("{saga_columns}", SAGA.to_owned()),
                 ("{schema}", format!("\"{schema}\"")),
                 ("{outbox}", table("outbox")),
                 ("{audit}", table("audit")),
+                ("{saga}", table("saga")),
+                ("{audit_guard}", table("audit_guard")),
+                ("{audit_rows}", bare("audit_rows")),
+                ("{audit_whole}", bare("audit_whole")),
                 ("{inbox}", table("inbox")),
                 ("{inbox_fence}", table("inbox_fence")),
                 ("{relay}", table("relay")),
@@ -57,6 +62,12 @@ impl Tables {
                 ("{ended_index}", bare("outbox_ended")),
                 ("{causal_index}", bare("outbox_causal")),
                 ("{audit_event_index}", bare("audit_event")),
+                ("{audit_subject_index}", bare("audit_subject")),
+                ("{audit_saga_index}", bare("audit_saga")),
+                ("{dead_step_index}", bare("outbox_dead_step")),
+                ("{saga_dead_index}", bare("saga_dead")),
+                ("{saga_due_index}", bare("saga_due")),
+                ("{saga_status_index}", bare("saga_status")),
                 ("{inbox_age_index}", bare("inbox_age")),
             ],
         }

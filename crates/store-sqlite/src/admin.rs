@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pillarbox_core::port::{Filter, InventoryRequest, InventoryRow, RouteCounts, Story};
-use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
+use pillarbox_core::{AuditRecord, Entry, EventId, Reference, Result, RouteName, Status, Timestamp};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
@@ -148,7 +148,7 @@ pub(crate) async fn audit(store: &SqliteStore, limit: u32) -> Result<Vec<AuditRe
     Ok(records)
 }
 
-fn records(rows: &[SqliteRow]) -> Result<Vec<AuditRecord>> {
+pub(crate) fn records(rows: &[SqliteRow]) -> Result<Vec<AuditRecord>> {
     rows.iter()
         .map(|row| {
             let at: i64 = row.try_get_unchecked(1).map_err(classify)?;
@@ -161,7 +161,20 @@ fn records(rows: &[SqliteRow]) -> Result<Vec<AuditRecord>> {
                 actor: row.try_get_unchecked(3).map_err(classify)?,
                 route: route.map(shown_route).transpose()?,
                 event_id: id.and_then(|id| Uuid::try_parse(id).ok()).map(EventId),
-                detail: row.try_get_unchecked(6).map_err(classify)?,
+                saga_id: row
+                    .try_get_unchecked::<Option<&str>, _>(6)
+                    .map_err(classify)?
+                    .map(str::parse)
+                    .transpose()?,
+                subject: match (
+                    row.try_get_unchecked(7).map_err(classify)?,
+                    row.try_get_unchecked(8).map_err(classify)?,
+                ) {
+                    (Some::<String>(kind), Some::<String>(value)) => Some(Reference::new(kind, value)),
+                    _ => None,
+                },
+                step: row.try_get_unchecked(9).map_err(classify)?,
+                detail: row.try_get_unchecked(10).map_err(classify)?,
             })
         })
         .collect()

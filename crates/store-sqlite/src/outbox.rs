@@ -29,7 +29,7 @@ pub struct Outbox {
     route: String,
     limits: EventLimits,
     ordered: bool,
-    statements: Arc<Statements>,
+    pub(crate) statements: Arc<Statements>,
     wake: Option<Arc<dyn Wake>>,
     trace: Option<Arc<Trace>>,
     clock: Option<Arc<HybridClock>>,
@@ -160,16 +160,24 @@ impl Outbox {
         stage_one(&self.statements.stage_one, entry)
     }
 
+    /// The trace of the current span.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        self.trace.as_ref().and_then(|trace| trace())
+    }
+
+    pub(crate) fn route(&self) -> Result<RouteName> {
+        RouteName::new(self.route.as_str())
+    }
+
     /// Checks events and gives them identity and stamp. Nothing is written before all of them passed.
     fn entries(&self, events: impl IntoIterator<Item = Event>) -> Result<Vec<NewEntry>> {
-        let route = RouteName::new(self.route.as_str())?;
+        let route = self.route()?;
         let clock = self.clock.as_deref().unwrap_or_else(|| process_clock());
         events
             .into_iter()
             .map(|mut event| {
-                if let Some(trace) = &self.trace
-                    && !event.headers.contains_key("traceparent")
-                    && let Some(parent) = trace()
+                if !event.headers.contains_key("traceparent")
+                    && let Some(parent) = self.traceparent()
                 {
                     event.headers.insert("traceparent".into(), parent);
                 }

@@ -43,6 +43,25 @@ pub(crate) const COLUMNS: [&str; 27] = [
     "lane",
 ];
 
+/// The columns of a saga, in the order in which `saga::read` reads them.
+pub(crate) const SAGA: [&str; 15] = [
+    "id",
+    "name",
+    "route",
+    "subject_kind",
+    "subject_value",
+    "generation",
+    "status",
+    "version",
+    "dead",
+    "due_at",
+    "deadline_at",
+    "body",
+    "created_at",
+    "updated_at",
+    "ended_at",
+];
+
 /// A row as far as it could be read.
 pub(crate) struct Decoded {
     /// The entry; fields that could not be read have their neutral value.

@@ -10,7 +10,7 @@ use sqlx::{Row, SqliteConnection};
 
 use crate::error::classify;
 use crate::options::Options;
-use crate::row::COLUMNS;
+use crate::row::{COLUMNS, SAGA};
 use crate::sql::{query, script};
 use crate::store::{SqliteStore, Step};
 use crate::tables::Tables;
@@ -22,9 +22,25 @@ const INDEXES: &str = include_str!("migrations/indexes.sql");
 const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
 
 /// Tables and the columns that must be there.
-const WANTED: [(&str, &[&str]); 8] = [
+const WANTED: [(&str, &[&str]); 9] = [
     ("outbox", &COLUMNS),
-    ("audit", &["seq", "at", "kind", "actor", "route", "event_id", "detail"]),
+    (
+        "audit",
+        &[
+            "seq",
+            "at",
+            "kind",
+            "actor",
+            "route",
+            "event_id",
+            "saga_id",
+            "subject_kind",
+            "subject_value",
+            "step",
+            "detail",
+        ],
+    ),
+    ("saga", &SAGA),
     ("inbox", &["consumer", "event_id", "accepted_at"]),
     ("inbox_fence", &["consumer", "lane", "fence", "stream", "position", "seen_at"]),
     (
@@ -50,8 +66,21 @@ const WANTED: [(&str, &[&str]); 8] = [
 ];
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 7] =
-    ["outbox_ready", "outbox_due", "outbox_lane", "outbox_stuck", "outbox_ended", "audit_event", "inbox_age"];
+const WANTED_INDEXES: [&str; 13] = [
+    "outbox_ready",
+    "outbox_due",
+    "outbox_lane",
+    "outbox_stuck",
+    "outbox_ended",
+    "outbox_dead_step",
+    "audit_event",
+    "audit_subject",
+    "audit_saga",
+    "saga_dead",
+    "saga_due",
+    "saga_status",
+    "inbox_age",
+];
 
 /// The version that this program makes and needs.
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]

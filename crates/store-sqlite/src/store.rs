@@ -89,6 +89,11 @@ impl SqliteStore {
         Inbox::of(self.consuming.clone(), Arc::clone(&self.statements))
     }
 
+    /// Where sagas are settled: with the transactions of consumers, because the application writes in them too.
+    pub(crate) fn consuming(&self) -> &SqlitePool {
+        &self.consuming
+    }
+
     /// The settings: give them to an outbox or inbox of the same tables.
     #[must_use]
     pub fn options(&self) -> &Options {

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use crate::options::Options;
-use crate::row::COLUMNS;
+use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 26] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
+    ("{saga}", "saga"),
+    ("{audit_unchanged}", "audit_unchanged"),
+    ("{audit_kept}", "audit_kept"),
     ("{inbox}", "inbox"),
     ("{inbox_fence}", "inbox_fence"),
     ("{relay}", "relay"),
@@ -23,6 +26,12 @@ const NAMES: [(&str, &str); 17] = [
     ("{ended_index}", "outbox_ended"),
     ("{causal_index}", "outbox_causal"),
     ("{audit_event_index}", "audit_event"),
+    ("{audit_subject_index}", "audit_subject"),
+    ("{audit_saga_index}", "audit_saga"),
+    ("{dead_step_index}", "outbox_dead_step"),
+    ("{saga_dead_index}", "saga_dead"),
+    ("{saga_due_index}", "saga_due"),
+    ("{saga_status_index}", "saga_status"),
     ("{inbox_age_index}", "inbox_age"),
 ];
 
@@ -54,7 +63,8 @@ impl Tables {
         let names = NAMES.map(|(mark, suffix)| (mark, format!("\"{prefix}_{suffix}\"")));
         let parts = [("{now}", NOW), ("{live}", LIVE), ("{unsettled}", UNSETTLED), ("{ended}", ENDED)];
         let parts = parts.map(|(mark, text)| (mark, text.to_owned())).into_iter();
-        let parts = parts.chain([("{columns}", COLUMNS.join(", "))]);
+        let saga = SAGA.map(|column| format!("saga.{column}")).join(", ");
+        let parts = parts.chain([("{columns}", COLUMNS.join(", ")), ("{saga_columns}", saga)]);
         Self { prefix: prefix.to_owned(), names: names.into_iter().chain(parts).collect() }
     }
 

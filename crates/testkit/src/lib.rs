@@ -17,7 +17,8 @@ pub mod sim;
 mod staged;
 
 pub use conformance::{
-    InboxHarness, LanesHarness, Received, SinkHarness, SourceHarness, StoreHarness, Tamper,
+    HandlerHarness, InboxHarness, LanesHarness, Received, SagaHarness, SinkHarness, SourceHarness,
+    StoreHarness, Tamper,
 };
 pub use drain::{assert_idempotent, drain, drain_to};
 pub use eventually::eventually;
@@ -26,8 +27,8 @@ pub use faultproxy::{Direction, Fault, FaultProxy};
 pub use memory::Mutant;
 pub use memory::{
     Attempt, ManualClock, MemoryBroker, MemoryBrokerHarness, MemoryHarness, MemoryInbox, MemoryInboxHarness,
-    MemoryOutbox, MemorySink, MemorySource, MemoryStore, MemoryTx, Published, Reply, TokioClock, Which,
-    sample_entry,
+    MemoryOutbox, MemorySagas, MemorySink, MemorySource, MemoryStore, MemoryTx, Published, Reply, TokioClock,
+    Which, sample_entry,
 };
 
 /// What the macros expand to; not part of the contract.

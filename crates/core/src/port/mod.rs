@@ -9,6 +9,8 @@ mod clock;
 mod inbox;
 mod lanes;
 mod presence;
+mod saga;
+mod saga_hooks;
 mod schema;
 mod sink;
 mod source;
@@ -28,6 +30,11 @@ pub use lanes::{
     SessionId,
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
+pub use saga::{
+    ResumeHow, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Sagas, StageSaga,
+    StagedSaga, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
+};
+pub use saga_hooks::{AuditSink, SagaEnd, SagaEnding, SagaHooks};
 pub use schema::{Migrated, Schema, SchemaState};
 pub use sink::{Report, Sink, SinkCapabilities};
 pub use source::{Message, Position, Receipt, Source, SourceCapabilities, Subscription};

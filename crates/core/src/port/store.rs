@@ -177,6 +177,13 @@ pub enum Verdict {
         /// Why, if there is something to say.
         failure: Option<Failure>,
     },
+    /// Not yet: pending again, due after this long by the database's clock, with a fresh budget of attempts.
+    Park {
+        /// How long nobody may claim it.
+        after: Duration,
+        /// What is shown of it meanwhile.
+        failure: Failure,
+    },
 }
 
 /// The verdict on one claimed entry.

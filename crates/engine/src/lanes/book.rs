@@ -397,10 +397,10 @@ impl Book {
         chain.handed -= 1;
         let leaving = self.lanes.get(&chain.lane).is_none_or(|lane| lane.leaving);
         match verdict {
-            Verdict::Retry { .. } | Verdict::Release { .. } if leaving => {
+            Verdict::Retry { .. } | Verdict::Park { .. } | Verdict::Release { .. } if leaving => {
                 self.known.remove(&seq);
             }
-            Verdict::Retry { after, .. } => {
+            Verdict::Retry { after, .. } | Verdict::Park { after, .. } => {
                 // What is behind it waits as well, and need not take room meanwhile.
                 for behind in chain.queued.iter().take(BODIES_PER_KEY_MAX) {
                     self.bodies.remove(behind);

@@ -248,7 +248,7 @@ impl Store for LaneReader {
                     Some(handed) => settlements.push(LaneSettlement {
                         held: settlement.held,
                         attempts: handed.attempts,
-                        verdict: settlement.verdict,
+                        verdict: by_lanes(settlement.verdict),
                     }),
                     None => fenced.push(settlement.held),
                 }
@@ -301,6 +301,14 @@ impl Store for LaneReader {
             tracing::warn!(route = %self.route, put_back, "entries without a verdict are delivered again");
         }
         Ok(reaped)
+    }
+}
+
+/// A lane writes nothing when it hands out, so it has no budget to give back: a park is a retry.
+fn by_lanes(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Park { after, failure } => Verdict::Retry { after, failure },
+        verdict => verdict,
     }
 }
 

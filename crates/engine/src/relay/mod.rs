@@ -9,12 +9,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox_core::port::{Death, Lanes, Presence, Sink, Store};
+use pillarbox_core::port::{Death, Lanes, Presence, Sagas, Sink, Store};
 use pillarbox_core::{Error, Result, RouteName};
 
 use crate::handle::{Handle, Shared};
 use crate::lanes::{LaneOptions, LaneReader};
 use crate::options::RelayOptions;
+use crate::saga::SagaStore;
+use crate::sink::{Handlers, Passed};
 use crate::tally::Tally;
 
 use herald::announced;
@@ -66,6 +68,16 @@ impl Relay {
     /// an entry is settled.
     pub fn ordered(lanes: Arc<dyn Lanes>, sink: Arc<dyn Sink>) -> RelayBuilder {
         Self::from(From::Lanes(lanes), sink)
+    }
+
+    /// A relay whose handlers do the steps of sagas, beside any other entry of its route. The policy is
+    /// [`RelayOptions::handlers`] unless another one is set.
+    ///
+    /// `sagas` comes from the store, with the callback for the end of a saga: `store.sagas().on_end(…)`.
+    pub fn sagas(store: Arc<dyn Store>, sagas: Arc<dyn Sagas>, handlers: Arc<Handlers>) -> RelayBuilder {
+        let passed = Arc::clone(&handlers.passed);
+        let builder = Self::from(From::Sagas(store, sagas, passed), handlers);
+        builder.options(RelayOptions::handlers())
     }
 
     fn from(from: From, sink: Arc<dyn Sink>) -> RelayBuilder {
@@ -144,6 +156,7 @@ impl Relay {
 /// How entries are taken from the store.
 enum From {
     Rows(Arc<dyn Store>),
+    Sagas(Arc<dyn Store>, Arc<dyn Sagas>, Passed),
     Lanes(Arc<dyn Lanes>),
 }
 
@@ -215,8 +228,14 @@ impl RelayBuilder {
             None => format!("{}-{:08x}", std::process::id(), seed >> 32),
         };
         pillarbox_core::check_name("owner", &owner)?;
+        let shared: Arc<Shared> = Arc::default();
         let (store, lanes): (Arc<dyn Store>, _) = match self.from {
             From::Rows(store) => (store, None),
+            From::Sagas(store, sagas, passed) => {
+                let (lease, shared) = (self.options.lease, Arc::clone(&shared));
+                let state = std::sync::Mutex::default();
+                (Arc::new(SagaStore { store, sagas, passed, lease, shared, state }), None)
+            }
             From::Lanes(lanes) => {
                 let options = LaneOptions {
                     lease: self.options.lease,
@@ -242,7 +261,7 @@ impl RelayBuilder {
             presence: self.presence,
             on_death: self.on_death,
             seed,
-            shared: Arc::default(),
+            shared,
         })
     }
 }

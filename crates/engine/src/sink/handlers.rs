@@ -5,21 +5,33 @@ use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
+use pillarbox_core::limits::STEP_DATA_BYTES_MAX;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
-use pillarbox_core::{Entry, Error, EventId, Failure, FailureKind, Outcome, Result};
-use serde::de::DeserializeOwned;
+use pillarbox_core::{Entry, Error, ErrorKind, Failure, FailureKind, Held, Outcome, Result, Saga};
+use serde_json::Value;
 use tokio::sync::Semaphore;
+
+use super::handling::{Handled, HandlerError, Handling};
 
 /// Handlers at work at once by default.
 const CONCURRENCY_DEFAULT: usize = 16;
 
-type Running = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send>>;
-type Handler = Box<dyn Fn(Handling) -> Running + Send + Sync>;
+type Running = Pin<Box<dyn Future<Output = Result<Handled, HandlerError>> + Send>>;
+type Run = Box<dyn Fn(Handling) -> Running + Send + Sync>;
+
+/// What steps pass on, by the claims under which they were done: beside the pipeline, which need not know it.
+pub(crate) type Passed = Arc<Mutex<BTreeMap<Held, Value>>>;
+
+struct Handler {
+    run: Run,
+    /// Its own limit, below that of all.
+    permits: Option<Semaphore>,
+}
 
 /// A registry of named handlers. An entry goes to the handler that has the name of its type.
 ///
@@ -37,13 +49,18 @@ type Handler = Box<dyn Fn(Handling) -> Running + Send + Sync>;
 /// ```
 pub struct Handlers {
     handlers: BTreeMap<String, Handler>,
+    pub(crate) passed: Passed,
     // One limit over all batches: a relay has several of them in flight.
     permits: Semaphore,
 }
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self { handlers: BTreeMap::new(), permits: Semaphore::new(CONCURRENCY_DEFAULT) }
+        Self {
+            handlers: BTreeMap::new(),
+            passed: Passed::default(),
+            permits: Semaphore::new(CONCURRENCY_DEFAULT),
+        }
     }
 }
 
@@ -71,17 +88,61 @@ impl Handlers {
     ///
     /// # Errors
     /// When the name is out of bounds or taken.
-    pub fn on<F, Fut>(mut self, name: &str, handler: F) -> Result<Self>
+    pub fn on<F, Fut>(self, name: &str, handler: F) -> Result<Self>
     where
         F: Fn(Handling) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.step(name, move |handling| {
+            let running = handler(handling);
+            async move { running.await.map(Handled::from) }
+        })
+    }
+
+    /// Registers a handler that answers more than done: that it was done before, that it is to be called later, or, as
+    /// a step of a saga, what it passes on to later ones.
+    ///
+    /// # Errors
+    /// When the name is out of bounds or taken.
+    pub fn step<F, Fut>(mut self, name: &str, handler: F) -> Result<Self>
+    where
+        F: Fn(Handling) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Handled, HandlerError>> + Send + 'static,
     {
         pillarbox_core::check_name("handler", name)?;
         if self.handlers.contains_key(name) {
             return Err(Error::invalid(format!("a handler named {name:?} is registered already")));
         }
-        self.handlers.insert(name.to_owned(), Box::new(move |handling| Box::pin(handler(handling))));
+        let run: Run = Box::new(move |handling| Box::pin(handler(handling)));
+        self.handlers.insert(name.to_owned(), Handler { run, permits: None });
         Ok(self)
+    }
+
+    /// Most runs of one handler at once, below the limit of all. Default: none of its own.
+    ///
+    /// # Errors
+    /// When nobody is registered under the name, or the limit is zero.
+    pub fn limit(mut self, name: &str, most: usize) -> Result<Self> {
+        if most == 0 || most > Semaphore::MAX_PERMITS {
+            return Err(Error::invalid(format!("the limit of the handler {name:?} must be more than zero")));
+        }
+        let handler = self.handlers.get_mut(name).ok_or_else(|| unknown(name))?;
+        handler.permits = Some(Semaphore::new(most));
+        Ok(self)
+    }
+
+    /// Whether a handler has this name.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.handlers.contains_key(name)
+    }
+
+    /// Refuses a saga of which a step or compensation has no handler here: better known before it is staged.
+    ///
+    /// # Errors
+    /// [`NotFound`](pillarbox_core::ErrorKind::NotFound), naming the handler.
+    pub fn check(&self, saga: &Saga) -> Result<()> {
+        saga.handlers().find(|name| !self.knows(name)).map_or(Ok(()), |name| Err(unknown(name)))
     }
 
     async fn handle(&self, entry: &Entry) -> Outcome {
@@ -92,13 +153,31 @@ impl Handlers {
                 format!("no handler is registered under the name {:?}", entry.event_type),
             ));
         };
-        let Ok(_permit) = self.permits.acquire().await else {
+        // Its own limit first: who waits for that must not keep a place from the others.
+        let own = async {
+            match &handler.permits {
+                Some(permits) => permits.acquire().await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (Ok(_own), Ok(_permit)) = (own.await, self.permits.acquire().await) else {
             return Outcome::unknown("closed", "the handlers are closed");
         };
+        let handling = Handling(entry.clone());
+        let timeout = handling.timeout();
         // The closure itself may panic before it returns a future: both are contained.
-        let running = AssertUnwindSafe(async { handler(Handling(entry.clone())).await });
-        match running.catch_unwind().await {
-            Ok(Ok(())) => Outcome::Confirmed,
+        let running = AssertUnwindSafe(async { (handler.run)(handling.clone()).await }).catch_unwind();
+        let handled = match timeout {
+            None => running.await,
+            Some(limit) => match tokio::time::timeout(limit, running).await {
+                Ok(handled) => handled,
+                Err(_) => {
+                    return Outcome::unknown("timeout", format!("the handler took longer than {limit:?}"));
+                }
+            },
+        };
+        match handled {
+            Ok(Ok(handled)) => self.answer(handled, &handling),
             Ok(Err(error)) => error.into(),
             Err(_panic) => Outcome::Failed {
                 failure: Failure::new(FailureKind::Panicked, "panic", "the handler panicked"),
@@ -106,6 +185,36 @@ impl Handlers {
             },
         }
     }
+
+    fn answer(&self, handled: Handled, handling: &Handling) -> Outcome {
+        match handled {
+            Handled::Done | Handled::AlreadyDone => Outcome::Confirmed,
+            Handled::DoneWith(data) => {
+                let bytes = data.to_string().len();
+                if bytes > STEP_DATA_BYTES_MAX {
+                    let text = format!("{bytes} bytes passed on; at most {STEP_DATA_BYTES_MAX} are allowed");
+                    return Outcome::rejected("data_too_large", text);
+                }
+                if handling.is_step() {
+                    let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+                    passed.insert(handling.entry().held(), data);
+                }
+                Outcome::Confirmed
+            }
+            Handled::RetryAfter(wait) => {
+                let failure =
+                    Failure::new(FailureKind::Failed, "later", "the handler asked to be called later");
+                Outcome::Failed { failure, retry_after: Some(wait) }
+            }
+            Handled::Reject(text) => Outcome::rejected("rejected", text),
+            Handled::ParkUntil(at) => Outcome::Parked { after: handling.until(at) },
+            Handled::ParkFor(after) => Outcome::Parked { after },
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no handler is registered under the name {name:?}"))
 }
 
 #[async_trait]
@@ -120,84 +229,5 @@ impl Sink for Handlers {
                 report.outcome(index, self.handle(entry).await);
             })
             .await;
-    }
-}
-
-/// What a handler is given: the entry, with its idempotency key and the number of this attempt.
-#[derive(Clone, Debug)]
-pub struct Handling(Entry);
-
-impl Handling {
-    /// The idempotency key: the same for every attempt of one event.
-    #[must_use]
-    pub fn event_id(&self) -> EventId {
-        self.0.event_id
-    }
-
-    /// The number of this attempt, from 1.
-    #[must_use]
-    pub fn attempt(&self) -> u32 {
-        self.0.attempts
-    }
-
-    /// The whole entry.
-    #[must_use]
-    pub fn entry(&self) -> &Entry {
-        &self.0
-    }
-
-    /// The payload as a JSON value of this type.
-    ///
-    /// # Errors
-    /// A payload of another shape is rejected for good: it will not change by itself.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        serde_json::from_slice(&self.0.payload).map_err(|error| {
-            // serde_json's own text may quote the payload: only where it went wrong is told.
-            let at = format!("not the expected JSON at line {} column {}", error.line(), error.column());
-            HandlerError::reject("payload", at)
-        })
-    }
-}
-
-/// Why a handler did not do its work.
-///
-/// Any error becomes one with `?`: the entry is tried again, and only the error's type name is stored, since
-/// its message may carry data.
-#[derive(Clone, Debug)]
-pub struct HandlerError(Outcome);
-
-impl HandlerError {
-    /// Never try this entry again.
-    pub fn reject(code: impl Into<String>, text: impl AsRef<str>) -> Self {
-        Self(Outcome::rejected(code, text))
-    }
-
-    /// Try again after the route's backoff.
-    pub fn retry(code: impl Into<String>, text: impl AsRef<str>) -> Self {
-        Self(Outcome::failed(code, text))
-    }
-
-    /// Try again after this long.
-    pub fn retry_after(wait: Duration, code: impl Into<String>, text: impl AsRef<str>) -> Self {
-        let failure = Failure::new(FailureKind::Failed, code, text);
-        Self(Outcome::Failed { failure, retry_after: Some(wait) })
-    }
-
-    /// What the handler needs is down: no attempt is spent, and the whole route waits.
-    pub fn down(code: impl Into<String>, text: impl AsRef<str>) -> Self {
-        Self(Outcome::down(code, text))
-    }
-}
-
-impl From<HandlerError> for Outcome {
-    fn from(error: HandlerError) -> Self {
-        error.0
-    }
-}
-
-impl<E: std::error::Error> From<E> for HandlerError {
-    fn from(_: E) -> Self {
-        let name = std::any::type_name::<E>();
-        Self::retry(name.rsplit("::").next().unwrap_or(name), "")
     }
 }

@@ -1,9 +1,12 @@
 //! The sinks that need no broker: handlers of this process, files, standard output, and nothing at all.
 
 mod handlers;
+mod handling;
 mod lines;
 mod null;
 
-pub use handlers::{HandlerError, Handlers, Handling};
+pub use handlers::Handlers;
+pub(crate) use handlers::Passed;
+pub use handling::{Handled, HandlerError, Handling};
 pub use lines::{FileSink, StdoutSink};
 pub use null::NullSink;

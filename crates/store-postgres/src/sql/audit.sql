@@ -1,2 +1,2 @@
 -- The newest audit records, newest first.
-select seq, at, kind, actor, route, event_id, detail from {audit} order by seq desc limit $1
+select seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail from {audit} order by seq desc limit $1

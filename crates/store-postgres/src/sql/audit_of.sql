@@ -1,2 +1,2 @@
 -- The audit records of one event on all routes, oldest first.
-select seq, at, kind, actor, route, event_id, detail from {audit} where event_id = $1 order by seq
+select seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail from {audit} where event_id = $1 order by seq

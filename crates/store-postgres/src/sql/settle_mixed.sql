@@ -1,4 +1,4 @@
--- A batch of delivered, retry and release: one row a verdict. Each row is either deleted or updated.
+-- A batch of delivered, retry, park and release: one row a verdict. Each row is either deleted or updated.
 with verdicts as materialized (
     select v.seq, v.fence, v.verdict, v.after, v.error
     from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
@@ -13,11 +13,16 @@ with verdicts as materialized (
     set status = case v.verdict
             when 'delivered' then 'delivered'
             when 'retry' then 'retrying'
+            when 'park' then 'pending'
             else case when o.attempts <= 1 then 'pending' else 'retrying' end
         end,
         -- Given back unharmed: the attempt does not count.
-        attempts = case when v.verdict = 'release' then greatest(o.attempts - 1, 0) else o.attempts end,
-        due_at = case when v.verdict = 'retry'
+        attempts = case v.verdict
+            when 'release' then greatest(o.attempts - 1, 0)
+            when 'park' then 0
+            else o.attempts
+        end,
+        due_at = case when v.verdict in ('retry', 'park')
             then coalesce($6, statement_timestamp()) + v.after * interval '1 microsecond' end,
         owner = null,
         last_error = case when v.verdict = 'delivered' then null else coalesce(v.error, o.last_error) end,

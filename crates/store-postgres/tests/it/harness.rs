@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Presence, Schema};
+use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
 use pillarbox_core::{Ident, Timestamp};
 use pillarbox_store_postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
-use pillarbox_testkit::{StoreHarness, Tamper};
+use pillarbox_testkit::{SagaHarness, StoreHarness, Tamper};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row, Transaction};
 
@@ -94,6 +94,14 @@ impl<const POOLED: bool> PostgresHarness<POOLED> {
         let mut connection = connect().await;
         sqlx::raw_sql(self.sql(text)).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
+    }
+
+    /// The same where it may be refused.
+    pub(crate) async fn try_execute(&self, text: &str) -> sqlx::Result<()> {
+        let mut connection = connect().await;
+        let done = sqlx::raw_sql(self.sql(text)).execute(&mut connection).await;
+        connection.close().await.unwrap();
+        done.map(|_| ())
     }
 
     /// The rows that a query gives.
@@ -251,5 +259,11 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
             _ => return false,
         }
         true
+    }
+}
+
+impl<const POOLED: bool> SagaHarness for PostgresHarness<POOLED> {
+    fn sagas(&self, hooks: SagaHooks<Transaction<'static, Postgres>>) -> Arc<dyn Sagas> {
+        Arc::new(self.store.sagas().hooks(hooks))
     }
 }

@@ -14,6 +14,7 @@ mod harness;
 mod lanes;
 mod plans;
 mod roles;
+mod sagas;
 mod schema;
 mod settling;
 mod staging;
@@ -26,6 +27,10 @@ mod direct {
     mod lanes {
         pillarbox_testkit::lanes_conformance!(crate::harness::Direct);
     }
+
+    mod sagas {
+        pillarbox_testkit::saga_conformance!(crate::harness::Direct);
+    }
 }
 
 /// The same suite through PgBouncer in transaction mode.
@@ -34,5 +39,9 @@ mod pooled {
 
     mod lanes {
         pillarbox_testkit::lanes_conformance!(crate::harness::Pooled);
+    }
+
+    mod sagas {
+        pillarbox_testkit::saga_conformance!(crate::harness::Pooled);
     }
 }

@@ -160,7 +160,8 @@ fn failed(settlement: &LaneSettlement) -> Option<Failed<'_>> {
     let (failure, wait) = match &settlement.verdict {
         Verdict::Retry { after, failure } => (failure, Some(micros(*after))),
         Verdict::Dead { failure } => (failure, None),
-        Verdict::Delivered | Verdict::Release { .. } => return None,
+        // Never by lanes: see the lane reader of the engine.
+        Verdict::Delivered | Verdict::Release { .. } | Verdict::Park { .. } => return None,
     };
     Some((settlement.held.seq, wait.is_none(), failure, settlement.attempts, wait))
 }

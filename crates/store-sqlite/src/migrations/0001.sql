@@ -68,8 +68,44 @@ create table {audit} (
   actor text not null,
   route text,
   event_id text,
+  saga_id text,
+  subject_kind text,
+  subject_value text,
+  step text,
   detail text not null default ''
 ) strict;
+
+-- The audit trail is append-only. Whoever deletes by policy drops {audit_kept} and makes it again, in one transaction.
+create trigger {audit_unchanged} before update on {audit}
+begin
+  select raise(abort, 'the audit trail is append-only');
+end;
+
+create trigger {audit_kept} before delete on {audit}
+begin
+  select raise(abort, 'the audit trail is append-only');
+end;
+
+-- Sagas: one row each, their steps are entries whose group_id is the id. `dead` counts entries that the saga knows to
+-- be dead, so that a sweep finds those that it does not know of; `due_at` is when a sweep is to look at it.
+create table {saga} (
+  id text primary key,
+  name text not null check (length(name) between 1 and 255),
+  route text not null check (length(route) between 1 and 255),
+  subject_kind text not null check (length(subject_kind) between 1 and 255),
+  subject_value text not null check (length(subject_value) between 1 and 255),
+  generation integer not null,
+  status text not null,
+  version integer not null default 0,
+  dead integer not null default 0,
+  due_at integer,
+  deadline_at integer,
+  body text not null,
+  created_at integer not null default {now},
+  updated_at integer not null default {now},
+  ended_at integer,
+  unique (name, subject_kind, subject_value, generation)
+) strict, without rowid;
 
 create table {inbox} (
   consumer text not null check (length(consumer) between 1 and 255),

@@ -21,5 +21,17 @@ create index if not exists {ended_index} on {outbox} (status, settled_at, route)
 
 create index if not exists {audit_event_index} on {audit} (event_id, seq) where event_id is not null;
 
+-- The audit trail of a subject, and of one saga.
+create index if not exists {audit_subject_index} on {audit} (subject_kind, subject_value, seq)
+  where subject_kind is not null;
+create index if not exists {audit_saga_index} on {audit} (saga_id, seq) where saga_id is not null;
+
+-- What a sweep looks for: dead steps, sagas that know of dead steps, sagas whose time has come.
+create index if not exists {dead_step_index} on {outbox} (group_id) where group_id is not null and status = 'dead';
+create index if not exists {saga_dead_index} on {saga} (id) where dead > 0;
+create index if not exists {saga_due_index} on {saga} (due_at) where due_at is not null;
+-- For lists and counts.
+create index if not exists {saga_status_index} on {saga} (status, created_at, id);
+
 -- For purging the inbox by age.
 create index if not exists {inbox_age_index} on {inbox} (accepted_at);

@@ -8,9 +8,10 @@ verdict (seq, fence, name, wait, failure) as materialized (
 update {outbox} as entry set
   status = case verdict.name
     when 'released' then iif(entry.attempts <= 1, 'pending', 'retrying')
+    when 'parked' then 'pending'
     else verdict.name end,
-  attempts = max(entry.attempts - (verdict.name = 'released'), 0),
-  due_at = iif(verdict.name = 'retrying', min((select now from clock) + verdict.wait, 253402300799999999), null),
+  attempts = iif(verdict.name = 'parked', 0, max(entry.attempts - (verdict.name = 'released'), 0)),
+  due_at = iif(verdict.name in ('retrying', 'parked'), min((select now from clock) + verdict.wait, 253402300799999999), null),
   owner = null,
   last_error = coalesce(verdict.failure, entry.last_error),
   settled_at = iif(verdict.name = 'dead', (select now from clock), null)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::Timestamp;
-use pillarbox_core::port::{Presence, Schema};
+use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
 use pillarbox_store_sqlite::{Inbox, Options, Outbox, SqliteStore};
-use pillarbox_testkit::{StoreHarness, Tamper};
+use pillarbox_testkit::{SagaHarness, StoreHarness, Tamper};
 use sqlx::{Row, Sqlite, Transaction};
 use tempfile::TempDir;
 
@@ -171,5 +171,11 @@ impl StoreHarness for SqliteHarness {
             _ => return false,
         }
         true
+    }
+}
+
+impl SagaHarness for SqliteHarness {
+    fn sagas(&self, hooks: SagaHooks<Transaction<'static, Sqlite>>) -> Arc<dyn Sagas> {
+        Arc::new(self.store.sagas().hooks(hooks))
     }
 }

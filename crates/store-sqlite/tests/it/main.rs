@@ -11,6 +11,7 @@ mod harness;
 mod lanes;
 mod plain_sql;
 mod processes;
+mod sagas;
 mod schema;
 mod staging;
 mod steps;

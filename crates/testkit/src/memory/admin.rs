@@ -7,7 +7,9 @@ use pillarbox_core::port::{
     Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
     Selection, SelectionRequest, Story,
 };
-use pillarbox_core::{Action, AuditKind, AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
+use pillarbox_core::{
+    Action, AuditKind, AuditRecord, Entry, EventId, Reference, Result, RouteName, Status, Timestamp,
+};
 
 use super::state::State;
 use super::store::MemoryStore;
@@ -146,8 +148,14 @@ impl State {
         self.check_audit(!dead.is_empty())?;
         for seq in &dead {
             let Some(row) = self.rows.get(seq) else { continue };
-            let whose = (row.entry.route.clone(), row.entry.event_id);
-            self.record(now, kind, &request.actor, Some(whose), String::new());
+            let whose = (Some(row.entry.route.clone()), Some(row.entry.event_id));
+            let group = row.entry.group_id.as_deref().and_then(|group| group.parse().ok());
+            let saga = group.and_then(|id| self.sagas.get(&id).map(|saga| (id, saga.clone())));
+            let record = self.push_audit(now, kind, &request.actor, whose, String::new());
+            if let Some((id, saga)) = saga {
+                record.saga_id = Some(id);
+                record.subject = Some(Reference::new(saga.subject_kind, saga.subject_value));
+            }
         }
         for seq in dead {
             self.revise(seq);

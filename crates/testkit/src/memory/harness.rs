@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::Presence;
+use pillarbox_core::port::{Presence, SagaHooks, Sagas};
 use pillarbox_core::{
     CONTENT_TYPE_DEFAULT, Event, EventLimits, Headers, NewEntry, RouteName, Status, Timestamp,
 };
@@ -14,7 +14,7 @@ use super::outbox::{MemoryOutbox, row_of};
 use super::state::{Key, Row, State};
 use super::store::MemoryStore;
 use super::tx::MemoryTx;
-use crate::conformance::{StoreHarness, Tamper};
+use crate::conformance::{SagaHarness, StoreHarness, Tamper};
 
 /// Runs the conformance suite on the in-memory store; also an example of a harness.
 pub struct MemoryHarness {
@@ -137,6 +137,12 @@ impl StoreHarness for MemoryHarness {
             Tamper::DropColumn | Tamper::StageWrong { .. } => return false,
         }
         true
+    }
+}
+
+impl SagaHarness for MemoryHarness {
+    fn sagas(&self, hooks: SagaHooks<MemoryTx>) -> Arc<dyn Sagas> {
+        Arc::new(self.store.sagas().hooks(hooks))
     }
 }
 

@@ -12,6 +12,7 @@ mod mutant;
 mod outbox;
 mod presence;
 mod reap;
+mod saga;
 mod schema;
 mod settle;
 mod sink;
@@ -26,6 +27,7 @@ pub use inbox::MemoryInbox;
 #[doc(hidden)]
 pub use mutant::Mutant;
 pub use outbox::{MemoryOutbox, sample_entry};
+pub use saga::MemorySagas;
 pub use sink::{Attempt, MemorySink, Reply, Which};
 pub use store::MemoryStore;
 pub use tx::MemoryTx;

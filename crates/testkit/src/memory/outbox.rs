@@ -25,9 +25,9 @@ use super::tx::{MemoryTx, Write};
 /// # }
 /// ```
 pub struct MemoryOutbox {
-    shared: Arc<Shared>,
-    route: String,
-    limits: EventLimits,
+    pub(super) shared: Arc<Shared>,
+    pub(super) route: String,
+    pub(super) limits: EventLimits,
     wake: Option<Arc<dyn Wake>>,
 }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{Origin, RelaySeen, RunId};
 use pillarbox_core::{
-    Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Timestamp,
+    Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, SagaColumns, SagaId,
+    Timestamp,
 };
 
 use super::lanes::LaneTable;
@@ -32,6 +33,9 @@ impl Row {
 pub(crate) enum Key {
     Staged(RouteName, EventId),
     Accepted(String, EventId),
+    Saga(SagaId),
+    /// A saga's name and its subject's kind and value: its generations are counted one after the other.
+    Subject(String, String, String),
 }
 
 /// Number of a transaction.
@@ -47,6 +51,8 @@ pub(crate) struct State {
     pub(crate) reserved: BTreeMap<Key, TxId>,
     /// Which transaction waits for which.
     pub(crate) waiting: BTreeMap<TxId, TxId>,
+    /// Committed sagas.
+    pub(crate) sagas: BTreeMap<SagaId, SagaColumns>,
     pub(crate) audit: Vec<AuditRecord>,
     pub(crate) audit_fails: bool,
     /// When each event of the inbox was accepted.
@@ -104,9 +110,35 @@ impl State {
         entry: Option<(RouteName, EventId)>,
         detail: String,
     ) {
+        self.push_audit(at, kind, actor, entry.unzip(), detail);
+    }
+
+    /// The same, and the record as it was written.
+    pub(crate) fn push_audit(
+        &mut self,
+        at: Timestamp,
+        kind: AuditKind,
+        actor: &str,
+        (route, event_id): (Option<RouteName>, Option<EventId>),
+        detail: String,
+    ) -> &mut AuditRecord {
         let seq = i64::try_from(self.audit.len()).unwrap_or(i64::MAX).saturating_add(1);
-        let (route, event_id) = entry.unzip();
-        self.audit.push(AuditRecord { seq, at, kind, actor: actor.into(), route, event_id, detail });
+        let actor = actor.into();
+        let (saga_id, subject, step) = (None, None, None);
+        let place = self.audit.len();
+        self.audit.push(AuditRecord {
+            seq,
+            at,
+            kind,
+            actor,
+            route,
+            event_id,
+            saga_id,
+            subject,
+            step,
+            detail,
+        });
+        &mut self.audit[place]
     }
 
     /// Refuses the whole step when it needs an audit record and none can be written.

@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stamps: HybridClock,
+    /// Whoever settles or changes sagas does it alone, as a lock on their rows has it.
+    pub(crate) sagas: tokio::sync::Mutex<()>,
     /// Rung at the end of each transaction, for those that wait for its keys.
     pub(crate) ended: Notify,
 }
@@ -75,7 +77,8 @@ impl MemoryStore {
     #[must_use]
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let stamps = HybridClock::new(Arc::clone(&clock), DRIFT_MAX);
-        let shared = Shared { state: Mutex::default(), clock, stamps, ended: Notify::new() };
+        let sagas = tokio::sync::Mutex::default();
+        let shared = Shared { state: Mutex::default(), clock, stamps, sagas, ended: Notify::new() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -118,7 +121,7 @@ impl MemoryStore {
         let state = self.shared.lock();
         let accepted = state.taken.iter().filter_map(|key| match key {
             Key::Accepted(consumer, event_id) => Some((consumer.clone(), *event_id)),
-            Key::Staged(..) => None,
+            Key::Staged(..) | Key::Saga(_) | Key::Subject(..) => None,
         });
         accepted.collect()
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use pillarbox_core::port::Origin;
-use pillarbox_core::{Error, ErrorKind, Result, Timestamp};
+use pillarbox_core::{Error, ErrorKind, Result, SagaColumns, Timestamp};
 
 use super::mutant::Mutant;
+use super::saga::subject_of;
 use super::state::{Key, Row, State, TxId};
 use super::store::Shared;
 
@@ -23,6 +24,10 @@ pub(crate) enum Write {
     Row(Key, Box<Row>),
     /// Marks an event as seen.
     Mark(Key, Timestamp),
+    /// Adds a saga.
+    Saga(Key, Box<SagaColumns>),
+    /// Holds a key until the end of the transaction.
+    Reserve(Key),
     /// Remembers an owner of a lane for a consumer. It reserves nothing: of two the newer one stays.
     Fence(String, Origin, Timestamp),
 }
@@ -30,7 +35,7 @@ pub(crate) enum Write {
 impl Write {
     fn key(&self) -> Option<&Key> {
         match self {
-            Self::Row(key, _) | Self::Mark(key, _) => Some(key),
+            Self::Row(key, _) | Self::Mark(key, _) | Self::Saga(key, _) | Self::Reserve(key) => Some(key),
             Self::Fence(..) => None,
         }
     }
@@ -43,9 +48,24 @@ impl MemoryTx {
     }
 
     /// Makes everything of this transaction visible at once.
-    pub fn commit(mut self) {
+    pub fn commit(self) {
+        // Nothing is asked of the state, so nothing can be refused.
+        let _ = self.commit_with(|_| Ok(Some(())));
+    }
+
+    /// Commits together with a change of the state, unless that fails or says `None`: then everything is rolled back.
+    pub(crate) fn commit_with<T>(
+        mut self,
+        change: impl FnOnce(&mut State) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        let changed = change(&mut state);
+        if !matches!(changed, Ok(Some(_))) {
+            drop(state);
+            return changed;
+        }
         let writes = std::mem::take(&mut self.writes);
-        let mut state = self.shared.lock();
         for write in writes {
             if let Some(key) = write.key() {
                 state.reserved.remove(key);
@@ -54,11 +74,24 @@ impl MemoryTx {
             match write {
                 Write::Row(_, row) => drop(state.rows.insert(row.entry.seq, *row)),
                 Write::Mark(key, at) => drop(state.accepted_at.insert(key, at)),
+                Write::Saga(key, saga) => {
+                    if let Key::Saga(id) = key {
+                        state.sagas.insert(id, *saga);
+                    }
+                }
+                Write::Reserve(_) => {}
                 Write::Fence(consumer, origin, at) => state.remember(consumer, origin, at),
             }
         }
         drop(state);
         self.shared.ended.notify_waiters();
+        changed
+    }
+
+    /// How many sagas of this subject this transaction has staged.
+    pub(crate) fn sagas_of(&self, subject: &Key) -> u32 {
+        let of = |write: &&Write| matches!(write, Write::Saga(_, saga) if subject_of(saga) == *subject);
+        u32::try_from(self.writes.iter().filter(of).count()).unwrap_or(u32::MAX)
     }
 
     /// Forgets everything of this transaction.

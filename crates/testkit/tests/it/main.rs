@@ -2,6 +2,7 @@
 //! engine, and planted defects that the suite must find.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
 
+mod custom_handlers;
 mod custom_sinks;
 mod custom_store;
 mod memory;
@@ -17,4 +18,10 @@ mod memory_lanes {
     use pillarbox_testkit::MemoryHarness;
 
     pillarbox_testkit::lanes_conformance!(MemoryHarness);
+}
+
+mod memory_sagas {
+    use pillarbox_testkit::MemoryHarness;
+
+    pillarbox_testkit::saga_conformance!(MemoryHarness);
 }

@@ -220,7 +220,7 @@ impl Pipeline<'_> {
             } else {
                 match settlement.verdict {
                     Verdict::Delivered => self.tally.delivered += 1,
-                    Verdict::Retry { .. } => self.tally.retried += 1,
+                    Verdict::Retry { .. } | Verdict::Park { .. } => self.tally.retried += 1,
                     Verdict::Release { .. } => self.tally.released += 1,
                     Verdict::Dead { failure } => {
                         self.tally.dead += 1;

@@ -17,7 +17,7 @@ use crate::conformance::StoreHarness;
 use crate::eventually;
 
 /// Long enough that only a relay that hangs gets there.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(in crate::conformance) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Short waits, so that what is retried is soon due again.
 pub(super) fn options() -> RelayOptions {

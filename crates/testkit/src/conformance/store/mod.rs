@@ -1,6 +1,6 @@
 //! The suite for stores, one module per section of the checklist.
 
-mod between;
+pub(in crate::conformance) mod between;
 pub mod claiming;
 pub mod failing;
 pub mod forgetting;

@@ -40,7 +40,7 @@ impl State {
                     self.bury(held.seq, &request.owner, failure, now);
                 }
                 // Nothing was written when it was handed out, so there is nothing to take back.
-                Verdict::Release { .. } => {}
+                Verdict::Release { .. } | Verdict::Park { .. } => {}
             }
         }
         Ok(settled)

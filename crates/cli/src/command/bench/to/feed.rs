@@ -65,6 +65,7 @@ impl Report for Confirmed {
                 self.count.fetch_add(1, Ordering::Relaxed);
                 return;
             }
+            Outcome::Parked { .. } => return,
             Outcome::Rejected(failure)
             | Outcome::Failed { failure, .. }
             | Outcome::Down(failure)

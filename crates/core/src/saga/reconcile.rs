@@ -1,0 +1,201 @@
+//! What a saga learns from its entries: deaths by a reap, requeues, its own deadline; and what operators ask for.
+
+use crate::audit::AuditKind;
+use crate::entry::Held;
+use crate::error::{Error, Result};
+use crate::event::EventId;
+use crate::outcome::{Failure, FailureKind};
+use crate::port::ResumeHow;
+use crate::status::Status;
+use crate::time::Timestamp;
+
+use super::definition::SagaOrder;
+use super::moves::{EntryMove, Moves};
+use super::record::SagaRecord;
+use super::states::{Direction, SagaStatus, StepState};
+use super::step::StepKind;
+
+/// An entry of a saga as a sweep sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepSeen {
+    /// The row and its fence.
+    pub held: Held,
+    /// Which entry.
+    pub event_id: EventId,
+    /// Where it is.
+    pub status: Status,
+    /// Claims that it took.
+    pub attempts: u32,
+    /// What its last failed attempt left.
+    pub last_error: Option<Failure>,
+}
+
+impl StepSeen {
+    /// Whether an attempt before this one may have begun. Attempts alone do not tell: a release gives one back, a park
+    /// and a requeue all of them. But each of these leaves its reason.
+    #[must_use]
+    pub fn began_before(&self) -> bool {
+        self.attempts > 1 || self.last_error.is_some()
+    }
+}
+
+impl SagaRecord {
+    /// Brings it up to date with its entries. Asks for nothing when it was.
+    ///
+    /// # Errors
+    /// When a step cannot be written as an event.
+    pub fn reconcile(&mut self, seen: &[StepSeen], now: Timestamp) -> Result<Moves> {
+        let mut moves = Moves::default();
+        for entry in seen {
+            let Some((at, _)) = self.find(entry.event_id) else { continue };
+            match (self.steps[at].state, entry.status) {
+                (StepState::Running | StepState::Compensating, Status::Dead)
+                    if self.is_current(at, entry.event_id) =>
+                {
+                    let failure = entry.last_error.clone().unwrap_or_else(no_reason);
+                    moves.append(self.given_up(entry.event_id, true, failure, now)?);
+                }
+                (StepState::Dead, status) if self.is_current(at, entry.event_id) && !status.is_terminal() => {
+                    self.steps[at].state = StepState::Running;
+                    self.unblock();
+                }
+                (StepState::CompensationFailed, status)
+                    if self.is_current(at, entry.event_id) && !status.is_terminal() =>
+                {
+                    self.steps[at].state = StepState::Compensating;
+                    self.unblock();
+                }
+                _ => {}
+            }
+        }
+        self.note_discarded(seen);
+        if self.is_overdue(now) && self.may_turn_back() {
+            self.expire(seen, now, &mut moves)?;
+        }
+        // Asked for by an operator, with nothing to undo: the end is for whoever has the callback.
+        if self.status == SagaStatus::Compensating {
+            self.go_back(now, &mut moves)?;
+        }
+        self.due_at = self.sweep_at().filter(|due| *due > now).or_else(|| {
+            // The step is in flight: its outcome is not known yet. Look again soon.
+            self.sweep_at().map(|_| now.saturating_add(std::time::Duration::from_secs(1)))
+        });
+        Ok(moves)
+    }
+
+    /// What an operator discarded, or somebody deleted, nobody will requeue.
+    fn note_discarded(&mut self, seen: &[StepSeen]) {
+        for at in 0..self.steps.len() {
+            if !self.steps[at].state.is_dead() {
+                continue;
+            }
+            let entry = seen.iter().find(|entry| self.is_current(at, entry.event_id));
+            if entry.is_none_or(|entry| entry.status == Status::Discarded) {
+                self.steps[at].state = StepState::Abandoned;
+            }
+        }
+    }
+
+    /// Past its deadline: a step that nobody is at is given up, and what may have run is undone.
+    fn expire(&mut self, seen: &[StepSeen], now: Timestamp, moves: &mut Moves) -> Result<()> {
+        let Some(at) = self.steps.iter().position(|step| step.state == StepState::Running) else {
+            return Ok(());
+        };
+        let key = self.key_of(&self.steps[at].name, Direction::Forward);
+        let waiting = seen.iter().find(|entry| {
+            entry.event_id == key && matches!(entry.status, Status::Pending | Status::Retrying)
+        });
+        let Some(entry) = waiting else { return Ok(()) };
+        let last = entry.last_error.clone();
+        if last.as_ref().is_some_and(|last| last.kind == FailureKind::Unknown) {
+            // Not known whether it ran: it is tried again under the same key until that is known.
+            return Ok(());
+        }
+        let failure = Failure::new(FailureKind::Failed, "deadline", "the saga took longer than it may");
+        self.fail(at, key, &failure, moves);
+        self.turn_back(at, key, entry.attempts > 0 || entry.last_error.is_some(), failure, now, moves)?;
+        self.updated_at = now;
+        Ok(())
+    }
+
+    /// An operator asks it to go on.
+    ///
+    /// # Errors
+    /// When it does not wait for an operator, or cannot go where it is asked to.
+    pub fn resume(&mut self, how: ResumeHow, now: Timestamp) -> Result<Moves> {
+        if !self.status.is_stuck() {
+            return Err(Error::invalid(format!("the saga is {}: there is nothing to resume", self.status)));
+        }
+        let mut moves = Moves::default();
+        match how {
+            ResumeHow::Retry => {
+                let requeued = |step: &super::StepRecord| match step.state {
+                    StepState::Dead => Some((Direction::Forward, StepState::Running)),
+                    StepState::CompensationFailed => Some((Direction::Compensation, StepState::Compensating)),
+                    _ => None,
+                };
+                for at in 0..self.steps.len() {
+                    let Some((direction, state)) = requeued(&self.steps[at]) else { continue };
+                    let name = self.steps[at].name.clone();
+                    let key = self.key_of(&name, direction);
+                    moves.note(self, AuditKind::Resumed, Some((&name, key)), "retry");
+                    moves.entries.push((key, EntryMove::Requeue));
+                    self.steps[at].state = state;
+                }
+                if moves.entries.is_empty() {
+                    return Err(Error::invalid(
+                        "the dead entries of the saga were discarded: nothing can be resumed",
+                    ));
+                }
+                self.unblock();
+            }
+            ResumeHow::Compensate => {
+                let at = self.steps.iter().position(|step| step.state == StepState::Dead);
+                let at = at.filter(|at| {
+                    self.order == SagaOrder::Steps && self.steps[*at].kind != StepKind::Retryable
+                });
+                let Some(at) = at else {
+                    return Err(Error::invalid("the saga is past the point from which it only goes forward"));
+                };
+                let name = self.steps[at].name.clone();
+                let key = self.key_of(&name, Direction::Forward);
+                moves.note(self, AuditKind::Resumed, Some((&name, key)), "compensate");
+                let failure = Failure::new(FailureKind::Rejected, "operator", "an operator gave the step up");
+                moves.entries.push((key, EntryMove::Discard(failure)));
+                let undo = self.steps[at].compensation.is_some();
+                self.steps[at].state = if undo { StepState::Undoing } else { StepState::Failed };
+                self.undo_done(&mut moves);
+                // The relay goes on from here: what ends a saga is its, with the callback.
+                self.updated_at = now;
+                self.due_at = Some(now);
+                return Ok(moves);
+            }
+        }
+        self.updated_at = now;
+        self.due_at = self.sweep_at();
+        Ok(moves)
+    }
+
+    /// Whether this entry is what the step's state is about.
+    fn is_current(&self, at: usize, event_id: EventId) -> bool {
+        let direction = match self.steps[at].state {
+            StepState::Compensating | StepState::CompensationFailed => Direction::Compensation,
+            _ => Direction::Forward,
+        };
+        self.key_of(&self.steps[at].name, direction) == event_id
+    }
+
+    fn unblock(&mut self) {
+        let any = |state| self.steps.iter().any(|step| step.state == state);
+        self.status = match self.status {
+            _ if any(StepState::Abandoned) => self.status,
+            SagaStatus::Blocked if !any(StepState::Dead) => SagaStatus::Running,
+            SagaStatus::CompensationFailed if !any(StepState::CompensationFailed) => SagaStatus::Compensating,
+            status => status,
+        };
+    }
+}
+
+fn no_reason() -> Failure {
+    Failure::new(FailureKind::Failed, "dead", "its entry is dead without a reason")
+}

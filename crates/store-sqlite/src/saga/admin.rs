@@ -1,0 +1,69 @@
+//! What operators see and do of sagas.
+
+use async_trait::async_trait;
+use pillarbox_core::port::{ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory};
+use pillarbox_core::{AuditRecord, Reference, Result, SagaId, SagaRecord, SagaStatus, Timestamp, check_name};
+use sqlx::Row;
+
+use crate::admin::records;
+use crate::error::classify;
+use crate::sql::{query, timestamp};
+use crate::store::SqliteStore;
+
+use super::read::{load, saga};
+
+#[async_trait]
+impl SagaAdmin for SqliteStore {
+    async fn list_sagas(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>> {
+        filter.check()?;
+        let rows = query(&self.statements.saga_list)
+            .bind(filter.status.map(SagaStatus::as_str))
+            .bind(filter.name)
+            .bind(filter.subject.as_ref().map(|subject| subject.kind.clone()))
+            .bind(filter.subject.map(|subject| subject.value))
+            .bind(filter.limit)
+            .fetch_all(self.pool())
+            .await
+            .map_err(classify)?;
+        rows.iter().map(|row| saga(row, 0)).collect()
+    }
+
+    async fn show_saga(&self, id: SagaId) -> Result<Option<SagaStory>> {
+        // One transaction, so that the trail explains the status that is shown.
+        let mut tx = self.pool().begin().await.map_err(classify)?;
+        let Some((saga, entries)) = load(&self.statements, id, &mut tx).await? else { return Ok(None) };
+        let audit = query(&self.statements.saga_audit).bind(id.to_string());
+        let audit = records(&audit.fetch_all(&mut *tx).await.map_err(classify)?)?;
+        tx.rollback().await.map_err(classify)?;
+        Ok(Some(SagaStory { saga, entries, audit }))
+    }
+
+    async fn resume_saga(&self, request: ResumeRequest) -> Result<Resumed> {
+        check_name("actor", &request.actor)?;
+        self.sagas().resume(&request).await
+    }
+
+    async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts> {
+        let rows = query(&self.statements.saga_counts).bind(now.map(Timestamp::as_micros));
+        let rows = rows.fetch_all(self.pool()).await.map_err(classify)?;
+        let mut counts = SagaCounts::zero();
+        for row in &rows {
+            let number = |column: usize| -> Result<i64> { row.try_get_unchecked(column).map_err(classify) };
+            let status: SagaStatus = row.try_get_unchecked::<&str, _>(0).map_err(classify)?.parse()?;
+            counts.counts.insert(status, u64::try_from(number(1)?).unwrap_or(0));
+            if status.is_stuck() {
+                let age = timestamp(number(4)?)?.since(timestamp(number(3)?)?);
+                counts.oldest_stuck_age = counts.oldest_stuck_age.max(Some(age));
+            } else {
+                counts.overdue += u64::try_from(number(2)?).unwrap_or(0);
+            }
+        }
+        Ok(counts)
+    }
+
+    async fn audit_of(&self, subject: &Reference) -> Result<Vec<AuditRecord>> {
+        let rows =
+            query(&self.statements.audit_subject).bind(subject.kind.clone()).bind(subject.value.clone());
+        records(&rows.fetch_all(self.pool()).await.map_err(classify)?)
+    }
+}

@@ -1,0 +1,5 @@
+-- Sagas per status: how many, how many of these are overdue, and since when the oldest has not changed. ?1 now or null
+select status, count(*), sum(ended_at is null and deadline_at is not null and deadline_at <= coalesce(?1, {now})),
+  min(updated_at), coalesce(?1, {now})
+from {saga}
+group by status

@@ -1,0 +1,14 @@
+-- Sagas that do not know how many of their entries are dead, and those whose time has come. ?1 now or null, ?2 limit
+select saga.id
+from (
+  select group_id, count(*) as dead from {outbox} where group_id is not null and status = 'dead' group by group_id
+) as found
+join {saga} as saga on saga.id = found.group_id and saga.dead <> found.dead
+union
+select saga.id from {saga} as saga
+where saga.dead > 0 and not exists (
+  select 1 from {outbox} as entry
+  where entry.group_id = saga.id and entry.group_id is not null and entry.status = 'dead')
+union
+select saga.id from {saga} as saga where saga.due_at is not null and saga.due_at <= coalesce(?1, {now})
+limit ?2

@@ -1,0 +1,90 @@
+//! The operator's side of sagas in memory.
+
+use async_trait::async_trait;
+use pillarbox_core::port::{Keep, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory};
+use pillarbox_core::{
+    AuditRecord, Reference, Result, SagaColumns, SagaId, SagaRecord, SagaStatus, SagaWork, Timestamp,
+    check_name,
+};
+
+use super::missing;
+use crate::memory::state::State;
+use crate::memory::store::MemoryStore;
+
+#[async_trait]
+impl SagaAdmin for MemoryStore {
+    async fn list_sagas(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>> {
+        filter.check()?;
+        let state = self.shared.lock();
+        let is_meant = |saga: &&SagaColumns| {
+            filter.status.is_none_or(|status| status.as_str() == saga.status)
+                && filter.name.as_ref().is_none_or(|name| *name == saga.name)
+                && filter
+                    .subject
+                    .as_ref()
+                    .is_none_or(|of| of.kind == saga.subject_kind && of.value == saga.subject_value)
+        };
+        let mut sagas: Vec<_> = state.sagas.values().filter(is_meant).cloned().collect();
+        sagas.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        sagas.truncate(usize::try_from(filter.limit).unwrap_or(usize::MAX));
+        sagas.into_iter().map(SagaRecord::read).collect()
+    }
+
+    async fn show_saga(&self, id: SagaId) -> Result<Option<SagaStory>> {
+        let state = self.shared.lock();
+        let Some(saga) = state.sagas.get(&id) else { return Ok(None) };
+        let saga = SagaRecord::read(saga.clone())?;
+        let ids = saga.event_ids();
+        let entries = state.rows.values().map(|row| &row.entry);
+        let of = |record: &&AuditRecord| record.saga_id == Some(id);
+        Ok(Some(SagaStory {
+            entries: entries.filter(|entry| ids.contains(&entry.event_id)).cloned().collect(),
+            audit: state.audit.iter().filter(of).cloned().collect(),
+            saga,
+        }))
+    }
+
+    async fn resume_saga(&self, request: ResumeRequest) -> Result<Resumed> {
+        check_name("actor", &request.actor)?;
+        let _turn = self.shared.sagas.lock().await;
+        let now = self.shared.now(request.now);
+        self.shared.lock().resume_saga(&request, now)
+    }
+
+    async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts> {
+        let now = self.shared.now(now);
+        let state = self.shared.lock();
+        let mut counts = SagaCounts::zero();
+        for saga in state.sagas.values() {
+            let status: SagaStatus = saga.status.parse()?;
+            *counts.counts.entry(status).or_default() += 1;
+            if status.is_stuck() {
+                counts.oldest_stuck_age = counts.oldest_stuck_age.max(Some(now.since(saga.updated_at)));
+            } else if !status.is_ended() && saga.deadline_at.is_some_and(|deadline| deadline <= now) {
+                counts.overdue += 1;
+            }
+        }
+        Ok(counts)
+    }
+
+    async fn audit_of(&self, subject: &Reference) -> Result<Vec<AuditRecord>> {
+        let state = self.shared.lock();
+        let of = |record: &&AuditRecord| {
+            record.subject.as_ref().is_some_and(|of| of.kind == subject.kind && of.value == subject.value)
+        };
+        Ok(state.audit.iter().filter(of).cloned().collect())
+    }
+}
+
+impl State {
+    fn resume_saga(&mut self, request: &ResumeRequest, now: Timestamp) -> Result<Resumed> {
+        let columns = self.sagas.get(&request.id).ok_or_else(|| missing(request.id))?;
+        let saga = SagaRecord::read(columns.clone())?;
+        let seen = self.entries_of(&saga);
+        let work = SagaWork::resume(saga, seen, request.how, now)?;
+        self.check_audit(true)?;
+        let resumed = Resumed { status: work.saga.status, requeued: work.requeued() };
+        self.apply(work, &request.actor, Keep::UntilPurged, now)?;
+        Ok(resumed)
+    }
+}
