@@ -78,6 +78,9 @@ pub(crate) enum Command {
     Reap(command::reap::ReapArgs),
     /// Delete delivered and discarded entries by age; never dead ones
     Purge(command::purge::PurgeArgs),
+    /// List and show sagas, let those go on that wait for an operator, read the audit trail of a subject
+    #[command(subcommand)]
+    Saga(command::saga::SagaCommand),
     /// Check or show the configuration
     #[command(subcommand)]
     Config(command::config::ConfigCommand),

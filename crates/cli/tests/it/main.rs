@@ -15,6 +15,7 @@ mod outage;
 mod output;
 mod place;
 mod relay;
+mod saga;
 mod schema;
 mod signals;
 mod stage;
