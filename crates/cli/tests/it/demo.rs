@@ -85,3 +85,16 @@ fn the_bench_prints_ratios_and_cleans_up() {
         home.ok(["bench", "--database", &url, "--events", "100", "--transactions", "5", "--repeat", "1"]);
     assert!(people.stdout.contains("of classic"), "{people:?}");
 }
+
+#[test]
+fn the_bench_of_sagas_prints_ratios_to_plain_entries() {
+    let home = Home::new();
+    let bench = ["bench", "--sagas", "100", "--repeat", "1"];
+    let json = home.ok(bench.iter().chain(&["--json"])).json();
+    for name in ["entries_per_second", "group_to_entries", "ordered_to_entries"] {
+        assert!(json[name].as_f64().is_some_and(|rate| rate > 0.0), "{name}: {json}");
+    }
+    let people = home.ok(bench);
+    assert!(people.stdout.contains("sagas, steps in order"), "{people:?}");
+    home.run(["bench", "--sagas", "1", "--events", "1"]).refused(2, &["--sagas"]);
+}

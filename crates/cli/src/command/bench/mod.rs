@@ -1,5 +1,5 @@
 //! `pillarbox bench`: rates of this database, with ratios to raw loops in the same run; with `--to`, rates to a
-//! destination, with ratios to its client alone. Only ratios are claims.
+//! destination, with ratios to its client alone; with `--sagas`, sagas beside plain entries. Only ratios are claims.
 
 mod bed;
 mod classic;
@@ -7,6 +7,7 @@ mod drain;
 mod growth;
 mod memory;
 mod report;
+mod sagas;
 mod sql;
 mod stage;
 mod stats;
@@ -25,6 +26,7 @@ use crate::output::Progress;
 
 use bed::Bed;
 use report::Report;
+use sagas::SagaReport;
 use to::{To, ToReport};
 
 const EXAMPLES: &str = "\
@@ -39,6 +41,10 @@ With --to, instead:
   drain     the relay from this database to null:
   relay     the relay from this database to the destination, and its ratio to the lower of both
   consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
+With --sagas, instead, all with handlers that do nothing, in steps a second:
+  entries   plain entries of the same payload
+  group     sagas of three steps at once, completed and audited
+  ordered   sagas of three steps one after the other, completed and audited
 Rates depend on the machine and on what else it does; the ratios are what to look at.
 
 With --to events of the type bench.event really arrive there, 2 x --events in each round: name a queue, \
@@ -51,6 +57,7 @@ Examples:
   pillarbox bench
   pillarbox bench --database postgres://app@localhost/shop --repeat 5 --json
   pillarbox bench --settled 1000000 --pending 1000000
+  pillarbox bench --sagas 10000 --database postgres://app@localhost/shop
   pillarbox bench --to 'redis://localhost/0?stream=bench'
   pillarbox bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
   pillarbox bench --to 'nats://localhost/bench' --from 'nats://localhost/bench?stream=bench&durable=bench'
@@ -84,6 +91,10 @@ pub(crate) struct BenchArgs {
     /// Also drain the first of so many pending entries, such as 1000000; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pending: u32,
+    /// Measure so many sagas of three steps instead, beside as many plain entries as they have steps
+    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "to"],
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sagas: Option<u32>,
     /// Measure the relay to this destination instead: a URL as of `relay --to`
     #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "transactions", "clients"])]
     to: Option<Destination>,
@@ -105,9 +116,10 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
     };
     let bed = Bed::create(&url, args).await?;
-    let measured = match to {
-        Some(to) => to.measure(&bed, args, context).await.map(Measured::To),
-        None => measure(&bed, args, context, &url, folder.path()).await.map(Measured::Database),
+    let measured = match (to, args.sagas) {
+        (Some(to), _) => to.measure(&bed, args, context).await.map(Measured::To),
+        (None, Some(sagas)) => sagas::measure(&bed, args, sagas, context).await.map(Measured::Sagas),
+        (None, None) => measure(&bed, args, context, &url, folder.path()).await.map(Measured::Database),
     };
     // Whatever happened, the tables go.
     let dropped = bed.drop().await;
@@ -116,6 +128,7 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
     match &measured {
         Measured::Database(report) => print(report, context),
         Measured::To(report) => print(report, context),
+        Measured::Sagas(report) => print(report, context),
     }
 }
 
@@ -123,6 +136,7 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
 enum Measured {
     Database(Report),
     To(ToReport),
+    Sagas(SagaReport),
 }
 
 fn print<R: Serialize + Display>(report: &R, context: &Context) -> Result<(), Fault> {
