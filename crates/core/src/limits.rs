@@ -38,5 +38,7 @@ pub const SAGA_STEPS_MAX: usize = 64;
 pub const STEP_INPUT_BYTES_MAX: usize = 64 * 1024;
 /// Most that a step may pass on to later ones, as JSON, in bytes.
 pub const STEP_DATA_BYTES_MAX: usize = 8 * 1024;
+/// How long one run of a step's handler may take where the step does not say: one that hangs must not wedge its saga.
+pub const STEP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(3600);
 /// Most extra values of a reference.
 pub const REFERENCE_EXTRA_MAX: usize = 32;

@@ -12,7 +12,7 @@ use pillarbox_core::port::{
     Claim, ClaimRequest, Effect, ExtendRequest, Extended, ReapRequest, Reaped, Sagas, SettleRequest, Settled,
     Settlement, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, Store, SweepRequest, Verdict,
 };
-use pillarbox_core::{Error, ErrorKind, Held, Result, SagaId};
+use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Held, Result, SagaId};
 use tokio::time::Instant;
 
 use crate::handle::Shared;
@@ -109,9 +109,15 @@ impl SagaStore {
                     Verdict::Dead { failure } => {
                         steps.push(StepSettlement { held, outcome: StepOutcome::Dead { failure } });
                     }
-                    // The saga stays where it is.
-                    Verdict::Retry { .. } | Verdict::Release { .. } | Verdict::Park { .. } => {
-                        others.push(settlement);
+                    // The saga stays where it is. But a handler that was cut off may have begun: that is kept.
+                    Verdict::Release { failure } => {
+                        let cut_off =
+                            || Failure::new(FailureKind::Unknown, "released", "given back unfinished");
+                        let failure = Some(failure.unwrap_or_else(cut_off));
+                        others.push(Settlement { held, verdict: Verdict::Release { failure } });
+                    }
+                    verdict @ (Verdict::Retry { .. } | Verdict::Park { .. }) => {
+                        others.push(Settlement { held, verdict });
                     }
                 },
             }

@@ -12,7 +12,8 @@ pub(crate) fn verdict(outcome: Outcome, entry: &Entry, options: &RelayOptions, r
         Outcome::Rejected(failure) => return Verdict::Dead { failure },
         Outcome::Down(failure) => return Verdict::Release { failure: Some(failure) },
         Outcome::Parked { after } => {
-            return Verdict::Park { after: after.min(pillarbox_core::limits::DELAY_MAX) };
+            let failure = Failure::new(FailureKind::Failed, "parked", "the handler asked to be called later");
+            return Verdict::Park { after: after.min(pillarbox_core::limits::DELAY_MAX), failure };
         }
         Outcome::Failed { failure, retry_after } => (failure, retry_after),
         Outcome::Unknown(failure) => (failure, None),

@@ -54,7 +54,7 @@ impl PostgresStore {
                 Verdict::Delivered => ("delivered", None, None),
                 Verdict::Retry { after, failure } => ("retry", Some(micros(*after)), Some(failure)),
                 Verdict::Release { failure } => ("release", None, failure.as_ref()),
-                Verdict::Park { after } => ("park", Some(micros(*after)), None),
+                Verdict::Park { after, failure } => ("park", Some(micros(*after)), Some(failure)),
                 // Settled by their own statement.
                 Verdict::Dead { .. } => continue,
             };

@@ -86,6 +86,12 @@ impl Sql {
         sqlx::query_with(AssertSqlSafe(Arc::clone(&self.0)), arguments)
     }
 
+    /// The text as what begins a transaction of the driver's.
+    pub(crate) fn beginning(&self) -> AssertSqlSafe<Arc<str>> {
+        // Safe for the same reason.
+        AssertSqlSafe(Arc::clone(&self.0))
+    }
+
     /// The text as a script without parameters, sent by the simple protocol.
     pub(crate) fn script(&self) -> sqlx::RawSql {
         // Safe for the same reason.

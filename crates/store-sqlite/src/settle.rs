@@ -140,7 +140,7 @@ fn verdicts_json(settlements: &[&Settlement]) -> Result<String> {
                 Verdict::Retry { after, failure } => ("retrying", Some(micros(*after)), Some(failure)),
                 Verdict::Dead { failure } => ("dead", None, Some(failure)),
                 Verdict::Release { failure } => ("released", None, failure.as_ref()),
-                Verdict::Park { after } => ("parked", Some(micros(*after)), None),
+                Verdict::Park { after, failure } => ("parked", Some(micros(*after)), Some(failure)),
             };
             (settlement.held.seq, settlement.held.fence, name, wait, failure)
         })

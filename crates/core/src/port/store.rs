@@ -181,6 +181,8 @@ pub enum Verdict {
     Park {
         /// How long nobody may claim it.
         after: Duration,
+        /// What is shown of it meanwhile.
+        failure: Failure,
     },
 }
 

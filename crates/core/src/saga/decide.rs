@@ -61,14 +61,14 @@ impl SagaRecord {
         Ok(moves)
     }
 
-    /// An entry is given up.
+    /// An entry is given up. `began_before`: an earlier attempt may have begun its work.
     ///
     /// # Errors
     /// When a compensation cannot be written as an event.
     pub fn given_up(
         &mut self,
         event_id: EventId,
-        attempts: u32,
+        began_before: bool,
         failure: Failure,
         now: Timestamp,
     ) -> Result<Moves> {
@@ -84,7 +84,7 @@ impl SagaRecord {
                 let goes_back = kind != StepKind::Retryable && !is_unknown(&failure);
                 self.fail(at, event_id, &failure, &mut moves);
                 if goes_back {
-                    let may_have_run = attempts > 1 || !did_nothing(&failure);
+                    let may_have_run = began_before || !did_nothing(&failure);
                     self.turn_back(at, event_id, may_have_run, failure, now, &mut moves)?;
                 } else {
                     self.steps[at].state = StepState::Dead;

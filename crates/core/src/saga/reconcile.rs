@@ -30,6 +30,15 @@ pub struct StepSeen {
     pub last_error: Option<Failure>,
 }
 
+impl StepSeen {
+    /// Whether an attempt before this one may have begun. Attempts alone do not tell: a release gives one back, a park
+    /// and a requeue all of them. But each of these leaves its reason.
+    #[must_use]
+    pub fn began_before(&self) -> bool {
+        self.attempts > 1 || self.last_error.is_some()
+    }
+}
+
 impl SagaRecord {
     /// Brings it up to date with its entries. Asks for nothing when it was.
     ///
@@ -44,7 +53,7 @@ impl SagaRecord {
                     if self.is_current(at, entry.event_id) =>
                 {
                     let failure = entry.last_error.clone().unwrap_or_else(no_reason);
-                    moves.append(self.given_up(entry.event_id, entry.attempts, failure, now)?);
+                    moves.append(self.given_up(entry.event_id, true, failure, now)?);
                 }
                 (StepState::Dead, status) if self.is_current(at, entry.event_id) && !status.is_terminal() => {
                     self.steps[at].state = StepState::Running;
@@ -104,7 +113,7 @@ impl SagaRecord {
         }
         let failure = Failure::new(FailureKind::Failed, "deadline", "the saga took longer than it may");
         self.fail(at, key, &failure, moves);
-        self.turn_back(at, key, entry.attempts > 0, failure, now, moves)?;
+        self.turn_back(at, key, entry.attempts > 0 || entry.last_error.is_some(), failure, now, moves)?;
         self.updated_at = now;
         Ok(())
     }

@@ -110,7 +110,7 @@ impl Step {
     }
 
     /// How long one run of the handler may take before its outcome counts as unknown and it is run again under the
-    /// same key. Default: none, its lease is renewed for as long as it runs.
+    /// same key. Its lease is renewed for as long as it runs. Default: one hour.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

@@ -119,7 +119,7 @@ fn a_group_runs_at_once_and_completes_with_its_last_step() {
 fn a_dead_step_blocks_a_group_until_it_is_done_after_all() {
     let (mut saga, _) = started(group());
     let (a, b) = (forward(&saga, "a"), forward(&saga, "b"));
-    let moves = saga.given_up(a, 8, failed(FailureKind::Failed), NOW).unwrap();
+    let moves = saga.given_up(a, true, failed(FailureKind::Failed), NOW).unwrap();
     assert_eq!(kinds(&moves), [AuditKind::StepFailed]);
     assert!(moves.audit[0].detail.starts_with("abandoned"));
     assert!(matches!(moves.entries[..], [(_, EntryMove::Bury(_))]));
@@ -152,7 +152,7 @@ fn a_failure_before_the_pivot_undoes_what_may_have_run_in_reverse() {
     for step in ["hotel", "car"] {
         let _ = saga.done(forward(&saga, step), Some(json!(step)), NOW).unwrap();
     }
-    let moves = saga.given_up(forward(&saga, "pay"), 1, failed(FailureKind::Rejected), NOW).unwrap();
+    let moves = saga.given_up(forward(&saga, "pay"), false, failed(FailureKind::Rejected), NOW).unwrap();
     assert_eq!(kinds(&moves), [AuditKind::StepFailed, AuditKind::Compensating]);
     assert!(matches!(moves.entries[..], [(_, EntryMove::Discard(_))]));
     assert_eq!(staged(&moves), ["car.cancel"]);
@@ -175,7 +175,7 @@ fn a_step_that_may_have_run_is_undone_too() {
         (FailureKind::Panicked, 3, true),
     ] {
         let (mut saga, _) = started(booking());
-        let moves = saga.given_up(forward(&saga, "hotel"), attempts, failed(kind), NOW).unwrap();
+        let moves = saga.given_up(forward(&saga, "hotel"), attempts > 1, failed(kind), NOW).unwrap();
         assert_eq!(staged(&moves), if undone { vec!["hotel.cancel"] } else { vec![] }, "{kind:?} {attempts}");
         assert_eq!(moves.ended, !undone);
     }
@@ -186,7 +186,7 @@ fn an_unknown_outcome_compensates_nothing() {
     for kind in [FailureKind::Unknown, FailureKind::LeaseExpired] {
         let (mut saga, _) = started(booking());
         let hotel = forward(&saga, "hotel");
-        let moves = saga.given_up(hotel, 8, failed(kind), NOW).unwrap();
+        let moves = saga.given_up(hotel, true, failed(kind), NOW).unwrap();
         assert!(moves.stage.is_empty() && matches!(moves.entries[..], [(_, EntryMove::Bury(_))]));
         assert_eq!(saga.status, SagaStatus::Blocked);
         let mut other = saga.clone();
@@ -205,7 +205,7 @@ fn after_the_pivot_it_only_goes_forward() {
     for step in ["hotel", "car", "pay"] {
         let _ = saga.done(forward(&saga, step), None, NOW).unwrap();
     }
-    let moves = saga.given_up(forward(&saga, "mail"), 1, failed(FailureKind::Rejected), NOW).unwrap();
+    let moves = saga.given_up(forward(&saga, "mail"), false, failed(FailureKind::Rejected), NOW).unwrap();
     assert!(moves.stage.is_empty());
     assert_eq!(saga.status, SagaStatus::Blocked);
     assert!(saga.resume(ResumeHow::Compensate, NOW).unwrap_err().to_string().contains("only goes forward"));
@@ -219,8 +219,8 @@ fn a_failed_compensation_is_seen_and_the_rest_still_run() {
     for step in ["hotel", "car"] {
         let _ = saga.done(forward(&saga, step), None, NOW).unwrap();
     }
-    let _ = saga.given_up(forward(&saga, "pay"), 2, failed(FailureKind::Failed), NOW).unwrap();
-    let moves = saga.given_up(back(&saga, "car"), 8, failed(FailureKind::Failed), NOW).unwrap();
+    let _ = saga.given_up(forward(&saga, "pay"), true, failed(FailureKind::Failed), NOW).unwrap();
+    let moves = saga.given_up(back(&saga, "car"), true, failed(FailureKind::Failed), NOW).unwrap();
     assert_eq!(kinds(&moves), [AuditKind::CompensationFailed]);
     assert_eq!((staged(&moves), saga.status), (vec!["hotel.cancel"], SagaStatus::CompensationFailed));
     let moves = saga.done(back(&saga, "hotel"), None, NOW).unwrap();
@@ -243,7 +243,7 @@ fn a_sweep_sees_what_a_reap_or_an_operator_did() {
     assert!(saga.reconcile(&[dead], NOW).unwrap().is_empty(), "it knows it by now");
     assert!(saga.reconcile(&[seen(a, Status::Pending, 0, None)], NOW).unwrap().is_empty());
     assert_eq!((saga.status, saga.dead()), (SagaStatus::Running, 0));
-    let _ = saga.given_up(a, 1, failed(FailureKind::Rejected), NOW).unwrap();
+    let _ = saga.given_up(a, false, failed(FailureKind::Rejected), NOW).unwrap();
     let _ = saga.reconcile(&[seen(a, Status::Discarded, 1, None)], NOW).unwrap();
     assert_eq!((saga.status, saga.dead()), (SagaStatus::Blocked, 0));
     assert!(saga.resume(ResumeHow::Retry, NOW).unwrap_err().to_string().contains("discarded"));
@@ -290,7 +290,7 @@ fn a_row_reads_back_as_it_was() -> Result<()> {
         .correlation_id("c")
         .timeout(Duration::from_secs(9));
     let (mut saga, _) = started(builder);
-    let _ = saga.given_up(forward(&saga, "a"), 2, failed(FailureKind::Failed), NOW)?;
+    let _ = saga.given_up(forward(&saga, "a"), true, failed(FailureKind::Failed), NOW)?;
     assert_eq!(SagaRecord::read(saga.columns()?)?, saga);
     for (change, says) in [("body", "its body"), ("status", "its status"), ("id", "its id")] {
         let mut columns = saga.columns()?;

@@ -49,7 +49,7 @@ impl SagaWork {
         let moves = match outcome {
             StepOutcome::Done { data } => self.saga.done(step.event_id, data.clone(), now)?,
             StepOutcome::Dead { failure } => {
-                self.saga.given_up(step.event_id, step.attempts, failure.clone(), now)?
+                self.saga.given_up(step.event_id, step.began_before(), failure.clone(), now)?
             }
         };
         self.moves.append(moves);

@@ -400,7 +400,7 @@ impl Book {
             Verdict::Retry { .. } | Verdict::Park { .. } | Verdict::Release { .. } if leaving => {
                 self.known.remove(&seq);
             }
-            Verdict::Retry { after, .. } | Verdict::Park { after } => {
+            Verdict::Retry { after, .. } | Verdict::Park { after, .. } => {
                 // What is behind it waits as well, and need not take room meanwhile.
                 for behind in chain.queued.iter().take(BODIES_PER_KEY_MAX) {
                     self.bodies.remove(behind);

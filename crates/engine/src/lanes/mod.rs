@@ -17,7 +17,7 @@ use pillarbox_core::port::{
     AttendRequest, Claim, ClaimRequest, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
     LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, SettleRequest, Settled, Store, Verdict,
 };
-use pillarbox_core::{Failure, FailureKind, Result, RouteName};
+use pillarbox_core::{Result, RouteName};
 use tokio::time::Instant;
 
 use crate::random;
@@ -306,10 +306,7 @@ impl Store for LaneReader {
 /// A lane writes nothing when it hands out, so it has no budget to give back: a park is a retry.
 fn by_lanes(verdict: Verdict) -> Verdict {
     match verdict {
-        Verdict::Park { after } => {
-            let failure = Failure::new(FailureKind::Failed, "parked", "the handler asked to be called later");
-            Verdict::Retry { after, failure }
-        }
+        Verdict::Park { after, failure } => Verdict::Retry { after, failure },
         verdict => verdict,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pillarbox_core::limits::STEP_TIMEOUT_DEFAULT;
 use pillarbox_core::{
     Entry, EventId, Failure, FailureKind, Outcome, Reference, STEP_CONTENT_TYPE, StepInput, Timestamp,
 };
@@ -96,7 +97,11 @@ impl Handling {
 
     /// How long one run may take.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        self.is_step().then(|| self.step().ok()?.timeout_millis.map(Duration::from_millis)).flatten()
+        if !self.is_step() {
+            return None;
+        }
+        let own = self.step().ok().and_then(|step| step.timeout_millis).map(Duration::from_millis);
+        Some(own.unwrap_or(STEP_TIMEOUT_DEFAULT))
     }
 
     /// How long it is until then, by the clock that claimed the entry.

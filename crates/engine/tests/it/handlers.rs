@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillarbox_core::{Event, FailureKind, Status};
 use pillarbox_engine::RelayOptions;
-use pillarbox_engine::sink::{HandlerError, Handlers};
+use pillarbox_engine::sink::{Handled, HandlerError, Handlers};
 use tokio::time::sleep;
 
 use crate::world::World;
@@ -119,4 +119,74 @@ fn a_name_registered_twice_is_an_error() {
         .unwrap_err();
     assert!(error.to_string().contains("\"mail\" is registered already"), "{error}");
     assert!(Handlers::new().on("", async |_| Ok(())).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handlers_own_limit_does_not_hold_up_the_others() {
+    let world = World::new();
+    for n in 0..6 {
+        let name = if n % 2 == 0 { "slow" } else { "fast" };
+        world.stage(Event::new(name, "{}")).await;
+    }
+    let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, peak) = (Arc::clone(&at_once), Arc::clone(&most));
+    let done = Arc::new(AtomicUsize::new(0));
+    let fast = Arc::clone(&done);
+    let handlers = Handlers::new()
+        .on("slow", move |_| {
+            let (now, peak) = (Arc::clone(&now), Arc::clone(&peak));
+            async move {
+                peak.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                sleep(Duration::from_secs(10)).await;
+                now.fetch_sub(1, Ordering::Relaxed);
+                Ok(())
+            }
+        })
+        .unwrap()
+        .on("fast", move |_| {
+            fast.fetch_add(1, Ordering::Relaxed);
+            async { Ok(()) }
+        })
+        .unwrap()
+        .concurrency(4)
+        .limit("slow", 1)
+        .unwrap();
+    let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
+    assert_eq!(relay.drain().await.unwrap().delivered, 6);
+    assert_eq!((most.load(Ordering::Relaxed), done.load(Ordering::Relaxed)), (1, 3));
+}
+
+#[test]
+fn a_limit_of_nobody_or_of_nothing_is_refused() {
+    let handlers = || Handlers::new().on("mail", async |_| Ok(())).unwrap();
+    assert!(handlers().limit("fax", 1).unwrap_err().to_string().contains("\"fax\""));
+    assert!(handlers().limit("mail", 0).unwrap_err().to_string().contains("more than zero"));
+    assert!(handlers().on("mail", async |_| Ok(())).unwrap_err().to_string().contains("registered already"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_entry_comes_back_with_all_of_its_attempts() {
+    let world = World::new();
+    let id = world.stage(Event::new("check", "{}").max_attempts(1)).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let handlers = Handlers::new()
+        .step("check", move |handling| {
+            assert_eq!(handling.attempt(), 1);
+            let call = counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                Ok(if call < 3 { Handled::ParkFor(Duration::from_secs(60)) } else { Handled::AlreadyDone })
+            }
+        })
+        .unwrap();
+    let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
+    for parked in 1..=3 {
+        let tally = relay.drain().await.unwrap();
+        assert_eq!((tally.retried, calls.load(Ordering::Relaxed)), (1, parked));
+        assert_eq!(relay.drain().await.unwrap().claimed, 0, "nobody sees it before its time");
+        let entry = world.entry(id);
+        assert_eq!((entry.status, entry.attempts), (Status::Pending, 0));
+        sleep(Duration::from_secs(61)).await;
+    }
+    assert_eq!(relay.drain().await.unwrap().delivered, 1);
 }

@@ -50,7 +50,7 @@ fn mixed(bind: Bind, settlements: &[&LaneSettlement], request: &LaneSettleReques
             Verdict::Delivered => ("delivered", None, None),
             Verdict::Retry { after, failure } => ("retry", Some(micros(*after)), Some(failure)),
             // Lanes have no budget to give back: see the lane reader of the engine.
-            Verdict::Park { after } => ("retry", Some(micros(*after)), None),
+            Verdict::Park { after, failure } => ("retry", Some(micros(*after)), Some(failure)),
             Verdict::Dead { failure } => ("dead", None, Some(failure)),
             Verdict::Release { .. } => ("release", None, None),
         };

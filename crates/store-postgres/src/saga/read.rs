@@ -1,7 +1,8 @@
 //! Reading sagas and their entries.
 
 use pillarbox_core::{
-    Error, ErrorKind, EventId, Fence, Held, Result, SagaColumns, SagaRecord, Status, StepSeen, Timestamp,
+    Error, ErrorKind, EventId, Failure, Fence, Held, Result, SagaColumns, SagaRecord, Status, StepSeen,
+    Timestamp,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -25,19 +26,20 @@ pub(super) fn held_step(row: &PgRow) -> Result<HeldStep> {
         let held = Held { seq: row.try_get(0)?, fence: Fence(row.try_get(1)?) };
         let id: Option<Uuid> = row.try_get(2)?;
         let attempts: Option<i32> = row.try_get(3)?;
-        let now = row.try_get::<At, _>(4)?.timestamp().unwrap_or(Timestamp::MIN);
+        let last_error: Option<&str> = row.try_get(4)?;
+        let now = row.try_get::<At, _>(5)?.timestamp().unwrap_or(Timestamp::MIN);
         let seen = id.map(|id| StepSeen {
             held,
             event_id: EventId(id),
             status: Status::InFlight,
             attempts: attempts.and_then(|attempts| u32::try_from(attempts).ok()).unwrap_or(0),
-            last_error: None,
+            last_error: last_error.map(Failure::parse),
         });
-        let of_saga: Option<String> = row.try_get(5)?;
+        let of_saga: Option<String> = row.try_get(6)?;
         Ok((held, now, seen, of_saga.is_some()))
     };
     let (held, now, seen, of_saga) = read().map_err(|_| unreadable())?;
-    let saga = if of_saga { Some(saga(row, 5)?) } else { None };
+    let saga = if of_saga { Some(saga(row, 6)?) } else { None };
     Ok(HeldStep { held, now, seen, saga })
 }
 

@@ -140,8 +140,9 @@ impl Sagas {
             let rows = store.run(Line::Reserved, Again::IfUndone, &store.sql().saga_write, arguments).await?;
             return written(&rows);
         }
-        // The application writes in it too, so it is a transaction of the driver's.
-        let begun = store.line(Line::Reserved).begin().await;
+        // The application writes in it too, so it is a transaction of the driver's; and it may take its time, so it is
+        // not on the line that leases are renewed on.
+        let begun = store.line(Line::Relay).begin_with(store.begin_script(Line::Operator).beginning()).await;
         let mut tx: Tx = begun.map_err(|error| classify(error, Phase::Before))?;
         for one in work {
             self.hooks.record(&mut tx, &one.moves).await?;

@@ -1,5 +1,5 @@
 -- Claims with their entries and sagas, as far as they still stand.
-select h.seq, h.fence, o.event_id, o.attempts, coalesce($3, statement_timestamp()), {saga_columns}
+select h.seq, h.fence, o.event_id, o.attempts, o.last_error, coalesce($3, statement_timestamp()), {saga_columns}
 from unnest($1::bigint[], $2::bigint[]) as h(seq, fence)
 left join {outbox} as o on o.seq = h.seq and o.fence = h.fence and o.status = 'in_flight'
 left join {saga} as s on s.id = o.group_id

@@ -3,7 +3,7 @@
 use pillarbox_core::port::{
     AcceptRequest, Accepted, Admin, Entropy, Filter, Origin, Position, Schema, Store, Transactions, Verdict,
 };
-use pillarbox_core::{ErrorKind, Event, Fence};
+use pillarbox_core::{ErrorKind, Event, Fence, Reference, Saga, Step};
 use pillarbox_host::OsEntropy;
 use pillarbox_store_postgres::{Options, PostgresStore};
 use pillarbox_testkit::StoreHarness;
@@ -77,8 +77,12 @@ async fn the_stage_role_stages_and_can_do_nothing_else() {
     ] {
         sqlx::raw_sql(harness.sql(sql)).execute(&mut *tx).await.unwrap();
     }
+    let saga = Saga::group("erase", Reference::new("person", "p-1")).step(Step::new("crm", "crm.erase"));
+    for _ in 0..2 {
+        outbox.stage_saga(&mut tx, saga.clone().build().unwrap()).await.unwrap();
+    }
     outbox.commit(tx).await.unwrap();
-    assert_eq!(harness.number("select count(*) from {s}.pillarbox_outbox").await, 6);
+    assert_eq!(harness.number("select count(*) from {s}.pillarbox_outbox").await, 8);
     for sql in [
         "select payload from {s}.pillarbox_outbox",
         "update {s}.pillarbox_outbox set status = 'delivered'",

@@ -1,8 +1,8 @@
 //! Reading sagas and their entries.
 
 use pillarbox_core::{
-    Entry, Error, ErrorKind, EventId, Fence, Held, Result, SagaColumns, SagaId, SagaRecord, Status, StepSeen,
-    Timestamp,
+    Entry, Error, ErrorKind, EventId, Failure, Fence, Held, Result, SagaColumns, SagaId, SagaRecord, Status,
+    StepSeen, Timestamp,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -27,9 +27,11 @@ pub(super) fn held_step(row: &SqliteRow) -> Result<HeldStep> {
     let event_id: EventId = row.try_get_unchecked::<&str, _>(2).map_err(classify)?.parse()?;
     let attempts: i64 = row.try_get_unchecked(3).map_err(classify)?;
     let attempts = u32::try_from(attempts).unwrap_or(0);
-    let seen = StepSeen { held, event_id, status: Status::InFlight, attempts, last_error: None };
-    let of_saga: Option<&str> = row.try_get_unchecked(4).map_err(classify)?;
-    let saga = if of_saga.is_some() { Some(saga(row, 4)?) } else { None };
+    let last_error: Option<&str> = row.try_get_unchecked(4).map_err(classify)?;
+    let last_error = last_error.map(Failure::parse);
+    let seen = StepSeen { held, event_id, status: Status::InFlight, attempts, last_error };
+    let of_saga: Option<&str> = row.try_get_unchecked(5).map_err(classify)?;
+    let saga = if of_saga.is_some() { Some(saga(row, 5)?) } else { None };
     Ok(HeldStep { seen, saga })
 }
 

@@ -1,4 +1,4 @@
-//! Behaviour as a product: what every store, sink, source and inbox must show, as named cases that anyone can run on
+//! Behaviour as a product: what every store, sink, source, inbox and handler must show, as named cases that anyone can run on
 //! an adapter of their own.
 //!
 //! A case is a sentence. It takes a harness, uses only the ports, pins the time it acts at, and panics where
@@ -10,6 +10,7 @@
 
 pub(crate) mod case;
 pub mod consumer;
+pub mod handler;
 mod harness;
 pub mod lanes;
 pub mod saga;
@@ -18,6 +19,7 @@ pub mod store;
 
 pub use case::{Case, CaseFuture};
 pub use consumer::{InboxHarness, SourceHarness};
+pub use handler::HandlerHarness;
 pub use harness::{StoreHarness, Tamper};
 pub use lanes::LanesHarness;
 pub use saga::SagaHarness;

@@ -34,11 +34,17 @@ pub enum Mutant {
     PresentLeavesOutLateCommits,
     /// A session is never told that it has more than its share.
     SurplusIsNotTold,
+    /// What a saga did is recorded after it shows.
+    AuditAfterStatus,
+    /// Whether a saga is complete is decided without holding it.
+    CompletesWithoutLock,
+    /// A saga is undone from its first step on.
+    CompensatesForward,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -54,5 +60,8 @@ impl Mutant {
         Self::LeavingIsCounted,
         Self::PresentLeavesOutLateCommits,
         Self::SurplusIsNotTold,
+        Self::AuditAfterStatus,
+        Self::CompletesWithoutLock,
+        Self::CompensatesForward,
     ];
 }

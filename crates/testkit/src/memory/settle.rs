@@ -30,7 +30,7 @@ impl State {
                 Verdict::Retry { after, failure } => self.retry(seq, now.saturating_add(after), failure),
                 Verdict::Dead { failure } => self.bury(seq, &request.owner, failure, now),
                 Verdict::Release { failure } => self.release(seq, failure),
-                Verdict::Park { after } => self.park(seq, now.saturating_add(after)),
+                Verdict::Park { after, failure } => self.park(seq, now.saturating_add(after), failure),
             }
         }
         Ok(settled)
@@ -75,12 +75,13 @@ impl State {
     }
 
     /// Looked at again later, with all of its attempts.
-    fn park(&mut self, seq: i64, due: Timestamp) {
+    fn park(&mut self, seq: i64, due: Timestamp, failure: Failure) {
         let Some(row) = self.rows.get_mut(&seq) else { return };
         row.step(Action::Park);
         row.entry.attempts = 0;
         row.entry.due_at = Some(due);
         row.entry.owner = None;
+        row.entry.last_error = Some(failure);
     }
 
     fn release(&mut self, seq: i64, failure: Option<Failure>) {

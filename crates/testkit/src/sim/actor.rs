@@ -5,6 +5,7 @@ mod conductor;
 mod operator;
 mod producer;
 mod relay;
+mod saga;
 mod sampler;
 
 use pillarbox_core::EventId;
@@ -15,6 +16,7 @@ pub(crate) use conductor::conduct;
 pub(crate) use operator::operate;
 pub(crate) use producer::produce;
 pub(crate) use relay::keep_relaying;
+pub(crate) use saga::{operate_sagas, stage_sagas};
 pub(crate) use sampler::{sample, sample_now, watch_relays};
 
 /// The id of one event of one producer: easy to find in a history.

@@ -3,6 +3,7 @@
 mod admin;
 mod gate;
 mod lanes;
+mod sagas;
 mod sink;
 mod store;
 mod weather;
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 pub(crate) use admin::RecordingAdmin;
 pub(crate) use gate::{Ended, Gate, Supervised};
 pub(crate) use lanes::ChaosLanes;
+pub(crate) use sagas::ChaosSagas;
 pub(crate) use sink::ChaosSink;
 pub(crate) use store::ChaosStore;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pillarbox_core::port::Verdict;
-use pillarbox_core::{Entry, EventId, FailureKind, Outcome, Status};
+use pillarbox_core::{Direction, Entry, EventId, FailureKind, Outcome, SagaId, Status};
 use serde::Serialize;
 
 use super::fault::Fault;
@@ -71,6 +71,12 @@ pub(crate) enum Happened {
     },
     /// A relay gave lanes up; `None`: all, and its session.
     HandedOver { session: String, lanes: Option<Vec<u8>> },
+    /// A saga was committed.
+    SagaStaged { id: SagaId },
+    /// A handler began a step or a compensation.
+    StepBegan { saga: SagaId, step: u32, direction: Direction },
+    /// It had its effect.
+    StepDone { saga: SagaId, step: u32, direction: Direction },
     /// A transaction with these events was rolled back.
     RolledBack { ids: Vec<EventId> },
     /// An entry was claimed.

@@ -17,6 +17,7 @@ mod no_phantom;
 mod one_lease;
 mod outcomes;
 mod publish_under_lease;
+pub(crate) mod sagas;
 mod stopping;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pillarbox_core::port::Keep;
-use pillarbox_core::{AuditRecord, EventId};
+use pillarbox_core::{AuditRecord, EventId, SagaId, SagaRecord};
 
 use super::chaos::Calls;
 use super::history::{Record, Row};
@@ -41,6 +42,10 @@ pub(crate) struct Evidence {
     /// The truth about what committed: written in the same transactions as the events.
     pub(crate) ledger: BTreeSet<EventId>,
     pub(crate) audit: Vec<AuditRecord>,
+    /// The sagas at the end.
+    pub(crate) sagas: Vec<SagaRecord>,
+    /// Those whose callback has left its mark.
+    pub(crate) ended: BTreeSet<SagaId>,
     pub(crate) calls: BTreeMap<(Arc<str>, u64), Calls>,
 }
 
@@ -110,6 +115,12 @@ const ROW_CHECKS: &[Check] = &[
 /// Everything that is wrong with a world.
 pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
     let mut findings = Findings::default();
+    if evidence.plan.sagas.is_some() {
+        for check in sagas::CHECKS {
+            check(evidence, &mut findings);
+        }
+        return findings.0;
+    }
     let own = if evidence.plan.lanes.is_some() { lanes::CHECKS } else { ROW_CHECKS };
     for check in CHECKS.iter().chain(own) {
         check(evidence, &mut findings);

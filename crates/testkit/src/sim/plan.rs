@@ -32,6 +32,8 @@ pub struct Plan {
     pub stormy_for: Duration,
     /// How the route goes by lanes; `None`: it goes by rows.
     pub lanes: Option<LanePlan>,
+    /// What is staged are sagas; `None`: events.
+    pub sagas: Option<SagaPlan>,
     /// Whether a commit wakes the relays of the same process.
     pub wakes: bool,
     /// A planted defect that the checks must find.
@@ -50,6 +52,11 @@ pub struct LanePlan {
     pub ordered_prefix: bool,
 }
 
+/// What a world with sagas has besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SagaPlan {}
+
 impl Plan {
     /// The world of this seed.
     #[must_use]
@@ -65,6 +72,7 @@ impl Plan {
             stormy_for: rng.millis(15_000..=60_000),
             wakes: rng.permille(500),
             lanes: None,
+            sagas: None,
             mutant: None,
         }
     }
@@ -81,6 +89,18 @@ impl Plan {
             unkeyed_permille: rng.pick(&[0, 100, 400]).unwrap_or(0),
             ordered_prefix: rng.permille(500),
         });
+        plan
+    }
+
+    /// The world of this seed, with sagas.
+    #[must_use]
+    pub fn draw_sagas(seed: u64) -> Self {
+        let mut plan = Self { sagas: Some(SagaPlan {}), ..Self::draw(seed) };
+        if !plan.is_calm() {
+            // Often enough that sagas go back.
+            let rejects = plan.faults.entry(Fault::SinkRejects).or_default();
+            *rejects = (*rejects).max(80);
+        }
         plan
     }
 

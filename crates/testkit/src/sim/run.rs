@@ -5,14 +5,14 @@ use std::fmt;
 
 use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::Admin;
-use pillarbox_core::{AuditRecord, Error, ErrorKind, Result};
+use pillarbox_core::{AuditRecord, Error, ErrorKind, Result, SagaId};
 
 use super::fault::Fault;
 use super::history::{Happened, History, Row};
 use super::invariant::{self, Evidence, Violation};
 use super::life::lives;
 use super::plan::Plan;
-use super::world::{LEDGER, World, live};
+use super::world::{ENDED, LEDGER, World, live};
 
 /// A world that is over.
 #[must_use]
@@ -45,7 +45,8 @@ pub fn run(plan: &Plan) -> Result<Run> {
         .map_err(|error| Error::new(ErrorKind::Internal, "no runtime").with_source(error))?;
     let (world, audit) = runtime.block_on(async {
         let world = live(plan).await;
-        let audit = world.store.audit(LIST_MAX).await.unwrap_or_default();
+        // Of sagas every end is recorded: there may be more records than are ever listed.
+        let audit = world.store.audit(LIST_MAX * 10).await.unwrap_or_default();
         (world, audit)
     });
     Ok(judge(&world, audit))
@@ -54,12 +55,15 @@ pub fn run(plan: &Plan) -> Result<Run> {
 fn judge(world: &World, audit: Vec<AuditRecord>) -> Run {
     let records = world.chaos.history().records();
     let accepted = world.store.accepted().into_iter();
+    let ended = world.store.accepted().into_iter().filter(|(consumer, _)| consumer == ENDED);
     let evidence = Evidence {
         plan: world.plan.clone(),
         lives: lives(&records),
         rows: world.store.entries().iter().map(Row::from).collect(),
         ledger: accepted.filter(|(consumer, _)| consumer == LEDGER).map(|(_, id)| id).collect(),
         audit,
+        sagas: world.store.saga_records(),
+        ended: ended.map(|(_, id)| SagaId(id.0)).collect(),
         calls: world.chaos.calls(),
         records,
     };

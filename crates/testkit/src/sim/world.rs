@@ -18,6 +18,7 @@ use super::actor;
 use super::chaos::{Chaos, Gate, Late};
 use super::clock::SimClock;
 use super::history::Happened;
+use super::invariant::sagas::missing;
 use super::mutant::SimMutant;
 use super::plan::Plan;
 use super::rng::Rng;
@@ -27,6 +28,9 @@ use crate::memory::{MemorySink, MemoryStore};
 pub(crate) const ROUTE: &str = "orders";
 /// The consumer under whose name the ledger rows are written.
 pub(crate) const LEDGER: &str = "ledger";
+
+/// The consumer under whose name the callback of a saga leaves its mark.
+pub(crate) const ENDED: &str = "ended";
 
 /// What everybody in a world shares.
 pub(crate) struct World {
@@ -47,6 +51,8 @@ pub(crate) struct World {
 struct State {
     ids_seen: Vec<EventId>,
     latest_stamp: Option<Hlc>,
+    /// How often sagas and their trail had changed when they were last looked at.
+    saga_changes: (i64, usize),
     gates: BTreeMap<u32, (Arc<str>, Gate)>,
 }
 
@@ -122,6 +128,27 @@ impl World {
             !entry.status.is_terminal() && !blocked
         });
         undrained
+    }
+
+    /// Sagas that have not ended.
+    pub(crate) fn unended(&self) -> usize {
+        self.store.sagas_unended()
+    }
+
+    /// No saga is anywhere that its trail does not tell.
+    pub(crate) fn look_at_sagas(&self) {
+        // Reading all of them takes long: only when something has changed.
+        let changes = self.store.saga_changes();
+        if self.plan.sagas.is_none() || std::mem::replace(&mut self.state().saga_changes, changes) == changes
+        {
+            return;
+        }
+        let (sagas, audit) = self.store.sagas_and_trail();
+        for saga in &sagas {
+            if let Some(detail) = missing(saga, &audit) {
+                self.broken("I-10", detail);
+            }
+        }
     }
 
     /// Writes down that something was seen that must not happen.
@@ -239,12 +266,18 @@ pub(crate) async fn live(plan: &Plan) -> World {
         for number in 0..plan.producers {
             let world = &world;
             others.push(Box::pin(async move {
-                actor::produce(world, number).await;
+                match world.plan.sagas {
+                    None => actor::produce(world, number).await,
+                    Some(_) => actor::stage_sagas(world, number).await,
+                }
                 world.producing.fetch_sub(1, Ordering::Relaxed);
                 world.bell.notify_waiters();
             }));
         }
-        others.push(Box::pin(actor::operate(&world)));
+        match plan.sagas {
+            None => others.push(Box::pin(actor::operate(&world))),
+            Some(_) => others.push(Box::pin(actor::operate_sagas(&world))),
+        }
         others.push(Box::pin(actor::meddle_with_the_clock(&world)));
         others.push(Box::pin(actor::sample(&world)));
         others.push(Box::pin(actor::watch_relays(&world)));

@@ -2,6 +2,7 @@
 //! engine, and planted defects that the suite must find.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
 
+mod custom_handlers;
 mod custom_sinks;
 mod custom_store;
 mod memory;

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use pillarbox_core::Outcome;
 use pillarbox_core::port::Sink;
-use pillarbox_testkit::conformance::{lanes, sink, store};
+use pillarbox_testkit::conformance::{lanes, saga, sink, store};
 use pillarbox_testkit::{MemoryHarness, MemorySink, Mutant, Received, Reply, SinkHarness, Which};
 
 /// Which cases must fail on which defect.
@@ -99,12 +99,21 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
         Mutant::SurplusIsNotTold,
         &["two_sessions_share_evenly_after_a_hand_over", "the_number_of_shares_can_change_while_running"],
     ),
+    (Mutant::AuditAfterStatus, &["nothing_is_recorded_while_the_audit_fails"]),
+    (Mutant::CompletesWithoutLock, &["concurrent_finishers_complete_a_saga_once"]),
+    (
+        Mutant::CompensatesForward,
+        &["a_failure_before_the_pivot_compensates_in_reverse", "a_relay_compensates_a_saga_to_its_end"],
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_planted_defect_is_found() {
-    let cases: Vec<_> =
-        store::cases::<MemoryHarness>().into_iter().chain(lanes::cases::<MemoryHarness>()).collect();
+    let cases: Vec<_> = store::cases::<MemoryHarness>()
+        .into_iter()
+        .chain(lanes::cases::<MemoryHarness>())
+        .chain(saga::cases::<MemoryHarness>())
+        .collect();
     for (mutant, names) in FOUND_BY {
         for name in *names {
             let case =

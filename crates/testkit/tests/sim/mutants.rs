@@ -31,6 +31,27 @@ fn is_caught_in(draw: fn(u64) -> Plan, mutant: SimMutant, invariant: &str) {
     panic!("no world of {SEEDS_MAX} showed {mutant:?} by {invariant}");
 }
 
+/// The same with worlds of sagas.
+#[track_caller]
+fn is_caught_with_sagas(mutant: impl Into<SimMutant>, invariant: &str) {
+    is_caught_in(Plan::draw_sagas, mutant.into(), invariant);
+}
+
+#[test]
+fn the_simulator_catches_a_saga_that_is_recorded_after_it_shows() {
+    is_caught_with_sagas(Mutant::AuditAfterStatus, "I-10");
+}
+
+#[test]
+fn the_simulator_catches_a_saga_that_completes_without_being_held() {
+    is_caught_with_sagas(Mutant::CompletesWithoutLock, "I-09");
+}
+
+#[test]
+fn the_simulator_catches_a_saga_that_is_undone_forwards() {
+    is_caught_with_sagas(Mutant::CompensatesForward, "I-11");
+}
+
 #[test]
 fn the_simulator_catches_a_settle_that_ignores_the_fence() {
     is_caught(Mutant::SettleIgnoresFence, "I-06");

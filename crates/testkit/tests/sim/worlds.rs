@@ -11,6 +11,9 @@ const SEEDS: u64 = 200;
 /// Seeds of a push, by lanes.
 const LANE_SEEDS: u64 = 150;
 
+/// Seeds of a push, with sagas.
+const SAGA_SEEDS: u64 = 150;
+
 /// What happened over all seeds together.
 #[derive(Default)]
 struct Total {
@@ -79,6 +82,18 @@ fn every_seed_keeps_every_promise_by_lanes() {
     keeps_every_promise("every_seed_keeps_every_promise_by_lanes", LANE_SEEDS, Plan::draw_lanes);
 }
 
+#[test]
+fn every_seed_keeps_every_promise_with_sagas() {
+    let test = "every_seed_keeps_every_promise_with_sagas";
+    let mut total = run_all(seeds(SAGA_SEEDS).unwrap(), Plan::draw_sagas);
+    total.failed.sort_by_key(|world| world.plan.seed);
+    if let Some(world) = total.failed.into_iter().next() {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        panic!("{}", failure_report(world, test, &directory));
+    }
+    println!("{} calls to the store, faults: {:?}", total.calls, total.reached);
+}
+
 fn keeps_every_promise(test: &str, count: u64, draw: fn(u64) -> Plan) {
     let seeds = seeds(count).unwrap();
     let mut total = run_all(seeds.clone(), draw);
@@ -99,7 +114,7 @@ fn keeps_every_promise(test: &str, count: u64, draw: fn(u64) -> Plan) {
 #[test]
 fn the_same_seed_gives_the_same_history() {
     for seed in seeds(20).unwrap().take(20) {
-        for plan in [Plan::draw(seed), Plan::draw_lanes(seed)] {
+        for plan in [Plan::draw(seed), Plan::draw_lanes(seed), Plan::draw_sagas(seed)] {
             let (one, other) = (run(&plan).unwrap(), run(&plan).unwrap());
             assert!(one.history.to_jsonl() == other.history.to_jsonl(), "I-18: not deterministic: {plan}");
         }

@@ -8,10 +8,12 @@ use pillarbox_core::{AuditKind, Error, ErrorKind, FailureKind, NewAudit, Result,
 use pillarbox_engine::sink::Handlers;
 
 use super::SagaHarness;
-use super::steps::{dead, done, erasure, kinds, person, relay, settle, show, stage, sweep, trail, try_settle, work};
+use super::steps::{
+    dead, done, erasure, kinds, person, relay, settle, show, stage, sweep, trail, try_settle, work,
+};
+use crate::conformance::Tamper;
 use crate::conformance::store::between::PATIENCE;
 use crate::conformance::store::steps::{LEASE, claim, reap, reap_request, soon, tamper};
-use crate::conformance::Tamper;
 use crate::eventually;
 
 /// Remembers what it was told, and refuses the records of one subject.
@@ -39,7 +41,8 @@ pub async fn every_end_is_in_the_trail_of_its_subject<H: SagaHarness>(harness: &
     stage(harness, erasure(2)).await;
     work(harness, |name| if name == "files.erase" { dead(FailureKind::Rejected) } else { done() }).await;
     let records = trail(harness, &person(1)).await;
-    let named = |step: &str| records.iter().find(|(_, of)| of.as_deref() == Some(step)).map(|(kind, _)| *kind);
+    let named =
+        |step: &str| records.iter().find(|(_, of)| of.as_deref() == Some(step)).map(|(kind, _)| *kind);
     assert_eq!(records.len(), 3);
     assert_eq!(named("crm"), Some(AuditKind::StepSucceeded));
     assert_eq!(named("files"), Some(AuditKind::StepFailed));
@@ -55,15 +58,16 @@ pub async fn every_end_is_in_the_trail_of_its_subject<H: SagaHarness>(harness: &
 /// Transient failures are not audited.
 pub async fn a_retried_step_leaves_no_record<H: SagaHarness>(harness: &H) {
     stage(harness, erasure(1)).await;
-    let handlers = ["crm.erase", "files.erase", "payments.erase"].iter().fold(Handlers::new(), |handlers, name| {
-        let fails_once = async |handling: pillarbox_engine::sink::Handling| {
-            if handling.attempt() == 1 {
-                return Err(pillarbox_engine::sink::HandlerError::retry("busy", ""));
-            }
-            Ok(())
-        };
-        handlers.on(name, fails_once).unwrap()
-    });
+    let handlers =
+        ["crm.erase", "files.erase", "payments.erase"].iter().fold(Handlers::new(), |handlers, name| {
+            let fails_once = async |handling: pillarbox_engine::sink::Handling| {
+                if handling.attempt() == 1 {
+                    return Err(pillarbox_engine::sink::HandlerError::retry("busy", ""));
+                }
+                Ok(())
+            };
+            handlers.on(name, fails_once).unwrap()
+        });
     let relay = relay(harness, SagaHooks::default(), handlers).build().unwrap();
     eventually(PATIENCE, async || {
         relay.drain().await.unwrap();
@@ -90,7 +94,10 @@ pub async fn nothing_is_recorded_while_the_audit_fails<H: SagaHarness>(harness: 
     let later = now.saturating_add(LEASE * 2);
     let entries = claim(harness, 10, later).await;
     assert_eq!(entries.len(), 3);
-    assert_eq!(settle(harness, entries.iter().map(|entry| (entry, done())).collect(), later).await.ended, [id]);
+    assert_eq!(
+        settle(harness, entries.iter().map(|entry| (entry, done())).collect(), later).await.ended,
+        [id]
+    );
 }
 
 /// A sink is told of every record, in order, and what it refuses does not happen.
@@ -106,7 +113,8 @@ pub async fn a_sink_is_told_before_the_status<H: SagaHarness>(harness: &H) {
     assert!(show(harness, id).await.audit.is_empty());
     *sink.refuses.lock().unwrap() = None;
     assert_eq!(try_settle(harness, hooks(), outcomes(), now).await.unwrap().ended, [id]);
-    let told: Vec<_> = sink.told.lock().unwrap().iter().map(|record| (record.kind, record.step.clone())).collect();
+    let told: Vec<_> =
+        sink.told.lock().unwrap().iter().map(|record| (record.kind, record.step.clone())).collect();
     assert_eq!(told, trail(harness, &person(1)).await);
 }
 
@@ -118,14 +126,15 @@ pub async fn one_failing_record_does_not_run_its_batch_again<H: SagaHarness>(har
     let sink = Arc::new(Remembers::default());
     *sink.refuses.lock().unwrap() = Some("p-3".into());
     let runs = Arc::new(Mutex::new(vec![]));
-    let handlers = ["crm.erase", "files.erase", "payments.erase"].iter().fold(Handlers::new(), |handlers, name| {
-        let runs = Arc::clone(&runs);
-        let counted = move |handling: pillarbox_engine::sink::Handling| {
-            runs.lock().unwrap().push((handling.step().unwrap().subject.value, handling.event_id()));
-            async { Ok(()) }
-        };
-        handlers.on(name, counted).unwrap()
-    });
+    let handlers =
+        ["crm.erase", "files.erase", "payments.erase"].iter().fold(Handlers::new(), |handlers, name| {
+            let runs = Arc::clone(&runs);
+            let counted = move |handling: pillarbox_engine::sink::Handling| {
+                runs.lock().unwrap().push((handling.step().unwrap().subject.value, handling.event_id()));
+                async { Ok(()) }
+            };
+            handlers.on(name, counted).unwrap()
+        });
     let relay = relay(harness, SagaHooks::default().sink(sink), handlers).build().unwrap();
     // What cannot be recorded is told to whoever waits for a one-shot run.
     assert!(relay.drain().await.is_err());

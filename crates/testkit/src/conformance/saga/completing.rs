@@ -10,9 +10,12 @@ use pillarbox_core::{AuditKind, FailureKind, Fence, Held, SagaId, SagaStatus, St
 
 use super::SagaHarness;
 use super::steps::{
-    StagesEnd, booking, dead, done, ended, erasure, forward, kinds, person, request, settle, show, stage, sweep, try_settle, work,
+    StagesEnd, booking, dead, done, ended, erasure, forward, kinds, person, request, settle, show, stage,
+    sweep, try_settle, work,
 };
-use crate::conformance::store::steps::{HOUR, LEASE, ROUTE, all, claim, event, select, several_writers, soon};
+use crate::conformance::store::steps::{
+    HOUR, LEASE, ROUTE, all, claim, event, select, several_writers, soon,
+};
 
 /// A rollback takes the saga and its entries with it; a commit makes both visible.
 pub async fn a_saga_is_staged_in_the_callers_transaction<H: SagaHarness>(harness: &H) {
@@ -129,8 +132,12 @@ pub async fn completion_is_scoped_to_its_own_saga<H: SagaHarness>(harness: &H) {
     let other = stage(harness, erasure(1)).await;
     let now = soon(harness).await;
     let entries = claim(harness, 10, now).await;
-    let of_one = |entry: &&_| { let entry: &pillarbox_core::Entry = entry; entry.group_id == Some(one.to_string()) };
-    let settled = settle(harness, entries.iter().filter(of_one).map(|entry| (entry, done())).collect(), now).await;
+    let of_one = |entry: &&_| {
+        let entry: &pillarbox_core::Entry = entry;
+        entry.group_id == Some(one.to_string())
+    };
+    let settled =
+        settle(harness, entries.iter().filter(of_one).map(|entry| (entry, done())).collect(), now).await;
     assert_eq!(settled.ended, [one]);
     assert_eq!(show(harness, other).await.saga.status, SagaStatus::Running);
 }
@@ -209,10 +216,17 @@ pub async fn a_stale_runner_changes_nothing<H: SagaHarness>(harness: &H) {
     let stale = claim(harness, 10, now).await;
     let later = now.saturating_add(LEASE * 2);
     let current = claim(harness, 10, later).await;
-    let settled = settle(harness, stale.iter().map(|entry| (entry, dead(FailureKind::Rejected))).collect(), later).await;
+    let settled =
+        settle(harness, stale.iter().map(|entry| (entry, dead(FailureKind::Rejected))).collect(), later)
+            .await;
     assert_eq!((settled.accepted, settled.fenced.len()), (0, 3));
-    assert_eq!(settle(harness, current.iter().map(|entry| (entry, done())).collect(), later).await.ended, [id]);
-    let settled = settle(harness, stale.iter().map(|entry| (entry, dead(FailureKind::Rejected))).collect(), later).await;
+    assert_eq!(
+        settle(harness, current.iter().map(|entry| (entry, done())).collect(), later).await.ended,
+        [id]
+    );
+    let settled =
+        settle(harness, stale.iter().map(|entry| (entry, dead(FailureKind::Rejected))).collect(), later)
+            .await;
     assert_eq!((settled.accepted, settled.fenced.len()), (0, 3));
     assert_eq!(show(harness, id).await.saga.status, SagaStatus::Completed);
     // One stale claim does not disturb the others of its batch.
@@ -254,7 +268,8 @@ pub async fn a_saga_completes_when_nothing_is_kept<H: SagaHarness>(harness: &H) 
 /// A group that is not a saga is not settled here, and says so.
 pub async fn an_entry_of_a_group_without_a_saga_is_plain<H: SagaHarness>(harness: &H) {
     let mut tx = harness.begin().await;
-    let grouped = vec![event(1).group_id("a group"), event(2).group_id(SagaId(uuid::Uuid::nil()).to_string())];
+    let grouped =
+        vec![event(1).group_id("a group"), event(2).group_id(SagaId(uuid::Uuid::nil()).to_string())];
     assert_eq!(harness.outbox(ROUTE).stage_all(&mut tx, grouped).await.unwrap().len(), 2);
     harness.commit(tx).await;
     let now = soon(harness).await;
@@ -263,4 +278,3 @@ pub async fn an_entry_of_a_group_without_a_saga_is_plain<H: SagaHarness>(harness
     assert_eq!((settled.accepted, settled.plain.len()), (0, 2));
     assert!(all(harness).await.iter().all(|entry| entry.status == Status::InFlight));
 }
-

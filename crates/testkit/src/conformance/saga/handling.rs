@@ -8,8 +8,8 @@ use pillarbox_core::port::SagaHooks;
 use pillarbox_core::{
     AuditKind, FailureKind, Reference, Saga, SagaId, SagaStatus, Status, Step, StepState, Timestamp,
 };
-use pillarbox_engine::sink::{Handled, HandlerError, Handlers, Handling};
 use pillarbox_engine::Relay;
+use pillarbox_engine::sink::{Handled, HandlerError, Handlers, Handling};
 
 use super::SagaHarness;
 use super::steps::{StagesEnd, booking, ended, erasure, forward, kinds, person, relay, show, stage};
@@ -113,18 +113,23 @@ pub async fn a_step_that_was_done_before_is_done<H: SagaHarness>(harness: &H) {
     let id = stage(harness, erasure(1)).await;
     let effects = Arc::new(Mutex::new(BTreeSet::new()));
     let runs = Arc::new(Mutex::new(0));
-    let handlers = ["crm.erase", "files.erase", "payments.erase"].into_iter().fold(Handlers::new(), |all, name| {
-        let (effects, runs) = (Arc::clone(&effects), Arc::clone(&runs));
-        let run = move |handling: Handling| {
-            *runs.lock().unwrap() += 1;
-            let fresh = effects.lock().unwrap().insert(handling.idempotency_key());
-            async move {
-                // The effect is there and the answer is lost: it is run again under the same key.
-                if fresh { Err(HandlerError::unknown("timeout", "no answer")) } else { Ok(Handled::AlreadyDone) }
-            }
-        };
-        all.step(name, run).unwrap()
-    });
+    let handlers =
+        ["crm.erase", "files.erase", "payments.erase"].into_iter().fold(Handlers::new(), |all, name| {
+            let (effects, runs) = (Arc::clone(&effects), Arc::clone(&runs));
+            let run = move |handling: Handling| {
+                *runs.lock().unwrap() += 1;
+                let fresh = effects.lock().unwrap().insert(handling.idempotency_key());
+                async move {
+                    // The effect is there and the answer is lost: it is run again under the same key.
+                    if fresh {
+                        Err(HandlerError::unknown("timeout", "no answer"))
+                    } else {
+                        Ok(Handled::AlreadyDone)
+                    }
+                }
+            };
+            all.step(name, run).unwrap()
+        });
     let relay = relay(harness, SagaHooks::default(), handlers).build().unwrap();
     drain_until(harness, &relay, id, SagaStatus::Completed).await;
     assert_eq!((*runs.lock().unwrap(), effects.lock().unwrap().len()), (6, 3));
@@ -170,7 +175,10 @@ pub async fn an_unknown_handler_blocks_its_saga_at_once<H: SagaHarness>(harness:
     let entry = story.entries.iter().find(|entry| entry.event_id == forward(id, "payments")).unwrap();
     assert_eq!((entry.status, entry.attempts), (Status::Dead, 1));
     assert_eq!(entry.last_error.as_ref().map(|error| error.kind), Some(FailureKind::UnknownHandler));
-    assert_eq!(kinds(harness, &person(1)).await.iter().filter(|kind| **kind == AuditKind::StepFailed).count(), 1);
+    assert_eq!(
+        kinds(harness, &person(1)).await.iter().filter(|kind| **kind == AuditKind::StepFailed).count(),
+        1
+    );
 }
 
 /// A panic, a hang, a payload of another shape, a lost connection: each a counted attempt, and the others go on.

@@ -58,7 +58,10 @@ pub async fn a_sagas_timeline_joins_steps_attempts_and_audit<H: SagaHarness>(har
     let failed = timeline.iter().find(|item| item.what == "step_failed").unwrap();
     assert_eq!((failed.step.as_deref(), failed.actor.as_deref()), (Some("pay"), Some("worker-1")));
     let states: Vec<_> = story.saga.steps.iter().map(|step| step.state).collect();
-    assert_eq!(states, [StepState::Compensated, StepState::Compensated, StepState::Failed, StepState::Waiting]);
+    assert_eq!(
+        states,
+        [StepState::Compensated, StepState::Compensated, StepState::Failed, StepState::Waiting]
+    );
 }
 
 /// A saga that is not there or waits for nobody is a typed error; nothing changes.

@@ -10,7 +10,11 @@ use super::SagaHarness;
 use super::steps::{back, booking, dead, done, forward, kinds, person, settle, show, stage, sweep, work};
 use crate::conformance::store::steps::{HOUR, claim, retry, soon};
 
-async fn resume<H: SagaHarness>(harness: &H, id: SagaId, how: ResumeHow) -> pillarbox_core::Result<SagaStatus> {
+async fn resume<H: SagaHarness>(
+    harness: &H,
+    id: SagaId,
+    how: ResumeHow,
+) -> pillarbox_core::Result<SagaStatus> {
     let request = ResumeRequest { id, how, actor: "ops".into(), now: None };
     harness.store().resume_saga(request).await.map(|resumed| resumed.status)
 }
@@ -49,7 +53,15 @@ pub async fn a_failure_before_the_pivot_compensates_in_reverse<H: SagaHarness>(h
     use AuditKind::{Compensated, Compensating, StepCompensated, StepFailed, StepSucceeded};
     assert_eq!(
         kinds(harness, &person(1)).await,
-        [StepSucceeded, StepSucceeded, StepFailed, Compensating, StepCompensated, StepCompensated, Compensated]
+        [
+            StepSucceeded,
+            StepSucceeded,
+            StepFailed,
+            Compensating,
+            StepCompensated,
+            StepCompensated,
+            Compensated
+        ]
     );
 }
 

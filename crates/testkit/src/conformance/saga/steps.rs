@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Keep, SagaAdmin, SagaEnd, SagaHooks, SagaStory, Stage, StageSaga, StagedSaga, StepOutcome, StepSettleRequest,
-    StepSettlement, StepsSettled, SweepRequest, Swept,
+    Keep, SagaAdmin, SagaEnd, SagaHooks, SagaStory, Stage, StageSaga, StagedSaga, StepOutcome,
+    StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
 };
 use pillarbox_core::{
-    AuditKind, Backoff, Direction, Entry, Error, ErrorKind, Event, EventId, Failure, FailureKind, Jitter, Reference,
-    Result, Saga, SagaBuilder, SagaId, SagaRecord, Step, Timestamp, step_key,
+    AuditKind, Backoff, Direction, Entry, Error, ErrorKind, Event, EventId, Failure, FailureKind, Jitter,
+    Reference, Result, Saga, SagaBuilder, SagaId, SagaRecord, Step, Timestamp, step_key,
 };
 use pillarbox_engine::sink::Handlers;
 use pillarbox_engine::{Relay, RelayBuilder, RelayOptions};
@@ -89,10 +89,7 @@ pub(super) fn request(settlements: Vec<StepSettlement>, now: Timestamp) -> StepS
 }
 
 /// Claims everything and says what came of it: `outcome` decides by the handler's name.
-pub(super) async fn work<H: SagaHarness>(
-    harness: &H,
-    outcome: impl Fn(&str) -> StepOutcome,
-) -> Vec<String> {
+pub(super) async fn work<H: SagaHarness>(harness: &H, outcome: impl Fn(&str) -> StepOutcome) -> Vec<String> {
     let now = soon(harness).await;
     let entries = claim(harness, 100, now).await;
     let outcomes = entries.iter().map(|entry| (entry, outcome(&entry.event_type))).collect();
@@ -111,7 +108,10 @@ pub(super) async fn show<H: SagaHarness>(harness: &H, id: SagaId) -> SagaStory {
 }
 
 /// The audit trail of a subject as kinds and steps, oldest first.
-pub(super) async fn trail<H: SagaHarness>(harness: &H, subject: &Reference) -> Vec<(AuditKind, Option<String>)> {
+pub(super) async fn trail<H: SagaHarness>(
+    harness: &H,
+    subject: &Reference,
+) -> Vec<(AuditKind, Option<String>)> {
     let records = harness.store().audit_of(subject).await.unwrap();
     assert!(records.is_sorted_by_key(|record| record.seq), "the trail is oldest first");
     records.into_iter().map(|record| (record.kind, record.step)).collect()
@@ -182,5 +182,9 @@ pub(super) fn relay<H: SagaHarness>(
     handlers: Handlers,
 ) -> RelayBuilder {
     let sagas = harness.sagas(hooks);
-    Relay::sagas(harness.store(), sagas, Arc::new(handlers)).route(ROUTE).options(options()).owner("relay-1").seed(1)
+    Relay::sagas(harness.store(), sagas, Arc::new(handlers))
+        .route(ROUTE)
+        .options(options())
+        .owner("relay-1")
+        .seed(1)
 }

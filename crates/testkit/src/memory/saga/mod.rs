@@ -6,17 +6,22 @@ mod stage;
 mod sweep;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AuditSink, SagaEnd, SagaEnding, SagaHooks, Sagas, StepSettleRequest, StepsSettled, SweepRequest, Swept,
 };
-use pillarbox_core::{Error, ErrorKind, Result, SagaId, SagaRecord, SagaWork};
+use pillarbox_core::{AuditRecord, Error, ErrorKind, Result, SagaId, SagaRecord, SagaWork};
 
 pub(super) use stage::subject_of;
 
+use super::mutant::Mutant;
 use super::store::{MemoryStore, Shared};
 use super::tx::MemoryTx;
+
+/// How long a planted defect leaves its window open.
+const MUTANT_WAITS: Duration = Duration::from_millis(100);
 
 /// The sagas of a [`MemoryStore`], as a relay needs them.
 #[derive(Clone)]
@@ -30,6 +35,29 @@ impl MemoryStore {
     #[must_use]
     pub fn sagas(&self) -> MemorySagas {
         MemorySagas { shared: Arc::clone(&self.shared), hooks: SagaHooks::default() }
+    }
+
+    /// Everything that is known of sagas at one moment.
+    pub(crate) fn sagas_and_trail(&self) -> (Vec<SagaRecord>, Vec<AuditRecord>) {
+        let state = self.shared.lock();
+        let sagas = state.sagas.values().filter_map(|saga| SagaRecord::read(saga.clone()).ok());
+        (sagas.collect(), state.audit.clone())
+    }
+
+    /// How often sagas and the trail have changed.
+    pub(crate) fn saga_changes(&self) -> (i64, usize) {
+        let state = self.shared.lock();
+        (state.sagas.values().map(|saga| saga.version).sum(), state.audit.len())
+    }
+
+    /// How many sagas have not ended.
+    pub(crate) fn sagas_unended(&self) -> usize {
+        self.shared.lock().sagas.values().filter(|saga| saga.ended_at.is_none()).count()
+    }
+
+    /// All sagas.
+    pub(crate) fn saga_records(&self) -> Vec<SagaRecord> {
+        self.sagas_and_trail().0
     }
 }
 
@@ -82,14 +110,29 @@ impl MemorySagas {
 #[async_trait]
 impl Sagas for MemorySagas {
     async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled> {
-        let _turn = self.shared.sagas.lock().await;
+        let mutant = self.shared.lock().mutant;
+        let unlocked = mutant == Some(Mutant::CompletesWithoutLock);
+        let _turn = if unlocked { None } else { Some(self.shared.sagas.lock().await) };
         let now = self.shared.now(request.now);
         loop {
-            let (planned, settled) = self.shared.lock().plan_steps(&request, now)?;
+            let (mut planned, settled) = self.shared.lock().plan_steps(&request, now)?;
+            let mut late = vec![];
+            if mutant == Some(Mutant::AuditAfterStatus) {
+                late.extend(planned.iter_mut().flat_map(|one| std::mem::take(&mut one.moves.audit)));
+            }
+            if unlocked {
+                tokio::time::sleep(MUTANT_WAITS).await;
+            }
             let tx = self.hook(&planned).await?;
             let applied = tx.commit_with(|state| state.settle_steps(&request, planned, now))?;
             // Nobody else settles steps meanwhile, but a reap or a claim may have.
             if let Some(ended) = applied {
+                if !late.is_empty() {
+                    tokio::time::sleep(MUTANT_WAITS).await;
+                    let mut state = self.shared.lock();
+                    state.check_audit(true)?;
+                    state.record_saga(&late, &request.owner, now);
+                }
                 return Ok(StepsSettled { ended, ..settled });
             }
         }

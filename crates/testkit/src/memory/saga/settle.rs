@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pillarbox_core::port::{Keep, StepSettleRequest, StepsSettled};
+use pillarbox_core::port::{Keep, StepOutcome, StepSettleRequest, StepsSettled};
 use pillarbox_core::{
-    Action, Entry, EntryMove, EntryWork, EventId, EventLimits, NewAudit, NewEntry, Result, SagaId,
+    Action, Direction, Entry, EntryMove, EntryWork, EventId, EventLimits, NewAudit, NewEntry, Result, SagaId,
     SagaRecord, SagaWork, StepSeen, Timestamp,
 };
 
+use crate::memory::mutant::Mutant;
 use crate::memory::outbox::row_of;
 use crate::memory::state::{Key, Row, State};
 
@@ -33,7 +34,19 @@ impl State {
             };
             let saga = SagaRecord::read(saga.clone())?;
             let one = planned.entry(saga.id).or_insert_with(|| SagaWork::new(saga));
+            let goes_back = matches!(settlement.outcome, StepOutcome::Dead { .. })
+                || one
+                    .saga
+                    .find(seen.event_id)
+                    .is_some_and(|(_, direction)| direction == Direction::Compensation);
+            let reversed = goes_back && self.is(Mutant::CompensatesForward);
+            if reversed {
+                one.saga.steps.reverse();
+            }
             one.settle(seen, &settlement.outcome, now)?;
+            if reversed {
+                one.saga.steps.reverse();
+            }
             settled.accepted += 1;
         }
         Ok((planned.into_values().collect(), settled))
@@ -65,7 +78,8 @@ impl State {
             row.is_some_and(|row| row.entry.fence == entry.held.fence && row.entry.status == entry.seen)
         };
         let saga = self.sagas.get(&work.saga.id);
-        saga.is_some_and(|saga| saga.version == work.version) && work.entries().iter().all(same)
+        saga.is_some_and(|saga| saga.version == work.version || self.is(Mutant::CompletesWithoutLock))
+            && work.entries().iter().all(same)
     }
 
     /// Audit records, entries, new entries, the saga's row: in this order.
@@ -94,7 +108,7 @@ impl State {
         Ok(())
     }
 
-    fn record_saga(&mut self, records: &[NewAudit], actor: &str, now: Timestamp) {
+    pub(super) fn record_saga(&mut self, records: &[NewAudit], actor: &str, now: Timestamp) {
         for record in records {
             let of = (Some(record.route.clone()), record.event_id);
             let at = self.push_audit(now, record.kind, actor, of, record.detail.clone());

@@ -43,7 +43,7 @@ pub(crate) async fn conduct(world: &World) {
 }
 
 fn undrained(world: &World) -> u64 {
-    world.undrained().len() as u64
+    (world.undrained().len() + world.unended()) as u64
 }
 
 /// The longest that it may take from here, by the policy of the relays. After the faults every delivery works, so
@@ -56,8 +56,10 @@ fn time_to_quiet(world: &World) -> Duration {
     let waits = waits.iter().filter(|entry| !entry.status.is_terminal()).filter_map(|entry| entry.due_at);
     let longest = waits.map(|due| due.since(now)).max().unwrap_or_default();
     let by_lanes = world.plan.lanes.map_or(Duration::ZERO, |_| time_by_lanes(world));
+    let by_sagas = world.plan.sagas.map_or(Duration::ZERO, |_| time_by_sagas(world));
     longest
         + by_lanes
+        + by_sagas
         + options.lease * 2
         + options.publish_timeout.unwrap_or_default().min(options.lease)
         + options.backoff.max()
@@ -65,6 +67,13 @@ fn time_to_quiet(world: &World) -> Duration {
         + options.reap_interval * 2
         + options.poll_max
         + SLACK
+}
+
+/// The steps of a saga go one after the other, there and perhaps back, and an operator lets it go on in between.
+fn time_by_sagas(world: &World) -> Duration {
+    let options = &world.plan.options;
+    let step = options.lease + options.backoff.max() + options.reap_interval + options.poll_max * 2;
+    step * 14 + SLACK * 2
 }
 
 /// By lanes a session that died is buried when its lease ends by the database's clock, verdicts that could not be

@@ -11,11 +11,12 @@ use pillarbox_engine::{Relay, Tally};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::chaos::{ChaosLanes, ChaosSink, ChaosStore, Ended, Gate, Supervised};
+use super::super::chaos::{ChaosLanes, ChaosSagas, ChaosSink, ChaosStore, Ended, Gate, Supervised};
 use super::super::fault::Fault;
 use super::super::history::Happened;
 use super::super::rng::Rng;
 use super::super::world::{ROUTE, World};
+use super::saga;
 
 /// What a relay may add to its grace while faults go on: calls that hang one after the other, and freezes.
 const STORMY_STOP_EXTRA: Duration = Duration::from_secs(180);
@@ -116,9 +117,15 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng) -> Result<Re
         sink = mutant.sink_above(sink, chaos, world.plan.options.lease);
     }
     let (told, teller) = (chaos.clone(), Arc::clone(who));
-    let builder = match world.plan.lanes {
-        None => Relay::builder(store, sink),
-        Some(_) => Relay::ordered(lanes, sink),
+    let builder = match (world.plan.lanes, world.plan.sagas) {
+        (_, Some(_)) => {
+            let below = saga::sagas_below(world, rng.fork("callback"));
+            let sagas = ChaosSagas::new(below, chaos.clone(), gate.clone(), who, rng.fork("sagas"));
+            let handlers = saga::handlers(chaos, gate, who, rng.fork("handlers"))?;
+            Relay::sagas(store, Arc::new(sagas), Arc::new(handlers))
+        }
+        (None, None) => Relay::builder(store, sink),
+        (Some(_), None) => Relay::ordered(lanes, sink),
     };
     builder
         .route(ROUTE)

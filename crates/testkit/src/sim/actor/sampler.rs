@@ -19,6 +19,7 @@ pub(crate) async fn watch_relays(world: &World) {
         let wait = rng.millis(20..=300);
         tokio::time::sleep(wait).await;
         world.look_at_relays();
+        world.look_at_sagas();
     }
 }
 
