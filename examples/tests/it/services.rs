@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// A running program and what it prints. Killed when it is dropped.
-struct Service {
+pub(crate) struct Service {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Service {
-    fn start(program: &str, service: &str, database: &std::path::Path, url: &str) -> Self {
+    pub(crate) fn start(program: &str, service: &str, database: &std::path::Path, url: &str) -> Self {
         let mut child = Command::new(program)
             .arg(service)
             .arg(database)
@@ -37,12 +37,12 @@ impl Service {
     }
 
     /// The next line.
-    fn says(&self) -> String {
+    pub(crate) fn says(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("it says something more")
     }
 
     /// Ctrl-C; returns what it says until its end, which must be a clean one.
-    fn stop(mut self) -> Vec<String> {
+    pub(crate) fn stop(mut self) -> Vec<String> {
         let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         assert!(kill.unwrap().success());
         let mut rest = Vec::new();
@@ -81,7 +81,7 @@ fn through_a_broker(program: &str, to: &str, from: &str) {
     assert_eq!(billing, ["processed 3, duplicates 0"]);
 }
 
-fn variable(name: &str) -> String {
+pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!("{name} is not set: run this through `cargo xtask services rabbitmq nats redis -- cargo test`")
     })
@@ -93,7 +93,7 @@ fn fresh(what: &str) -> String {
     format!("{what}-{}-{nanos}", std::process::id())
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 

@@ -7,7 +7,7 @@ use pillarbox_core::{Entry, RouteName, Status};
 
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::output::{Align, EntryJson, Table};
+use crate::output::{Align, EntryJson, Table, shortened};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,11 +84,4 @@ fn table(entries: &[Entry]) -> Table {
         ]);
     }
     table
-}
-
-fn shortened(text: &str, chars_max: usize) -> String {
-    if text.chars().count() <= chars_max {
-        return text.to_owned();
-    }
-    text.chars().take(chars_max - 1).chain(['…']).collect()
 }

@@ -11,6 +11,7 @@ pub(crate) mod purge;
 pub(crate) mod reap;
 pub(crate) mod relay;
 pub(crate) mod requeue;
+pub(crate) mod saga;
 mod selection;
 pub(crate) mod show;
 pub(crate) mod stage;
@@ -41,6 +42,7 @@ pub(crate) async fn run(command: Command, globals: &Globals, out: Output) -> Res
         Command::Discard(args) => discard::run(&args, &context).await,
         Command::Reap(args) => reap::run(args, &context).await,
         Command::Purge(args) => purge::run(&args, &context).await,
+        Command::Saga(command) => saga::run(command, &context).await,
         Command::Config(command) => config::run(&command, &context),
         Command::Verify(args) => verify::run(&args, &context).await,
         Command::Bench(args) => bench::run(&args, &context).await,

@@ -6,7 +6,7 @@ mod staging;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pillarbox_core::port::{Admin, Lanes, Presence, Schema, SchemaState, Store};
+use pillarbox_core::port::{Admin, Lanes, Presence, SagaAdmin, Schema, SchemaState, Store};
 use pillarbox_core::{Error, Ident, redact_url};
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
@@ -38,6 +38,8 @@ pub(crate) struct Database {
     pub(crate) lanes: Arc<dyn Lanes>,
     /// The operator's side.
     pub(crate) admin: Arc<dyn Admin>,
+    /// The operator's side of sagas.
+    pub(crate) sagas: Arc<dyn SagaAdmin>,
     /// Where running relays are seen.
     pub(crate) presence: Arc<dyn Presence>,
     /// The tables.
@@ -66,6 +68,7 @@ async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database,
         store: Arc::new(Apart(store.clone())),
         lanes: Arc::new(Apart(store.clone())),
         admin: Arc::new(store.clone()),
+        sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
         staging: Staging::Sqlite(store, store_options),
@@ -85,6 +88,7 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
         store: Arc::new(Apart(store.clone())),
         lanes: Arc::new(Apart(store.clone())),
         admin: Arc::new(store.clone()),
+        sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
         staging: Staging::Postgres(store, store_options),

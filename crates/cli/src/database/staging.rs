@@ -1,7 +1,9 @@
 //! The application's side of either database: transactions of its own driver, behind one face.
 
-use pillarbox_core::port::{AcceptRequest, Accepted};
-use pillarbox_core::{Error, ErrorKind, Event, Result, RouteName, Staged};
+use std::sync::Arc;
+
+use pillarbox_core::port::{AcceptRequest, Accepted, Sagas, StagedSaga};
+use pillarbox_core::{Error, ErrorKind, Event, Result, RouteName, Saga, Staged};
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
 use sqlx::{Postgres, Sqlite, Transaction};
@@ -76,6 +78,14 @@ impl Staging {
         match self {
             Self::Sqlite(store, _) => AnyInbox::Sqlite(store.inbox()),
             Self::Postgres(store, _) => AnyInbox::Postgres(store.inbox()),
+        }
+    }
+
+    /// The sagas, as a relay settles them.
+    pub(crate) fn sagas(&self) -> Arc<dyn Sagas> {
+        match self {
+            Self::Sqlite(store, _) => Arc::new(store.sagas()),
+            Self::Postgres(store, _) => Arc::new(store.sagas()),
         }
     }
 
@@ -155,6 +165,15 @@ impl StagingTx {
         match (self, outbox) {
             (Self::Sqlite(tx), RouteOutbox::Sqlite(outbox)) => outbox.stage_all(tx, events).await,
             (Self::Postgres(tx), RouteOutbox::Postgres(outbox)) => outbox.stage_all(tx, events).await,
+            _ => Err(mixed()),
+        }
+    }
+
+    /// Stages a saga with the entries of the steps that may run now.
+    pub(crate) async fn stage_saga(&mut self, outbox: &RouteOutbox, saga: Saga) -> Result<StagedSaga> {
+        match (self, outbox) {
+            (Self::Sqlite(tx), RouteOutbox::Sqlite(outbox)) => outbox.stage_saga(tx, saga).await,
+            (Self::Postgres(tx), RouteOutbox::Postgres(outbox)) => outbox.stage_saga(tx, saga).await,
             _ => Err(mixed()),
         }
     }

@@ -16,7 +16,7 @@ use crate::fault::Fault;
 pub(crate) use confirm::confirm;
 pub(crate) use entry::{COLUMNS, EntryJson, StoryJson, is_json_type};
 pub(crate) use progress::Progress;
-pub(crate) use table::{Align, Table};
+pub(crate) use table::{Align, Table, shortened};
 
 /// How a warning begins.
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();

@@ -66,6 +66,14 @@ impl fmt::Display for Table {
     }
 }
 
+/// At most so many characters, the last one says that there were more.
+pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max - 1).chain(['…']).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

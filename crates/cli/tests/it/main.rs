@@ -16,6 +16,7 @@ mod outage;
 mod output;
 mod place;
 mod relay;
+mod saga;
 mod schema;
 mod signals;
 mod stage;

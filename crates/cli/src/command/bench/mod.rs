@@ -1,5 +1,5 @@
 //! `pillarbox bench`: rates of this database, with ratios to raw loops in the same run; with `--to`, rates to a
-//! destination, with ratios to its client alone. Only ratios are claims.
+//! destination, with ratios to its client alone; with `--sagas`, sagas beside plain entries. Only ratios are claims.
 
 mod bare;
 mod bed;
@@ -12,6 +12,7 @@ mod latency;
 mod memory;
 mod raw;
 mod report;
+mod sagas;
 mod sql;
 mod stage;
 mod stats;
@@ -53,6 +54,10 @@ With --to, instead:
             the processors allow, if client and drain each cost what they did alone: where servers and relay share a
             machine, that is the limit
   consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
+With --sagas, instead, all with handlers that do nothing, in steps a second:
+  entries   plain entries of the same payload
+  group     sagas of three steps at once, completed and audited
+  ordered   sagas of three steps one after the other, completed and audited
 Rates depend on the machine and on what else it does; the ratios are what to look at.
 
 With --to events of the type bench.event really arrive there, 3 x --events in each round: name a queue, \
@@ -66,6 +71,7 @@ Examples:
   pillarbox bench --database postgres://app@localhost/shop --repeat 5 --json
   pillarbox bench --settled 1000000 --pending 1000000
   pillarbox bench --only drain --held --latency 1000 --database postgres://app@localhost/shop
+  pillarbox bench --sagas 10000 --database postgres://app@localhost/shop
   pillarbox bench --to 'redis://localhost/0?stream=bench'
   pillarbox bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
   pillarbox bench --to 'nats://localhost/bench' --from 'nats://localhost/bench?stream=bench&durable=bench'
@@ -115,6 +121,10 @@ pub(crate) struct BenchArgs {
     /// Only this part; may be given many times. What is asked for by an option of its own is measured anyway
     #[arg(long = "only", value_name = "PART", value_enum)]
     only: Vec<Part>,
+    /// Measure so many sagas of three steps instead, beside as many plain entries as they have steps
+    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "held", "only", "latency", "to"],
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sagas: Option<u32>,
     /// Measure the relay to this destination instead: a URL as of `relay --to`
     #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients"])]
     to: Option<Destination>,
@@ -162,9 +172,12 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
     };
     let bed = Bed::create(&url, args).await?;
-    let printed = match to {
-        Some(to) => to.measure(&bed, args, context).await.and_then(|report| print(&report, context)),
-        None => {
+    let printed = match (to, args.sagas) {
+        (Some(to), _) => to.measure(&bed, args, context).await.and_then(|report| print(&report, context)),
+        (None, Some(sagas)) => {
+            sagas::measure(&bed, args, sagas, context).await.and_then(|report| print(&report, context))
+        }
+        (None, None) => {
             measure(&bed, args, context, &url, folder.path()).await.and_then(|report| print(&report, context))
         }
     };

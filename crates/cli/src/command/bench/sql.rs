@@ -15,6 +15,8 @@ pub(crate) struct Sql {
     pub(crate) load_products: &'static str,
     /// Empties the outbox.
     pub(crate) clear_outbox: &'static str,
+    /// Empties the table of sagas.
+    pub(crate) clear_sagas: &'static str,
     /// Pending entries. `$1` payload, `$2` how many, `$3` keys.
     pub(crate) load_outbox: &'static str,
     /// Empties the classic table.
@@ -75,6 +77,7 @@ pub(crate) const SQLITE: Sql = Sql {
         drop table if exists pillarbox_bench_lane;
         drop table if exists pillarbox_bench_lane_session;
         drop table if exists pillarbox_bench_relay;
+        drop table if exists pillarbox_bench_saga;
         drop table if exists pillarbox_bench_schema;
         drop table if exists pillarbox_bench_big_outbox;
         drop table if exists pillarbox_bench_big_audit;
@@ -83,6 +86,7 @@ pub(crate) const SQLITE: Sql = Sql {
         drop table if exists pillarbox_bench_big_lane;
         drop table if exists pillarbox_bench_big_lane_session;
         drop table if exists pillarbox_bench_big_relay;
+        drop table if exists pillarbox_bench_big_saga;
         drop table if exists pillarbox_bench_big_schema;",
     business: "insert into pillarbox_bench_business (note) values ($1)",
     order: [
@@ -95,6 +99,7 @@ pub(crate) const SQLITE: Sql = Sql {
         with recursive n (i) as (select 1 union all select i + 1 from n where i < 1000)
         insert into pillarbox_bench_product select i, 'product ' || i, 1999, 1000000 from n",
     clear_outbox: "delete from pillarbox_bench_outbox",
+    clear_sagas: "delete from pillarbox_bench_saga",
     load_outbox: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
         insert into pillarbox_bench_outbox (route, type, payload, key)
@@ -161,6 +166,7 @@ pub(crate) const POSTGRES: Sql = Sql {
         insert into pillarbox_bench.product
         select i, 'product ' || i, 1999, 1000000 from generate_series(1, 1000) as i",
     clear_outbox: "truncate pillarbox_bench.pillarbox_outbox",
+    clear_sagas: "truncate pillarbox_bench.pillarbox_saga",
     load_outbox: "
         insert into pillarbox_bench.pillarbox_outbox (route, type, payload, key)
         select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from generate_series(1, $2) as i",

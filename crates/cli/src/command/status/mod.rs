@@ -1,11 +1,12 @@
 //! `pillarbox status [--check]`
 
 mod relays;
+mod sagas;
 
 use std::time::Duration;
 
 use clap::Args;
-use pillarbox_core::port::{RelaySeen, RouteCounts};
+use pillarbox_core::port::{RelaySeen, RouteCounts, SagaCounts};
 use pillarbox_core::{Status, format_duration, parse_duration};
 use serde::Serialize;
 
@@ -14,11 +15,13 @@ use crate::fault::Fault;
 use crate::output::{Align, Table};
 
 use relays::RelayJson;
+use sagas::SagasJson;
 
 const EXAMPLES: &str = "\
 Examples:
   pillarbox status
   pillarbox status --json | jq '.total.dead'
+  pillarbox status --json | jq '.sagas.stuck'
   pillarbox status --json | jq '.relays[] | select(.circuit != \"closed\")'
   pillarbox status --check --max-age 1m || page-somebody";
 
@@ -26,7 +29,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
-    /// Exit 3 when anything is dead, or the oldest due entry has waited for longer than --max-age
+    /// Exit 3 when anything is dead, a saga waits for an operator or takes longer than it may, or the oldest due entry
+    /// has waited for longer than --max-age
     #[arg(long)]
     check: bool,
     /// The longest wait that --check calls healthy
@@ -38,6 +42,7 @@ pub(crate) struct StatusArgs {
 struct StatusJson<'a> {
     routes: Vec<RouteJson<'a>>,
     total: CountsJson,
+    sagas: SagasJson,
     mode: &'a str,
     relays: Vec<RelayJson<'a>>,
 }
@@ -70,6 +75,7 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         }
     }
     routes.sort_by(|a, b| a.route.cmp(&b.route));
+    let sagas = database.sagas.saga_counts(None).await?;
     let relays = database.presence.relays(None).await?;
     let mode = database.staging.mode();
     database.staging.close().await;
@@ -77,17 +83,21 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         context.out.json(&StatusJson {
             routes: routes.iter().map(RouteJson::from).collect(),
             total: total(&routes),
+            sagas: SagasJson::from(&sagas),
             mode: &mode,
             relays: relays.iter().map(RelayJson::from).collect(),
         })?;
     } else {
         context.out.data(table(&routes))?;
+        if let Some(table) = sagas::table(&sagas) {
+            context.out.data(format_args!("\n{table}"))?;
+        }
         if !relays.is_empty() {
             context.out.data(format_args!("\n{}", relays::table(&relays)))?;
         }
         context.out.say(format_args!("mode: {mode}"));
     }
-    if args.check { check(&routes, &relays, args.max_age) } else { Ok(()) }
+    if args.check { check(&routes, &sagas, &relays, args.max_age) } else { Ok(()) }
 }
 
 impl<'a> From<&'a RouteCounts> for RouteJson<'a> {
@@ -133,7 +143,14 @@ fn whole_seconds(age: Duration) -> Duration {
     Duration::from_secs(age.as_secs())
 }
 
-fn check(routes: &[RouteCounts], relays: &[RelaySeen], max_age: Duration) -> Result<(), Fault> {
+fn check(
+    routes: &[RouteCounts],
+    sagas: &SagaCounts,
+    relays: &[RelaySeen],
+    max_age: Duration,
+) -> Result<(), Fault> {
+    // First: behind a stuck saga are dead entries too, and it says more than they do.
+    sagas::check(sagas)?;
     let dead: u64 = routes.iter().map(|counts| counts.of(Status::Dead)).sum();
     if dead > 0 {
         return Err(Fault::Unhealthy(format!(
@@ -167,10 +184,10 @@ mod tests {
 
     #[test]
     fn dead_or_old_is_unhealthy() {
-        let max_age = Duration::from_secs(60);
-        assert!(check(&[counts(0, Some(60))], &[], max_age).is_ok());
-        assert_eq!(check(&[counts(0, Some(61))], &[], max_age).unwrap_err().exit_code(), 3);
-        assert_eq!(check(&[counts(1, None)], &[], max_age).unwrap_err().exit_code(), 3);
+        let (max_age, none) = (Duration::from_secs(60), SagaCounts::zero());
+        assert!(check(&[counts(0, Some(60))], &none, &[], max_age).is_ok());
+        assert_eq!(check(&[counts(0, Some(61))], &none, &[], max_age).unwrap_err().exit_code(), 3);
+        assert_eq!(check(&[counts(1, None)], &none, &[], max_age).unwrap_err().exit_code(), 3);
     }
 
     #[test]

@@ -1,0 +1,114 @@
+//! How many sagas there are, and which of them wait for somebody.
+
+use pillarbox_core::port::SagaCounts;
+use pillarbox_core::{SagaStatus, format_duration};
+use serde::Serialize;
+
+use super::whole_seconds;
+use crate::fault::Fault;
+use crate::output::{Align, Table};
+
+/// Sagas as `status --json` shows them.
+#[derive(Serialize)]
+pub(super) struct SagasJson {
+    running: u64,
+    blocked: u64,
+    compensating: u64,
+    compensation_failed: u64,
+    completed: u64,
+    compensated: u64,
+    overdue: u64,
+    stuck: u64,
+    oldest_stuck_age_seconds: Option<f64>,
+}
+
+impl From<&SagaCounts> for SagasJson {
+    fn from(counts: &SagaCounts) -> Self {
+        let age = counts.oldest_stuck_age;
+        Self {
+            running: counts.of(SagaStatus::Running),
+            blocked: counts.of(SagaStatus::Blocked),
+            compensating: counts.of(SagaStatus::Compensating),
+            compensation_failed: counts.of(SagaStatus::CompensationFailed),
+            completed: counts.of(SagaStatus::Completed),
+            compensated: counts.of(SagaStatus::Compensated),
+            overdue: counts.overdue,
+            stuck: counts.stuck(),
+            oldest_stuck_age_seconds: age.map(|age| (age.as_secs_f64() * 1000.0).round() / 1000.0),
+        }
+    }
+}
+
+/// The sagas for people; `None` where nobody has any.
+pub(super) fn table(counts: &SagaCounts) -> Option<Table> {
+    if counts.counts.values().all(|count| *count == 0) {
+        return None;
+    }
+    let mut columns = vec![("sagas", Align::Left)];
+    columns.extend(SagaStatus::ALL.map(|status| (status.as_str(), Align::Right)));
+    columns.extend([("overdue", Align::Right), ("oldest stuck", Align::Right)]);
+    let mut table = Table::new(&columns);
+    let age = counts.oldest_stuck_age.map(|age| format_duration(whole_seconds(age)));
+    let numbers = SagaStatus::ALL.map(|status| counts.of(status).to_string());
+    let last = [counts.overdue.to_string(), age.unwrap_or_else(|| "-".to_owned())];
+    table.row(["total".to_owned()].into_iter().chain(numbers).chain(last));
+    Some(table)
+}
+
+/// A saga that waits for an operator, or takes longer than it may, is not healthy.
+pub(super) fn check(counts: &SagaCounts) -> Result<(), Fault> {
+    if counts.stuck() == 0 {
+        return Ok(());
+    }
+    let waiting = [SagaStatus::Blocked, SagaStatus::CompensationFailed].into_iter();
+    let mut parts: Vec<String> = waiting
+        .filter(|status| counts.of(*status) > 0)
+        .map(|status| {
+            format!(
+                "{} {}: `pillarbox saga list --status {status}` shows why",
+                sagas(counts.of(status)),
+                status.as_str()
+            )
+        })
+        .collect();
+    if counts.overdue > 0 {
+        parts.push(format!("{} overdue: is a relay running that has their handlers?", sagas(counts.overdue)));
+    }
+    Err(Fault::Unhealthy(parts.join("; ")))
+}
+
+fn sagas(count: u64) -> String {
+    if count == 1 { "1 saga".to_owned() } else { format!("{count} sagas") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(changes: &[(SagaStatus, u64)]) -> SagaCounts {
+        let mut counts = SagaCounts::zero();
+        counts.counts.extend(changes.iter().copied());
+        counts
+    }
+
+    #[test]
+    fn a_stuck_saga_is_unhealthy_and_named_by_what_it_is() {
+        assert!(check(&counts(&[(SagaStatus::Running, 9), (SagaStatus::Compensating, 1)])).is_ok());
+        let fault =
+            check(&counts(&[(SagaStatus::Blocked, 2), (SagaStatus::CompensationFailed, 1)])).unwrap_err();
+        assert_eq!(fault.exit_code(), 3);
+        let message = fault.message().unwrap();
+        assert!(
+            message.contains("2 sagas blocked") && message.contains("1 saga compensation_failed"),
+            "{message}"
+        );
+        let late = SagaCounts { overdue: 1, ..counts(&[(SagaStatus::Running, 1)]) };
+        assert!(check(&late).unwrap_err().message().unwrap().contains("1 saga overdue"));
+    }
+
+    #[test]
+    fn without_sagas_there_is_no_table() {
+        assert!(table(&SagaCounts::zero()).is_none());
+        assert!(table(&counts(&[(SagaStatus::Completed, 1)])).is_some());
+    }
+}

@@ -1,0 +1,102 @@
+//! The erasure of people across a database, an object store and a payment provider, from the request to its end, with
+//! the audit trail of each. The other two are small services on this machine that fail now and then.
+//!
+//! `cargo run -p pillarbox-examples --bin erasure -- FOLDER [PEOPLE]`. Kill it at any moment and start it again: every
+//! person is erased once, or is visibly blocked. Everything is in the folder, the services' own data too.
+#![allow(clippy::print_stdout)]
+
+mod application;
+mod chance;
+mod client;
+mod services;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use application::Application;
+use chance::Chance;
+use pillarbox::sqlite::{Options, SqliteStore};
+use pillarbox::{Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter, SagaStatus, Schema};
+use services::{ObjectStore, PaymentProvider};
+
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().unwrap_or_else(|| "erasure".into());
+    let people: u32 = arguments.next().map_or(Ok(5), |number| number.parse())?;
+    let seed: u64 = arguments.next().map_or(Ok(1), |number| number.parse())?;
+    run(Path::new(&folder), people, seed).await
+}
+
+async fn run(folder: &Path, people: u32, seed: u64) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)?;
+    let objects = ObjectStore::open(folder, Chance::new(seed)).await?;
+    let payments = PaymentProvider::open(folder, Chance::new(seed ^ 0xa5a5)).await?;
+
+    let url = format!("sqlite://{}", folder.join("application.db").display());
+    let store = SqliteStore::connect(&url, Options::default()).await?;
+    store.migrate().await?;
+    let application = Application::open(store.clone(), objects.address, payments.address).await?;
+    let relay = Relay::sagas(
+        Arc::new(store.clone()),
+        Arc::new(application.sagas()),
+        Arc::new(application.handlers()?),
+    )
+    .route("erasures")
+    .options(policy()?)
+    .presence(Arc::new(store.clone()))
+    .build()?;
+
+    for number in 1..=people {
+        if application.request(&format!("p-{number}"), relay.handle()).await? {
+            println!("erasure of p-{number} requested");
+        }
+    }
+    // One future for everything, and no task behind anybody's back: a kill ends the services in mid-sentence too.
+    tokio::select! {
+        tally = relay.run(nothing_moves(&store)) => { let _ = tally?; }
+        served = objects.serve() => served?,
+        served = payments.serve() => served?,
+    }
+    report(&store).await
+}
+
+/// As handlers have it, but for everything being over in seconds: leases, waits, the search for what a crash left.
+fn policy() -> Result<RelayOptions, Failure> {
+    let mut policy = RelayOptions::handlers();
+    policy.lease = Duration::from_secs(2);
+    policy.reap_interval = Duration::from_millis(500);
+    policy.backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500), Jitter::None)?;
+    policy.max_attempts = 50;
+    Ok(policy)
+}
+
+/// Resolves when every saga has ended or waits for an operator.
+async fn nothing_moves(store: &SqliteStore) {
+    loop {
+        let running = store.list_sagas(SagaFilter::default().status(SagaStatus::Running).limit(1)).await;
+        if running.is_ok_and(|sagas| sagas.is_empty()) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What became of each person, and the records that prove it.
+async fn report(store: &SqliteStore) -> Result<(), Failure> {
+    for saga in store.list_sagas(SagaFilter::default().limit(10_000)).await? {
+        println!("{}: {}", saga.subject, saga.status);
+        let subject = Reference::new(&saga.subject.kind, &saga.subject.value);
+        for record in store.audit_of(&subject).await? {
+            let step = record.step.as_deref().unwrap_or("-");
+            println!("  {} {} {} {step} {}", record.seq, record.at, record.kind, record.detail);
+        }
+        if saga.status.is_stuck() {
+            println!("  to try again: pillarbox saga resume {}", saga.id);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! The examples of sagas: an erasure that is killed again and again, a booking that is undone, and three ways to run them.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use pillarbox::sqlite::{Options, SqliteStore};
+use pillarbox::{AuditKind, AuditRecord, SagaAdmin, SagaFilter, SagaRecord, SagaStatus};
+use sqlx::Row;
+
+use crate::services::{Service, variable, wait};
+use crate::{psql, run};
+
+/// People of one run of the example; one of them has a dispute, and is blocked.
+const PEOPLE: u32 = 5;
+const KILLS: u32 = 20;
+
+/// What is known of an erasure after its program has ended.
+struct Known {
+    sagas: Vec<SagaRecord>,
+    trails: BTreeMap<String, Vec<AuditRecord>>,
+    /// How often the end of a saga was recorded, by person.
+    erased: BTreeMap<String, i64>,
+    /// How many keys the payment provider has seen, by person.
+    keys: BTreeMap<String, i64>,
+}
+
+impl Known {
+    async fn read(folder: &Path) -> Self {
+        let url = |name: &str| format!("sqlite://{}", folder.join(name).display());
+        let store = SqliteStore::connect(&url("application.db"), Options::default()).await.unwrap();
+        let sagas = store.list_sagas(SagaFilter::default().limit(10_000)).await.unwrap();
+        let mut trails = BTreeMap::new();
+        for saga in &sagas {
+            trails.insert(saga.subject.value.clone(), store.audit_of(&saga.subject).await.unwrap());
+        }
+        let counted = async |pool: &sqlx::SqlitePool, sql: &'static str| {
+            let rows = sqlx::query(sql).fetch_all(pool).await.unwrap();
+            rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+        };
+        let erased = counted(store.pool(), "select person, count(*) from erased group by person").await;
+        let payments = pillarbox::sqlite::app_pool(&url("payments.db")).await.unwrap();
+        let keys = counted(&payments, "select customer, count(*) from redactions group by customer").await;
+        payments.close().await;
+        store.close().await;
+        Self { sagas, trails, erased, keys }
+    }
+
+    /// Everybody is erased once, or visibly blocked, and the trail says how without a gap.
+    fn check(&self, people: u32) {
+        assert_eq!(self.sagas.len(), people as usize);
+        let mut seqs = Vec::new();
+        for saga in &self.sagas {
+            let person = &saga.subject.value;
+            let in_dispute = person.ends_with(['3', '8']);
+            let trail = &self.trails[person];
+            seqs.extend(trail.iter().map(|record| record.seq));
+            let count = |kind| trail.iter().filter(|record| record.kind == kind).count();
+            let of_step = |step: &str| -> Vec<AuditKind> {
+                let records = trail.iter().filter(|record| record.step.as_deref() == Some(step));
+                records.map(|record| record.kind).collect()
+            };
+            assert!(trail.iter().all(|record| record.saga_id == Some(saga.id)), "{trail:?}");
+            assert_eq!(of_step("database"), [AuditKind::StepSucceeded], "{trail:?}");
+            assert_eq!(of_step("files"), [AuditKind::StepSucceeded], "{trail:?}");
+            let times = self.erased.get(person).copied().unwrap_or(0);
+            if in_dispute {
+                assert_eq!((saga.status, times), (SagaStatus::Blocked, 0), "{person}");
+                assert_eq!((of_step("payments"), trail.len()), (vec![AuditKind::StepFailed], 3), "{trail:?}");
+                assert!(!self.keys.contains_key(person));
+            } else {
+                assert_eq!((saga.status, times), (SagaStatus::Completed, 1), "{person}");
+                assert_eq!(of_step("payments"), [AuditKind::StepSucceeded], "{trail:?}");
+                assert_eq!((trail.len(), count(AuditKind::Completed)), (4, 1), "{trail:?}");
+                assert_eq!(trail[3].kind, AuditKind::Completed, "the end is told last: {trail:?}");
+                assert_eq!(self.keys.get(person), Some(&1), "one key for all attempts of {person}");
+            }
+        }
+        // Rolled-back records leave no hole in SQLite: what is missing was deleted.
+        seqs.sort_unstable();
+        assert_eq!(seqs, (1..=i64::try_from(seqs.len()).unwrap()).collect::<Vec<_>>());
+    }
+}
+
+fn erasure(folder: &Path, people: u32, seed: u64) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_erasure"));
+    command.arg(folder).arg(people.to_string()).arg(seed.to_string()).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn the_erasure_example_prints_what_became_of_everybody_and_the_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = erasure(folder.path(), PEOPLE, 1).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.matches(": completed").count(), 4, "{text}");
+    assert!(text.contains("person/p-3: blocked") && text.contains("rejected/in_dispute"), "{text}");
+    assert_eq!(text.matches(" step_succeeded ").count(), 4 * 3 + 2, "{text}");
+    wait(Known::read(folder.path())).check(PEOPLE);
+}
+
+/// Waits for so many lines and a moment more, and kills it. `false`: it had ended by itself.
+#[expect(clippy::disallowed_methods, reason = "the moment of a kill is to be any, not one after a line")]
+fn killed(mut child: Child, lines: u64, more: Duration) -> bool {
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..lines {
+        if said.next().is_none() {
+            break;
+        }
+    }
+    std::thread::sleep(more);
+    let alive = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    alive
+}
+
+/// A generator of our own: the same kills from the same seed.
+fn random(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % below
+}
+
+#[test]
+fn an_erasure_killed_twenty_times_completes_everybody_once_or_is_visibly_blocked() {
+    let seed: u64 = std::env::var("PILLARBOX_SEED").map_or(20, |seed| seed.parse().unwrap());
+    println!("PILLARBOX_SEED={seed}");
+    let folder = tempfile::tempdir().unwrap();
+    let (mut state, mut kills, mut people) = (seed, 0, 0);
+    while kills < KILLS {
+        // New people each time, so that there is always something to kill it at.
+        people += PEOPLE;
+        assert!(people < 10 * PEOPLE * KILLS, "it is over before it can be killed");
+        let child = erasure(folder.path(), people, seed + u64::from(people)).stdout(Stdio::piped()).spawn();
+        let lines = random(&mut state, 18);
+        let more = Duration::from_micros(random(&mut state, 20_000));
+        kills += u32::from(killed(child.unwrap(), lines, more));
+    }
+    run(env!("CARGO_BIN_EXE_erasure"), |command| {
+        command.arg(folder.path()).arg(people.to_string());
+    });
+    wait(Known::read(folder.path())).check(people);
+}
+
+#[test]
+fn the_booking_example_gives_back_what_it_reserved_in_reverse() {
+    let server = variable("PILLARBOX_TEST_POSTGRES");
+    let database = format!("booking_{}", std::process::id());
+    psql(&server, &format!("create database {database}"));
+    let (base, _) = server.rsplit_once('/').unwrap();
+    let output = run(env!("CARGO_BIN_EXE_booking"), |command| {
+        command.env("DATABASE_URL", format!("{base}/{database}"));
+    });
+    psql(&server, &format!("drop database {database} with (force)"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("flowchart LR\n"), "{text}");
+    assert!(text.contains("mail about booking/b-1, with its flight: true"), "{text}");
+    let story = |booking: &str| -> Vec<&str> {
+        let (_, rest) = text.split_once(&format!("booking/{booking}: ")).unwrap();
+        let mut lines = rest.lines();
+        let status = lines.next().unwrap();
+        let records = lines.take_while(|line| line.starts_with("  ")).map(str::trim);
+        // The reason is behind the step.
+        let short = records.map(|line| line.match_indices(' ').nth(1).map_or(line, |(at, _)| &line[..at]));
+        std::iter::once(status).chain(short).collect()
+    };
+    let forward = ["step_succeeded flight", "step_succeeded hotel"];
+    let ends = story_of(&text);
+    assert_eq!(ends, ["completed", "compensated", "compensated"], "{text}");
+    assert_eq!(story("b-1")[1..3], forward, "{text}");
+    assert_eq!(
+        story("b-2")[1..],
+        [
+            "step_succeeded flight",
+            "step_failed hotel",
+            "compensating -",
+            "step_compensated flight",
+            "compensated -"
+        ]
+    );
+    assert_eq!(story("b-3")[1..3], forward);
+    assert_eq!(
+        story("b-3")[3..],
+        [
+            "step_failed payment",
+            "compensating -",
+            "step_compensated hotel",
+            "step_compensated flight",
+            "compensated -"
+        ]
+    );
+}
+
+/// How each booking ended, by its number.
+fn story_of(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| line.starts_with("booking/b-") && !line.ends_with("given back"));
+    let mut ends: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(": ")).collect();
+    ends.sort_unstable();
+    ends.into_iter().map(|(_, end)| end).collect()
+}
+
+#[test]
+fn sagas_run_inside_an_axum_service_in_a_worker_and_from_cron() {
+    let program = env!("CARGO_BIN_EXE_saga-wiring");
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("erasures.db");
+    let service = Service::start(program, "serve", &database, "127.0.0.1:0");
+    let address = service.says().strip_prefix("listening on ").unwrap().to_owned();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let head = format!("POST /people/p-1/erasure HTTP/1.1\r\nhost: {address}\r\n");
+    stream.write_all(format!("{head}content-length: 0\r\nconnection: close\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    let two = |service: &Service| {
+        let mut said = [service.says(), service.says()];
+        said.sort();
+        said
+    };
+    assert_eq!(two(&service), ["p-1 erased from crm", "p-1 erased from files"]);
+    assert_eq!(service.stop(), ["delivered 2"]);
+
+    let once = |what: &str, more: &str| {
+        let output = run(program, |command| {
+            command.arg(what).arg(&database).arg(more);
+        });
+        String::from_utf8(output.stdout).unwrap()
+    };
+    once("request", "p-2");
+    let said = once("cron", "");
+    assert!(said.contains("p-2 erased from crm") && said.ends_with("delivered 2\n"), "{said}");
+    assert_eq!(once("cron", ""), "delivered 0\n");
+
+    once("request", "p-3");
+    let worker = Service::start(program, "worker", &database, "");
+    assert_eq!(two(&worker), ["p-3 erased from crm", "p-3 erased from files"]);
+    assert_eq!(worker.stop(), ["delivered 2"]);
+}
