@@ -199,7 +199,7 @@ pub(crate) mod tests {
             "{}",
             lines[1]
         );
-        assert!(lines[2].starts_with("| graphile_worker | | 20,000 | – |"), "{}", lines[2]);
+        assert!(lines[2].starts_with("| graphile_worker | | 100,000 | – |"), "{}", lines[2]);
         assert!(lines[2].ends_with("could not be installed: cargo failed / with 101 |"), "{}", lines[2]);
         assert_eq!(lines.len(), 3);
     }

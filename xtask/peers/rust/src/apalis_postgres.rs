@@ -2,8 +2,8 @@
 
 use apalis::prelude::*;
 use apalis_postgres::{Config, PgPool, PostgresStorage};
-use futures::StreamExt;
-use futures::stream;
+use futures::future::join_all;
+use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, clock};
@@ -29,14 +29,16 @@ pub async fn run(url: &str, jobs: usize) -> Result<&'static str> {
     let mut storage = PostgresStorage::new(&pool).with_config(config.clone());
     let mut tasks = stream::repeat_with(|| TaskBuilder::new(Noop { text: "x".repeat(180) }).build()).take(jobs);
     storage.push_all(&mut tasks).await?;
-    for number in 0..WORKERS {
-        let storage = PostgresStorage::new(&pool).with_config(config.clone());
-        let worker = WorkerBuilder::new(format!("bench-{number}"))
-            .backend(storage)
+    let workers = (0..WORKERS).map(|number| {
+        WorkerBuilder::new(format!("bench-{number}"))
+            .backend(PostgresStorage::new(&pool).with_config(config.clone()))
             .parallelize(tokio::spawn)
-            .build(noop);
-        tokio::spawn(async move { worker.run().await });
+            .build(noop)
+            .run()
+    });
+    tokio::select! {
+        _ = join_all(workers) => {}
+        () = clock::finished() => {}
     }
-    clock::finished().await;
     Ok("1.0.0")
 }
