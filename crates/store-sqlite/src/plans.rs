@@ -53,7 +53,12 @@ async fn check_all(store: &SqliteStore, when: &str) {
     check(store, when, &s.claim_staged, &[row, ready, due], false).await;
     check(store, when, &s.claim_causal, &[row, causal, due], false).await;
     check(store, when, &s.claimable, &["USING INDEX pillarbox_outbox_", due], false).await;
+    let dead_step = "INDEX pillarbox_outbox_dead_step";
+    check(store, when, &s.saga_held, &[row], false).await;
+    check(store, when, &s.saga_sweep, &[dead_step, "pillarbox_saga_dead", "pillarbox_saga_due"], true).await;
     for sql in [
+        &s.saga_entry,
+        &s.saga_deleted,
         &s.extend,
         &s.settle_mixed,
         &s.settle_dead,

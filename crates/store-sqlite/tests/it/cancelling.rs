@@ -105,16 +105,18 @@ async fn a_dropped_settle_settles_the_whole_batch_or_nothing() {
     for polls in 0..60 {
         stage(&harness, 6).await;
         let held = claim(&store, 6).await;
+        let audited = "select count(*) from pillarbox_audit where kind = 'dead'";
+        let before = harness.number(audited).await;
         // Deaths and deliveries together take several statements.
         let mut request = settlement(&held, dead());
         request.settlements[0].verdict = Verdict::Delivered;
         let done = poll_times(store.settle(request), polls).await;
         quiesce(&store).await;
         let dead = harness.number("select count(*) from pillarbox_outbox where status = 'dead'").await;
-        let audited = harness.number("select count(*) from pillarbox_audit where kind = 'dead'").await;
+        let audited = harness.number(audited).await - before;
         assert!(dead == 0 || dead == 5, "{dead}");
         assert_eq!(dead, audited, "no death without its audit row, and none too many");
         assert!(!done || dead == 5);
-        harness.execute("delete from pillarbox_outbox; delete from pillarbox_audit").await;
+        harness.execute("delete from pillarbox_outbox").await;
     }
 }
