@@ -126,6 +126,7 @@ fn random(state: &mut u64, below: u64) -> u64 {
 }
 
 /// Starts it with more and more work, and kills it, until it was killed often enough. Returns how much work that was.
+#[expect(clippy::print_stdout, reason = "whoever reads the report of a failure needs the seed")]
 fn kill_twenty_times(more: u32, lines_max: u64, start: impl Fn(u32, u64) -> Command) -> u32 {
     let seed: u64 = std::env::var("PILLARBOX_SEED").map_or(20, |seed| seed.parse().unwrap());
     println!("PILLARBOX_SEED={seed}");
@@ -193,43 +194,39 @@ impl Database {
     /// Every booking has ended once, with everything or with nothing, and the trail says how without a gap.
     fn check(&self, bookings: u32) {
         let sagas = self.rows(
-            "select b.id, b.status, s.status, count(*) from bookings b join pillarbox_saga s on s.subject_value = b.id \
-             group by 1, 2, 3",
+            "select b.id, b.status, s.status, count(*), \
+               (select string_agg(what || ' ' || cancelled, ',' order by what) from reservations where booking = b.id), \
+               (select string_agg(kind || ' ' || coalesce(step, '-'), ',' order by seq) \
+                from pillarbox_audit where subject_value = b.id) \
+             from bookings b join pillarbox_saga s on s.subject_value = b.id group by 1, 2, 3",
         );
         assert_eq!(sagas.len(), bookings as usize);
         for saga in sagas {
-            let [booking, told, status, count] = saga.split('|').collect::<Vec<_>>()[..] else {
+            let [booking, told, status, count, made, trail] = saga.split('|').collect::<Vec<_>>()[..] else {
                 panic!("{saga}")
             };
             let number: u32 = booking.strip_prefix("b-").unwrap().parse().unwrap();
             let expected = if number % 3 == 1 { "completed" } else { "compensated" };
             assert_eq!((told, status, count), (expected, expected, "1"), "{booking}");
-            let made = self.rows(&format!(
-                "select what, cancelled from reservations where booking = '{booking}' order by what"
-            ));
-            let trail = self.rows(&format!(
-                "select kind || ' ' || coalesce(step, '-') from pillarbox_audit where subject_value = '{booking}' \
-                 order by seq"
-            ));
             // A hotel that refused at a later attempt may have a reservation of an earlier one: it is undone too.
-            let trail: Vec<&str> = trail.iter().map(String::as_str).collect();
+            let trail: Vec<&str> = trail.split(',').collect();
             let (flight, hotel) = ("step_compensated flight", "step_compensated hotel");
             match number % 3 {
                 1 => {
-                    assert_eq!(made, ["flight|f", "hotel|f"], "{booking}");
+                    assert_eq!(made, "flight false,hotel false", "{booking}");
                     assert_eq!(trail[..2], ["step_succeeded flight", "step_succeeded hotel"], "{booking}");
                     let rest = ["step_succeeded payment", "step_succeeded mail", "completed -"];
                     assert_eq!(trail[2..], rest, "{booking}");
                 }
                 2 => {
-                    assert_eq!(made, ["flight|t"], "{booking}");
+                    assert_eq!(made, "flight true", "{booking}");
                     let begin = ["step_succeeded flight", "step_failed hotel", "compensating -"];
                     assert_eq!(trail[..3], begin, "{booking}");
                     let twice: &[&str] = &[hotel, flight, "compensated -"];
                     assert!(trail[3..] == twice[1..] || trail[3..] == *twice, "{booking}: {trail:?}");
                 }
                 _ => {
-                    assert_eq!(made, ["flight|t", "hotel|t"], "{booking}");
+                    assert_eq!(made, "flight true,hotel true", "{booking}");
                     assert_eq!(trail[..2], ["step_succeeded flight", "step_succeeded hotel"], "{booking}");
                     assert_eq!(trail[2..4], ["step_failed payment", "compensating -"], "{booking}");
                     assert_eq!(trail[4..], [hotel, flight, "compensated -"], "{booking}: in reverse");
