@@ -1,10 +1,11 @@
 //! The project's own tooling: `cargo xtask services` starts the servers that tests need, `cargo xtask ci` runs
-//! every check of a push.
+//! every check of a push, `cargo xtask bench` measures beside peers.
 //!
 //! It is a program for people and scripts, so it prints: stdout is data (the variables of the servers, the test
 //! runner's report), stderr is talk.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks through them")]
 
+mod bench;
 mod ci;
 mod exec;
 mod process;
@@ -29,7 +30,10 @@ Usage:
       Start servers on free ports (default: all), installing Debian's packages where they are missing: postgres,
       pgbouncer, rabbitmq, nats, nats-latest, redis, valkey, and python (a Python with clients of these brokers).
       With COMMAND: run it with the servers' URLs in its environment, stop the servers, pass its exit code on.
-      Without: print the URLs as `export` lines and keep the servers until interrupted.";
+      Without: print the URLs as `export` lines and keep the servers until interrupted.
+
+  cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
+      Pillarbox beside raw loops and beside peers, into docs/performance.md; --help says more.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -37,6 +41,14 @@ fn main() -> ExitCode {
         Some(("ci", [])) => ci::run(),
         Some(("services", rest)) => match services::parse(rest) {
             Ok(request) => services::run(&request),
+            Err(error) => return usage(&error.to_string()),
+        },
+        Some(("bench", rest)) => match bench::parse(rest) {
+            Ok(options) if options.help => {
+                println!("{}", bench::HELP);
+                Ok(0)
+            }
+            Ok(options) => bench::run(&options),
             Err(error) => return usage(&error.to_string()),
         },
         Some(("help" | "--help" | "-h", _)) => {

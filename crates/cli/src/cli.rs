@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Reap(command::reap::ReapArgs),
     /// Delete delivered and discarded entries by age; never dead ones
     Purge(command::purge::PurgeArgs),
+    /// Compare what was staged with what a destination received: lost, duplicated, invented, out of order
+    Verify(command::verify::VerifyArgs),
     /// List and show sagas, let those go on that wait for an operator, read the audit trail of a subject
     #[command(subcommand)]
     Saga(command::saga::SagaCommand),

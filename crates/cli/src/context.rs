@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pillarbox_core::redact_url;
+use pillarbox_core::{Event, RouteName, redact_url};
 
 use crate::cli::Globals;
 use crate::config::{self, Config};
@@ -60,6 +60,14 @@ impl Context {
             schema: self.config.database.schema.as_ref().map(|name| name.0.clone()),
             causal_order: self.config.causal_order(),
             insecure: self.config.database.insecure,
+        }
+    }
+
+    /// Refuses an event that its route, as configured, cannot take.
+    pub(crate) fn check_order(&self, route: &RouteName, event: &Event) -> Result<(), Fault> {
+        match self.config.routes.get(route) {
+            Some(config) if config.ordered => Ok(event.check_ordered()?),
+            _ => Ok(()),
         }
     }
 

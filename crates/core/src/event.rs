@@ -251,6 +251,20 @@ impl Event {
         Ok(())
     }
 
+    /// Refuses what an ordered route cannot take: a delay would hold back everything that follows of the same key.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for an event with a key and a delay.
+    pub fn check_ordered(&self) -> Result<()> {
+        if self.key.is_some() && self.delay.is_some_and(|delay| delay > Duration::ZERO) {
+            return Err(Error::invalid(
+                "delay is not for an event with a key on an ordered route: it would hold back its key; \
+                 leave out the delay or the key, or stage it on an unordered route",
+            ));
+        }
+        Ok(())
+    }
+
     fn check_headers(&self) -> Result<()> {
         if self.headers.len() > HEADERS_MAX {
             return Err(Error::too_large(format!(

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::entry::Entry;
 use crate::error::{Error, Result};
+use crate::name::RouteName;
 
 /// A text with `{type}`, `{key}` and `{route}` in it, checked when it is read. `{{` and `}}` are plain braces.
 ///
@@ -62,6 +63,36 @@ impl Template {
             rendered.push_str(&encode(brought));
         }
         rendered
+    }
+
+    /// The same with `{route}` filled in: what it means for the entries of one route.
+    #[must_use]
+    pub fn of_route(&self, route: &RouteName) -> Self {
+        let mut parts: Vec<Part> = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let text = match part {
+                Part::Text(text) => text.as_str(),
+                Part::Route => route.as_str(),
+                Part::Type | Part::Key => {
+                    parts.push(part.clone());
+                    continue;
+                }
+            };
+            match parts.last_mut() {
+                Some(Part::Text(before)) => before.push_str(text),
+                _ => parts.push(Part::Text(text.to_owned())),
+            }
+        }
+        Self { text: self.text.clone(), parts }
+    }
+
+    /// What is before the first place: every text that it renders to begins like this.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        match self.parts.first() {
+            Some(Part::Text(text)) => text,
+            _ => "",
+        }
     }
 
     /// The same text for every entry, if it has no places in it.
@@ -190,6 +221,19 @@ mod tests {
             let error = text.parse::<Template>().unwrap_err();
             assert!(error.to_string().contains("{route}"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_route_is_filled_in_before_there_is_an_entry() {
+        let of_route = |text: &str| {
+            let template: Template = text.parse().unwrap();
+            template.of_route(&RouteName::new("orders").unwrap())
+        };
+        assert_eq!(of_route("a.{route}.b").constant(), Some("a.orders.b"));
+        let rest = of_route("{route}.{type}.{route}");
+        assert_eq!((rest.constant(), rest.prefix()), (None, "orders."));
+        assert_eq!(rest.render(&entry(None)), "orders.order.placed.orders");
+        assert_eq!(of_route("{key}").prefix(), "");
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Admin, Changed, Filter, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
+    SelectionRequest, Story,
 };
 use pillarbox_core::{
     AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Status, Timestamp,
@@ -15,7 +16,7 @@ use sqlx::postgres::PgRow;
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::error::{Phase, classify};
-use crate::row::{At, decode_audit, decode_whole};
+use crate::row::{At, decode_audit, decode_inventory, decode_whole};
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 
@@ -55,6 +56,13 @@ impl Admin for PostgresStore {
             .number(filter.limit.into())
             .done()?;
         entries(&self.run(Line::Operator, Again::Always, &self.sql().list, arguments).await?)
+    }
+
+    async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
+        request.check()?;
+        let arguments = Bind::new().number(request.after).number(request.limit.into()).done()?;
+        let rows = self.run(Line::Operator, Again::Always, &self.sql().inventory, arguments).await?;
+        rows.iter().map(|row| decode_inventory(row).map_err(|error| classify(error, Phase::Before))).collect()
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {

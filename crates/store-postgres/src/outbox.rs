@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Entropy, Stage, Wake};
 use pillarbox_core::{
     Error, ErrorKind, Event, EventId, EventLimits, Headers, HybridClock, NewEntry, Result, RouteName, Staged,
+    check_name,
 };
 use pillarbox_host::{OsEntropy, process_clock};
 use sqlx::{Postgres, Row, Transaction};
@@ -17,12 +18,40 @@ use crate::batch::Batch;
 use crate::bind::Bind;
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
-use crate::sql::{SAGA_EXISTS, SAGA_STAGE, STAGE_FRESH, STAGE_MANY, STAGE_ONE, Sql};
+use crate::sql::{SAGA_EXISTS, SAGA_STAGE, SERIALIZE, STAGE_FRESH, STAGE_MANY, STAGE_ONE, Sql};
 use crate::statement::{NUMBERS, Param, Statement, params};
 use crate::tables::Tables;
 
 /// Gives the W3C `traceparent` of the current span, if there is one.
 type Trace = dyn Fn() -> Option<String> + Send + Sync;
+
+/// The statements that stage.
+pub(crate) struct Statements {
+    one: Sql,
+    fresh: Sql,
+    many: Sql,
+    serialize: Sql,
+    pub(crate) saga: Sql,
+    pub(crate) saga_exists: Sql,
+}
+
+/// Filled in once, so that an outbox may be made anew for each request.
+static DEFAULT_STATEMENTS: LazyLock<Arc<Statements>> =
+    LazyLock::new(|| Arc::new(Statements::new(&Options::default())));
+
+impl Statements {
+    fn new(options: &Options) -> Self {
+        let tables = Tables::new(options);
+        Self {
+            one: Sql::new(STAGE_ONE, &tables),
+            fresh: Sql::new(STAGE_FRESH, &tables),
+            many: Sql::new(STAGE_MANY, &tables),
+            serialize: Sql::new(SERIALIZE, &tables),
+            saga: Sql::new(SAGA_STAGE, &tables),
+            saga_exists: Sql::new(SAGA_EXISTS, &tables),
+        }
+    }
+}
 
 /// Stages events of one route inside the application's own transaction. Cheap to clone.
 ///
@@ -33,11 +62,8 @@ type Trace = dyn Fn() -> Option<String> + Send + Sync;
 pub struct Outbox {
     route: String,
     limits: EventLimits,
-    one: Sql,
-    fresh: Sql,
-    many: Sql,
-    pub(crate) saga: Sql,
-    pub(crate) saga_exists: Sql,
+    ordered: bool,
+    pub(crate) statements: Arc<Statements>,
     pub(crate) mode: Mode,
     wake: Option<Arc<dyn Wake>>,
     trace: Option<Arc<Trace>>,
@@ -48,15 +74,11 @@ impl Outbox {
     /// The outbox of this route, in the default tables. A route that breaks a rule is refused when
     /// something is staged.
     pub fn new(route: impl Into<String>) -> Self {
-        let tables = Tables::new(&Options::default());
         Self {
             route: route.into(),
             limits: EventLimits::default(),
-            one: Sql::new(STAGE_ONE, &tables),
-            fresh: Sql::new(STAGE_FRESH, &tables),
-            many: Sql::new(STAGE_MANY, &tables),
-            saga: Sql::new(SAGA_STAGE, &tables),
-            saga_exists: Sql::new(SAGA_EXISTS, &tables),
+            ordered: false,
+            statements: Arc::clone(&DEFAULT_STATEMENTS),
             mode: Mode::Direct,
             wake: None,
             trace: None,
@@ -68,12 +90,7 @@ impl Outbox {
     /// pooler: with [`Mode::Pooled`] no prepared statement is left in a session.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
-        let tables = Tables::new(&options);
-        self.one = Sql::new(STAGE_ONE, &tables);
-        self.fresh = Sql::new(STAGE_FRESH, &tables);
-        self.many = Sql::new(STAGE_MANY, &tables);
-        self.saga = Sql::new(SAGA_STAGE, &tables);
-        self.saga_exists = Sql::new(SAGA_EXISTS, &tables);
+        self.statements = Arc::new(Statements::new(&options));
         self.mode = options.mode.unwrap_or(Mode::Direct);
         self
     }
@@ -82,6 +99,14 @@ impl Outbox {
     #[must_use]
     pub fn limits(mut self, limits: EventLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Says that the route is delivered in order per key (`order = "key"`): a delayed event with a key is then
+    /// refused, because it would hold back its key. Default: not known, and such an event does hold it back.
+    #[must_use]
+    pub fn ordered(mut self) -> Self {
+        self.ordered = true;
         self
     }
 
@@ -112,7 +137,7 @@ impl Outbox {
     /// For an event out of bounds, before anything is written; or when the database fails, and the
     /// transaction should then be rolled back.
     pub async fn stage(&self, tx: &mut Transaction<'_, Postgres>, event: Event) -> Result<Staged> {
-        let sql = if event.id.is_some() { &self.one } else { &self.fresh };
+        let sql = if event.id.is_some() { &self.statements.one } else { &self.statements.fresh };
         let entry = self.entry(&self.route()?, event)?;
         let id = entry.event_id;
         let headers = headers(&entry.event.headers)?;
@@ -158,7 +183,8 @@ impl Outbox {
         if ids.is_empty() {
             return Ok(vec![]);
         }
-        let query = self.many.with(batch.bind(route.as_str())?).persistent(self.mode == Mode::Direct);
+        let query =
+            self.statements.many.with(batch.bind(route.as_str())?).persistent(self.mode == Mode::Direct);
         let rows = query.fetch_all(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
         let fresh: sqlx::Result<BTreeSet<Uuid>> = rows.iter().map(|row| row.try_get(0)).collect();
         let mut fresh = fresh.map_err(|error| classify(error, Phase::Application))?;
@@ -175,6 +201,20 @@ impl Outbox {
                 },
             )
             .collect())
+    }
+
+    /// Takes the turn of this key until the transaction ends: whoever else calls this for the same route and key waits
+    /// until then, so that the events of both have an order. Without it, two transactions that stage one key at the
+    /// same time are unordered. Call it before staging; several keys in one order, or the database may find a deadlock.
+    ///
+    /// # Errors
+    /// For a route or key that breaks a rule, or when the database fails.
+    pub async fn serialize(&self, tx: &mut Transaction<'_, Postgres>, key: &str) -> Result<()> {
+        let route = self.route()?;
+        check_name("key", key)?;
+        let bind = Bind::new().text(route.as_str()).text(key).done()?;
+        let query = self.statements.serialize.with(bind).persistent(self.mode == Mode::Direct);
+        query.execute(&mut **tx).await.map(|_| ()).map_err(|error| classify(error, Phase::Application))
     }
 
     /// Commits the transaction and wakes the relay of this process.
@@ -197,7 +237,7 @@ impl Outbox {
     pub fn statement(&self, event: Event) -> Result<Statement> {
         let entry = self.entry(&self.route()?, event)?;
         let headers = headers(&entry.event.headers)?;
-        Ok(Statement { sql: self.one.as_str().to_owned(), params: params(entry, headers) })
+        Ok(Statement { sql: self.statements.one.as_str().to_owned(), params: params(entry, headers) })
     }
 
     /// The trace of the current span.
@@ -214,6 +254,9 @@ impl Outbox {
             && let Some(parent) = self.traceparent()
         {
             event = event.header("traceparent", parent);
+        }
+        if self.ordered {
+            event.check_ordered()?;
         }
         let hlc = self.clock.as_deref().unwrap_or_else(|| process_clock()).now();
         NewEntry::new(route, event, OsEntropy.event_id(), hlc, &self.limits)

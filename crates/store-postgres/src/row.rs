@@ -2,6 +2,7 @@
 //! stop the others, and an operator must be able to look at it.
 
 use pillarbox_core::limits::ATTEMPTS_MAX;
+use pillarbox_core::port::InventoryRow;
 use pillarbox_core::{
     AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Reference,
     Result, RouteName, Status, Timestamp,
@@ -158,6 +159,19 @@ pub(crate) fn decode_read(row: &PgRow, route: &RouteName) -> sqlx::Result<Decode
     let mut decoded = decode(row, delivery)?;
     decoded.entry.lane = u8::try_from(row.try_get::<i16, _>(24)?).ok();
     Ok(decoded)
+}
+
+/// Reads `seq, event_id, route, key, status, created_at`.
+pub(crate) fn decode_inventory(row: &PgRow) -> sqlx::Result<InventoryRow> {
+    let corrupt = |error: Error| sqlx::Error::Decode(error.message().to_owned().into());
+    Ok(InventoryRow {
+        seq: row.try_get(0)?,
+        event_id: EventId(row.try_get(1)?),
+        route: RouteName::new(row.try_get::<String, _>(2)?).map_err(corrupt)?,
+        key: row.try_get(3)?,
+        status: row.try_get::<&str, _>(4)?.parse().map_err(corrupt)?,
+        created_at: row.try_get::<At, _>(5)?.timestamp().unwrap_or(Timestamp::MIN),
+    })
 }
 
 /// Reads `seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail`.

@@ -99,6 +99,8 @@ impl Sql {
     }
 }
 
+/// What takes the turn of a key.
+pub(crate) const SERIALIZE: &str = include_str!("sql/serialize.sql");
 /// What staging runs.
 pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
 /// What staging one under an id of the library's runs.
@@ -139,6 +141,7 @@ pub(crate) struct Statements {
     pub(crate) routes: Sql,
     pub(crate) counts: Sql,
     pub(crate) list: Sql,
+    pub(crate) inventory: Sql,
     pub(crate) show: Sql,
     pub(crate) audit: Sql,
     pub(crate) audit_of: Sql,
@@ -195,6 +198,7 @@ impl Statements {
             routes: sql(include_str!("sql/routes.sql")),
             counts: sql(include_str!("sql/counts.sql")),
             list: sql(include_str!("sql/list.sql")),
+            inventory: sql(include_str!("sql/inventory.sql")),
             show: sql(include_str!("sql/show.sql")),
             audit: sql(include_str!("sql/audit.sql")),
             audit_of: sql(include_str!("sql/audit_of.sql")),

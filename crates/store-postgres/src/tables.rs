@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 36],
+    names: [(&'static str, String); 37],
 }
 
 impl Tables {
@@ -52,6 +52,7 @@ impl Tables {
                 ("{lane_handed}", table("lane_handed")),
                 ("{versions}", table("schema")),
                 ("{stage}", table("stage")),
+                ("{serialize}", table("serialize")),
                 ("{status}", table("status")),
                 ("{event_index}", bare("outbox_event")),
                 ("{ready_index}", bare("outbox_ready")),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pillarbox_core::port::{Filter, RouteCounts, Story};
+use pillarbox_core::port::{Filter, InventoryRequest, InventoryRow, RouteCounts, Story};
 use pillarbox_core::{AuditRecord, Entry, EventId, Reference, Result, RouteName, Status, Timestamp};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::claim::seqs_json;
 use crate::error::classify;
-use crate::row::{decode, shown_route};
+use crate::row::{decode, decode_inventory, shown_route};
 use crate::sql::query;
 use crate::store::SqliteStore;
 
@@ -112,6 +112,13 @@ pub(crate) async fn list(store: &SqliteStore, filter: Filter) -> Result<Vec<Entr
         .await
         .map_err(classify)?;
     rows.iter().map(|row| Ok(decode(row)?.entry)).collect()
+}
+
+pub(crate) async fn inventory(store: &SqliteStore, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
+    request.check()?;
+    let rows = query(&store.statements.inventory).bind(request.after).bind(request.limit);
+    let rows = rows.fetch_all(store.pool()).await.map_err(classify)?;
+    rows.iter().map(decode_inventory).collect()
 }
 
 pub(crate) async fn show(store: &SqliteStore, id: EventId) -> Result<Vec<Story>> {

@@ -10,6 +10,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use crate::error::classify;
+use crate::patience::patiently;
 use crate::row::decode;
 use crate::sql::query;
 use crate::store::SqliteStore;
@@ -35,9 +36,8 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
         .bind(micros(request.lease))
         .bind(request.owner)
         .bind(request.max_attempts)
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(classify)?;
+        .fetch_all(&mut *connection);
+    let rows = patiently(rows).await.map_err(classify)?;
     drop(connection);
     let mut claim = Claim { entries: Vec::with_capacity(rows.len()), undecodable: Vec::new() };
     for row in rows {

@@ -52,6 +52,7 @@ mod inbox;
 mod lanes;
 mod options;
 mod outbox;
+mod patience;
 #[cfg(test)]
 mod plans;
 mod presence;

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Entropy, Stage, Wake};
-use pillarbox_core::{Error, Event, EventId, EventLimits, HybridClock, NewEntry, Result, RouteName, Staged};
+use pillarbox_core::{
+    Error, Event, EventId, EventLimits, HybridClock, NewEntry, Result, RouteName, Staged, check_name,
+};
 use pillarbox_host::{OsEntropy, process_clock};
 use sqlx::{Row, Sqlite, SqliteConnection, Transaction};
 
@@ -26,6 +28,7 @@ use crate::statement::{Statement, stage_one};
 pub struct Outbox {
     route: String,
     limits: EventLimits,
+    ordered: bool,
     pub(crate) statements: Arc<Statements>,
     wake: Option<Arc<dyn Wake>>,
     trace: Option<Arc<Trace>>,
@@ -33,6 +36,10 @@ pub struct Outbox {
 }
 
 type Trace = dyn Fn() -> Option<String> + Send + Sync;
+
+/// Filled in once, so that an outbox may be made anew for each request.
+static DEFAULT_STATEMENTS: LazyLock<Arc<Statements>> =
+    LazyLock::new(|| Arc::new(Statements::new(&Options::default())));
 
 impl Outbox {
     /// An outbox of this route with default settings. A route that breaks a rule is refused when something is
@@ -42,7 +49,8 @@ impl Outbox {
         Self {
             route: route.into(),
             limits: EventLimits::default(),
-            statements: Arc::new(Statements::new(&Options::default())),
+            ordered: false,
+            statements: Arc::clone(&DEFAULT_STATEMENTS),
             wake: None,
             trace: None,
             clock: None,
@@ -60,6 +68,14 @@ impl Outbox {
     #[must_use]
     pub fn limits(mut self, limits: EventLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Says that the route is delivered in order per key (`order = "key"`): a delayed event with a key is then
+    /// refused, because it would hold back its key. Default: not known, and such an event does hold it back.
+    #[must_use]
+    pub fn ordered(mut self) -> Self {
+        self.ordered = true;
         self
     }
 
@@ -107,6 +123,20 @@ impl Outbox {
         self.insert(tx, entries).await
     }
 
+    /// Takes the turn of this key until the transaction ends: whoever else calls this for the same route and key waits
+    /// until then, so that the events of both have an order. Without it, two transactions that stage one key at the
+    /// same time are unordered. Call it before staging; several keys in one order, or the database may find a deadlock.
+    /// On SQLite this is the write lock of the file, whatever the key; a transaction begun with `BEGIN IMMEDIATE` has
+    /// it already.
+    ///
+    /// # Errors
+    /// For a route or key that breaks a rule, or when the lock is not had within the busy timeout.
+    pub async fn serialize(&self, tx: &mut Transaction<'_, Sqlite>, key: &str) -> Result<()> {
+        RouteName::new(self.route.as_str())?;
+        check_name("key", key)?;
+        query(&self.statements.serialize).execute(&mut **tx).await.map(|_| ()).map_err(classify)
+    }
+
     /// Commits the transaction, then wakes the relay in this process, if there is one.
     ///
     /// # Errors
@@ -150,6 +180,9 @@ impl Outbox {
                     && let Some(parent) = self.traceparent()
                 {
                     event.headers.insert("traceparent".into(), parent);
+                }
+                if self.ordered {
+                    event.check_ordered()?;
                 }
                 NewEntry::new(&route, event, OsEntropy.event_id(), clock.now(), &self.limits)
             })

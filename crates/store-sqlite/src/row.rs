@@ -2,12 +2,15 @@
 //! is named, and the rest of the row still shows.
 
 use pillarbox_core::limits::NAME_CHARS_MAX;
+use pillarbox_core::port::InventoryRow;
 use pillarbox_core::{
     Entry, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result, RouteName, Status, Timestamp,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Row, Sqlite, ValueRef};
 use uuid::Uuid;
+
+use crate::error::classify;
 
 /// The columns of an entry, in the order in which [`decode`] reads them.
 pub(crate) const COLUMNS: [&str; 27] = [
@@ -116,6 +119,20 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
     };
     let lane = reader.next::<i64>().flatten().and_then(|lane| u8::try_from(lane).ok());
     Ok(Decoded { entry, lane, id_known: id.is_some(), spoiled: reader.spoiled })
+}
+
+/// Reads `seq, event_id, route, key, status, created_at`. What cannot be read has its neutral value.
+pub(crate) fn decode_inventory(row: &SqliteRow) -> Result<InventoryRow> {
+    let id = row.try_get_unchecked::<&str, _>(1).ok().and_then(|text| Uuid::try_parse(text).ok());
+    let at = row.try_get_unchecked(5).ok().and_then(Timestamp::from_micros);
+    Ok(InventoryRow {
+        seq: row.try_get_unchecked(0).map_err(classify)?,
+        event_id: EventId(id.unwrap_or(Uuid::nil())),
+        route: shown_route(row.try_get_unchecked(2).unwrap_or_default())?,
+        key: row.try_get_unchecked(3).ok().flatten(),
+        status: row.try_get_unchecked::<&str, _>(4).map_err(classify)?.parse()?,
+        created_at: at.unwrap_or(Timestamp::MIN),
+    })
 }
 
 /// Reads column after column and remembers the first that cannot be read.

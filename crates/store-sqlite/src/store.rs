@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, Migrated, PurgeRequest, Purged,
-    ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest, SettleRequest, Settled, Store,
-    Story,
+    Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, InventoryRequest, InventoryRow,
+    Migrated, PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest,
+    SettleRequest, Settled, Store, Story,
 };
 use pillarbox_core::{AuditRecord, EventId, Result, Timestamp};
 use sqlx::pool::PoolConnection;
@@ -209,6 +209,10 @@ impl Admin for SqliteStore {
 
     async fn list(&self, filter: Filter) -> Result<Vec<pillarbox_core::Entry>> {
         admin::list(self, filter).await
+    }
+
+    async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
+        admin::inventory(self, request).await
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {

@@ -14,6 +14,8 @@ const PREFIXES: [&str; 3] = [PREFIX, "cloudEvents_", "ce-"];
 const CONTENT_TYPE: &str = "datacontenttype";
 /// How often a quorum queue delivered a message before this time.
 const DELIVERY_COUNT: &str = "x-delivery-count";
+/// Where in its stream a message stands.
+const STREAM_OFFSET: &str = "x-stream-offset";
 /// RabbitMQ reads addresses from these and closes the channel over a text in them.
 const OF_THE_BROKER: [&str; 2] = ["CC", "BCC"];
 
@@ -132,6 +134,26 @@ fn whole(value: &AMQPValue) -> Option<i64> {
 pub(crate) fn delivery_count(properties: &BasicProperties) -> Option<u32> {
     let before = properties.headers().as_ref()?.inner().get(DELIVERY_COUNT).and_then(whole)?;
     u32::try_from(before.checked_add(1)?).ok()
+}
+
+/// Where in its stream a message stands; none that comes from a queue of another kind.
+pub(crate) fn stream_offset(properties: &BasicProperties) -> Option<u64> {
+    let offset = properties.headers().as_ref()?.inner().get(STREAM_OFFSET).and_then(whole)?;
+    u64::try_from(offset).ok()
+}
+
+/// The arguments of a consumer that begins there in a stream: `first`, or `last`, which is its last chunk.
+pub(crate) fn from(offset: &str) -> FieldTable {
+    let mut arguments = FieldTable::default();
+    arguments.insert(STREAM_OFFSET.into(), text(offset));
+    arguments
+}
+
+/// The arguments of a stream.
+pub(crate) fn of_a_stream() -> FieldTable {
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-queue-type".into(), text("stream"));
+    arguments
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Pillarbox on RabbitMQ, over AMQP 0-9-1: a sink that publishes confirmed and pipelined, and a source that consumes.
+//! Pillarbox on RabbitMQ, over AMQP 0-9-1: a sink that publishes confirmed and pipelined, a source that consumes, and a
+//! transcript that reads all that a stream holds.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -18,7 +19,9 @@ mod error;
 mod options;
 mod sink;
 mod source;
+mod transcript;
 
 pub use options::{Options, QueueType};
 pub use sink::AmqpSink;
 pub use source::AmqpSource;
+pub use transcript::AmqpTranscript;

@@ -13,6 +13,8 @@ const OF_SINKS: [&str; 7] =
     ["exchange", "routing_key", "source", "payload_bytes_max", "connect_timeout", "heartbeat", "ca"];
 /// What a source's URL may set.
 const OF_SOURCES: [&str; 6] = ["queue", "queue_type", "prefetch", "connect_timeout", "heartbeat", "ca"];
+/// What a transcript's URL may set.
+const OF_TRANSCRIPTS: [&str; 5] = ["queue", "prefetch", "connect_timeout", "heartbeat", "ca"];
 
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
@@ -20,7 +22,7 @@ const PREFETCH_DEFAULT: u16 = 100;
 /// The longest heartbeat that the protocol can carry.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(u16::MAX as u64);
 
-/// Settings of a sink or a source: `amqp://user:password@host:port/vhost?name=value&…`.
+/// Settings of a sink, a source or a transcript: `amqp://user:password@host:port/vhost?name=value&…`.
 ///
 /// `amqps://` is TLS. Without a user it is `guest`, without a port the scheme's
 /// own, without a vhost `/` (written `%2f`).
@@ -89,6 +91,18 @@ impl Options {
         let options = Self::read(url, &OF_SOURCES)?;
         if options.queue.as_ref().is_none_or(String::is_empty) {
             return Err(Error::invalid("queue= is missing: the queue to consume"));
+        }
+        Ok(options)
+    }
+
+    /// Reads the URL of a transcript.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_transcript(url: &str) -> Result<Self> {
+        let options = Self::read(url, &OF_TRANSCRIPTS)?;
+        if options.queue.as_ref().is_none_or(String::is_empty) {
+            return Err(Error::invalid("queue= is missing: the stream to read"));
         }
         Ok(options)
     }

@@ -1,5 +1,5 @@
-//! Pillarbox on NATS JetStream: a sink that publishes with confirmations, and a source that consumes with
-//! acknowledgements.
+//! Pillarbox on NATS JetStream: a sink that publishes with confirmations, a source that consumes with
+//! acknowledgements, and a transcript that reads all that a stream holds.
 //!
 //! A destination is a URL: `nats://host:4222/orders.{type}`. The subject may name the entry's `{type}`, `{key}` and
 //! `{route}`, and a stream must take it: JetStream, not core NATS, is what confirms. Every event crosses as a
@@ -30,7 +30,9 @@ mod error;
 mod options;
 mod sink;
 mod source;
+mod transcript;
 
 pub use options::Options;
 pub use sink::NatsSink;
 pub use source::NatsSource;
+pub use transcript::NatsTranscript;

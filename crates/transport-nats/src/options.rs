@@ -27,8 +27,10 @@ const OF_SOURCES: [&str; 9] = [
     "credentials",
     "ca",
 ];
+/// What a transcript's URL may set.
+const OF_TRANSCRIPTS: [&str; 4] = ["stream", "connect_timeout", "credentials", "ca"];
 
-/// Settings of a sink or a source: `nats://host:port/subject?name=value&…`.
+/// Settings of a sink, a source or a transcript: `nats://host:port/subject?name=value&…`.
 ///
 /// `tls://` is TLS whatever the server says. Before the host may stand `user:password@` or `token@`; several hosts of
 /// one cluster are separated by commas. The parameters have the names of the fields.
@@ -102,6 +104,14 @@ impl Options {
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
     pub fn of_source(url: &str) -> Result<Self> {
         Self::read(url, &OF_SOURCES)
+    }
+
+    /// Reads the URL of a transcript.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_transcript(url: &str) -> Result<Self> {
+        Self::read(url, &OF_TRANSCRIPTS)
     }
 
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
@@ -195,6 +205,16 @@ impl Options {
         self.check()?;
         let durable = self.durable.as_deref();
         let durable = durable.ok_or_else(|| Error::invalid("durable= is missing: the consumer's name"))?;
+        Ok((self.check_subject()?, durable))
+    }
+
+    /// Refuses what cannot be read, and gives the subjects to read.
+    pub(crate) fn check_transcript(&self) -> Result<&str> {
+        self.check()?;
+        self.check_subject()
+    }
+
+    fn check_subject(&self) -> Result<&str> {
         let subject = self.subject.constant();
         let subject =
             subject.ok_or_else(|| Error::invalid("a source's subject has no places like {type}"))?;
@@ -203,7 +223,21 @@ impl Options {
         } else if self.stream.is_none() {
             return Err(Error::invalid("neither a subject nor stream= says what to consume"));
         }
-        Ok((subject, durable))
+        Ok(subject)
+    }
+
+    /// What a sink publishes of one route: the subjects that begin as its own does before the first place in it.
+    pub(crate) fn published(mut self, route: &pillarbox_core::RouteName) -> Result<Self> {
+        let subject = self.subject.of_route(route);
+        if subject.constant().is_none() {
+            let tokens = subject.prefix().rsplit_once('.').map(|(tokens, _)| tokens);
+            let subject = tokens.map_or_else(String::new, |tokens| format!("{tokens}.>"));
+            // A plain brace of the one is a plain brace of the other.
+            self.subject = subject.replace('{', "{{").replace('}', "}}").parse()?;
+        } else {
+            self.subject = subject;
+        }
+        Ok(self)
     }
 
     /// Sets the `source` attribute of what a sink publishes.

@@ -17,6 +17,7 @@ use crate::error;
 use crate::options::Options;
 
 use subscription::NatsSubscription;
+pub(crate) use subscription::lost;
 
 /// A source that consumes a stream through a durable pull consumer, which it makes if it is not there.
 ///
@@ -51,7 +52,7 @@ impl NatsSource {
 
     /// Finds the stream and makes the durable consumer, and gives the name of the stream.
     async fn prepare(&self, live: &Live) -> Result<String> {
-        let stream = self.stream(live).await?;
+        let stream = stream(live, self.connection.options(), &self.subject).await?;
         let wanted = pull::Config {
             durable_name: Some(self.durable.clone()),
             filter_subject: self.subject.clone(),
@@ -79,29 +80,28 @@ impl NatsSource {
         }
         Ok(info.stream_name.clone())
     }
+}
 
-    async fn stream(&self, live: &Live) -> Result<Stream> {
-        let name = match &self.connection.options().stream {
-            Some(name) => name.clone(),
-            None => live.context.stream_by_subject(self.subject.clone()).await.map_err(|cause| {
-                let failed = match cause.kind() {
-                    GetStreamByNameErrorKind::NotFound => {
-                        Error::new(ErrorKind::NotFound, "no stream takes it")
-                    }
-                    GetStreamByNameErrorKind::JetStream(refusal) => error::asking(&refusal),
-                    _ => error::unanswered(&cause),
-                };
-                failed.context(format!("subject {:?}", self.subject))
-            })?,
-        };
-        live.context.get_stream(&name).await.map_err(|cause| {
+/// The stream that the settings name, or the one that takes the subject.
+pub(crate) async fn stream(live: &Live, options: &Options, subject: &str) -> Result<Stream> {
+    let name = match &options.stream {
+        Some(name) => name.clone(),
+        None => live.context.stream_by_subject(subject).await.map_err(|cause| {
             let failed = match cause.kind() {
-                GetStreamErrorKind::JetStream(refusal) => error::asking(&refusal),
+                GetStreamByNameErrorKind::NotFound => Error::new(ErrorKind::NotFound, "no stream takes it"),
+                GetStreamByNameErrorKind::JetStream(refusal) => error::asking(&refusal),
                 _ => error::unanswered(&cause),
             };
-            failed.context(format!("stream {name:?}"))
-        })
-    }
+            failed.context(format!("subject {subject:?}"))
+        })?,
+    };
+    live.context.get_stream(&name).await.map_err(|cause| {
+        let failed = match cause.kind() {
+            GetStreamErrorKind::JetStream(refusal) => error::asking(&refusal),
+            _ => error::unanswered(&cause),
+        };
+        failed.context(format!("stream {name:?}"))
+    })
 }
 
 #[async_trait]

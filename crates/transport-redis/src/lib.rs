@@ -1,5 +1,5 @@
-//! Pillarbox on Redis Streams, and on Valkey: a sink that publishes with confirmations, and a source that consumes in
-//! a group.
+//! Pillarbox on Redis Streams, and on Valkey: a sink that publishes with confirmations, a source that consumes in a
+//! group, and a transcript that reads all that a stream holds.
 //!
 //! A destination is a URL: `redis://host:6379/0?stream=orders:{type}`. The stream may name the entry's `{type}`,
 //! `{key}` and `{route}`. There is no official binding of CloudEvents to Redis, so this is ours: an entry of the stream
@@ -30,7 +30,9 @@ mod error;
 mod options;
 mod sink;
 mod source;
+mod transcript;
 
 pub use options::Options;
 pub use sink::RedisSink;
 pub use source::RedisSource;
+pub use transcript::RedisTranscript;

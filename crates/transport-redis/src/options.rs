@@ -26,8 +26,10 @@ const OF_SOURCES: [&str; 9] = [
     "connect_timeout",
     "ca",
 ];
+/// What a transcript's URL may set.
+const OF_TRANSCRIPTS: [&str; 3] = ["stream", "connect_timeout", "ca"];
 
-/// Settings of a sink or a source: `redis://user:password@host:port/db?name=value&…`.
+/// Settings of a sink, a source or a transcript: `redis://user:password@host:port/db?name=value&…`.
 ///
 /// `rediss://` is TLS; `valkey://` and `valkeys://` are the same servers by their other name. Without a database it is
 /// 0. The parameters have the names of the fields.
@@ -91,6 +93,14 @@ impl Options {
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
     pub fn of_source(url: &str) -> Result<Self> {
         Self::read(url, &OF_SOURCES)
+    }
+
+    /// Reads the URL of a transcript.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+    pub fn of_transcript(url: &str) -> Result<Self> {
+        Self::read(url, &OF_TRANSCRIPTS)
     }
 
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
@@ -183,6 +193,16 @@ impl Options {
             return Err(Error::invalid("stream= is missing: the key of the stream to publish to"));
         }
         Ok(())
+    }
+
+    /// Refuses what cannot be read, and gives the stream to read.
+    pub(crate) fn check_transcript(&self) -> Result<&str> {
+        self.check()?;
+        match self.stream.constant() {
+            Some("") => Err(Error::invalid("stream= is missing: the key of the stream to read")),
+            None => Err(Error::invalid("one stream is read; stream= has places like {type}")),
+            Some(stream) => Ok(stream),
+        }
     }
 
     /// Refuses what no source can work with, and gives the stream and the group to consume.

@@ -2,7 +2,7 @@
 
 mod group;
 mod receipt;
-mod reply;
+pub(crate) mod reply;
 mod subscription;
 
 use std::sync::Arc;

@@ -41,6 +41,12 @@ impl Servers {
         Self::start(executor, &ALL)
     }
 
+    /// Starts the servers of these names.
+    pub(crate) fn start_named(executor: &Executor, names: &[&str]) -> Result<Self> {
+        let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
+        Self::start(executor, &super::parse(&names)?.servers)
+    }
+
     /// Starts these servers, all that can at the same time, and returns when all of them answer.
     pub(super) fn start(executor: &Executor, servers: &[&'static dyn Server]) -> Result<Self> {
         install::missing(executor, servers)?;

@@ -23,6 +23,7 @@ use crate::process::Running;
 use ground::Ground;
 
 pub(crate) use keeper::Servers;
+pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that can be started, what others need before them.
 const ALL: [&dyn Server; 8] = [

@@ -16,6 +16,7 @@ mod selection;
 pub(crate) mod show;
 pub(crate) mod stage;
 pub(crate) mod status;
+pub(crate) mod verify;
 
 use crate::cli::{Command, Globals};
 use crate::context::Context;
@@ -43,6 +44,7 @@ pub(crate) async fn run(command: Command, globals: &Globals, out: Output) -> Res
         Command::Purge(args) => purge::run(&args, &context).await,
         Command::Saga(command) => saga::run(command, &context).await,
         Command::Config(command) => config::run(&command, &context),
+        Command::Verify(args) => verify::run(&args, &context).await,
         Command::Bench(args) => bench::run(&args, &context).await,
         Command::Completions(_) => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! The composition: which store serves a URL, and the one place that names the stores.
 
+mod apart;
 mod staging;
 
 use std::path::PathBuf;
@@ -11,6 +12,8 @@ use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
 
 use crate::fault::Fault;
+
+use apart::Apart;
 
 pub(crate) use staging::{AnyInbox, Staging, StagingTx};
 
@@ -62,8 +65,8 @@ async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database,
     store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
     let store = SqliteStore::connect(url, store_options.clone()).await.map_err(|error| at(url, error))?;
     Ok(Database {
-        store: Arc::new(store.clone()),
-        lanes: Arc::new(store.clone()),
+        store: Arc::new(Apart(store.clone())),
+        lanes: Arc::new(Apart(store.clone())),
         admin: Arc::new(store.clone()),
         sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
@@ -82,8 +85,8 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
     // With what the self-test found: an outbox must know of a transaction pooler too.
     let store_options = store.options().clone();
     Ok(Database {
-        store: Arc::new(store.clone()),
-        lanes: Arc::new(store.clone()),
+        store: Arc::new(Apart(store.clone())),
+        lanes: Arc::new(Apart(store.clone())),
         admin: Arc::new(store.clone()),
         sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),

@@ -52,6 +52,15 @@ impl Staging {
         .map_err(driver)
     }
 
+    /// Begins a transaction that does not ask for a write lock.
+    pub(crate) async fn begin_reading(&self) -> Result<StagingTx> {
+        match self {
+            Self::Sqlite(store, _) => store.pool().begin().await.map(StagingTx::Sqlite),
+            Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres),
+        }
+        .map_err(driver)
+    }
+
     /// The outbox of a route.
     pub(crate) fn outbox(&self, route: &RouteName) -> RouteOutbox {
         match self {
@@ -121,15 +130,17 @@ impl Staging {
         .map_err(driver)
     }
 
-    /// Runs a statement of the command's own with a payload for `$1` and a count for `$2`.
-    pub(crate) async fn load(&self, sql: &'static str, payload: &[u8], count: u32) -> Result<()> {
-        let count = i64::from(count);
+    /// Runs a statement of the command's own with a payload for `$1` and numbers for `$2` and `$3`.
+    pub(crate) async fn load(&self, sql: &'static str, payload: &[u8], numbers: [u32; 2]) -> Result<()> {
+        let [second, third] = numbers.map(i64::from);
         match self {
             Self::Sqlite(store, _) => {
-                sqlx::query(sql).bind(payload).bind(count).execute(store.pool()).await.map(|_| ())
+                let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
+                query.execute(store.pool()).await.map(|_| ())
             }
             Self::Postgres(store, _) => {
-                sqlx::query(sql).bind(payload).bind(count).execute(store.pool()).await.map(|_| ())
+                let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
+                query.execute(store.pool()).await.map(|_| ())
             }
         }
         .map_err(driver)

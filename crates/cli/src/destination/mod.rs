@@ -1,6 +1,7 @@
 //! Destinations are URLs: where a route delivers to.
 
 mod sink;
+mod transcript;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use pillarbox_transport_redis::RedisSink;
 use serde::{Deserialize, Deserializer};
 
 pub(crate) use sink::{Sinks, Webhook};
+pub(crate) use transcript::Place;
 
 /// What can be written here now.
 const KNOWN: &str = "file:PATH, stdout:, null:, amqp(s)://…, nats://…, redis(s)://… and http(s)://…";

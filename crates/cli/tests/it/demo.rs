@@ -43,50 +43,6 @@ fn the_demo_does_not_touch_a_database_that_was_not_named_for_it() {
 }
 
 #[test]
-fn the_bench_prints_ratios_and_cleans_up() {
-    let home = Home::new();
-    let url = format!("sqlite://{}", home.path("bench.db").display());
-    let json = home
-        .ok([
-            "bench",
-            "--database",
-            &url,
-            "--events",
-            "600",
-            "--transactions",
-            "20",
-            "--repeat",
-            "1",
-            "--batch",
-            "100",
-            "--settled",
-            "2000",
-            "--pending",
-            "2000",
-            "--json",
-        ])
-        .json();
-    for path in [
-        "/stage/ratio",
-        "/stage/bulk_per_second",
-        "/drain/classic_per_second",
-        "/drain/kept/relay_to_bare",
-        "/drain/kept/relay_to_classic",
-        "/drain/deleted/relay_to_bare",
-        "/growth/settled/ratio",
-        "/growth/pending/ratio",
-    ] {
-        assert!(
-            json.pointer(path).and_then(serde_json::Value::as_f64).is_some_and(|rate| rate > 0.0),
-            "{path}: {json}"
-        );
-    }
-    let people =
-        home.ok(["bench", "--database", &url, "--events", "100", "--transactions", "5", "--repeat", "1"]);
-    assert!(people.stdout.contains("of classic"), "{people:?}");
-}
-
-#[test]
 fn the_bench_of_sagas_prints_ratios_to_plain_entries() {
     let home = Home::new();
     let bench = ["bench", "--sagas", "100", "--repeat", "1"];

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic in a test is the report")]
 
 mod bad_input;
+mod bench;
 mod brokers;
 mod config;
 mod crash;
@@ -19,3 +20,5 @@ mod saga;
 mod schema;
 mod signals;
 mod stage;
+mod storm;
+mod verify;

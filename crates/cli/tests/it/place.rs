@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use async_nats::jetstream;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
-use lapin::types::FieldTable;
-use lapin::{Connection, ConnectionProperties};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Connection, ConnectionProperties};
 use pillarbox_testkit::{Direction, Fault, FaultProxy};
 use tokio::runtime::Runtime;
 
@@ -73,30 +73,60 @@ pub(crate) struct Place {
     /// The server's URL, without a place on it.
     pub(crate) server: String,
     name: String,
+    keeps_nothing: bool,
 }
 
 impl Place {
+    /// A queue of RabbitMQ, or a stream of the others.
     pub(crate) fn new(broker: Broker) -> Self {
+        Self::with(broker, FieldTable::default())
+    }
+
+    /// One that keeps what was consumed, also of RabbitMQ.
+    pub(crate) fn stream(broker: Broker) -> Self {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-queue-type".into(), AMQPValue::LongString("stream".into()));
+        Self::with(broker, arguments)
+    }
+
+    /// A queue of RabbitMQ with little room: what is too much is refused, message by message.
+    pub(crate) fn refusing() -> Self {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-max-length".into(), AMQPValue::LongInt(25));
+        arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
+        Self { keeps_nothing: true, ..Self::with(Broker::RabbitMq, arguments) }
+    }
+
+    /// Whether it must be emptied while it is filled.
+    pub(crate) fn keeps_nothing(&self) -> bool {
+        self.keeps_nothing
+    }
+
+    /// Whoever takes messages out of a queue, one by one and for good.
+    pub(crate) fn taker(&self) -> Taker {
+        let connection = wait(self.amqp());
+        let channel = wait(connection.create_channel()).unwrap();
+        Taker { channel, queue: self.name.clone(), _connection: connection }
+    }
+
+    fn with(broker: Broker, of_queue: FieldTable) -> Self {
         let name = format!("cli{}", uuid::Uuid::new_v4().simple());
         let server = variable(match broker {
             Broker::RabbitMq => "PILLARBOX_TEST_AMQP",
             Broker::Nats => "PILLARBOX_TEST_NATS",
             Broker::Redis => "PILLARBOX_TEST_REDIS",
         });
-        let place = Self { broker, server, name };
-        wait(place.declare());
+        let place = Self { broker, server, name, keeps_nothing: false };
+        wait(place.declare(of_queue));
         place
     }
 
-    async fn declare(&self) {
+    async fn declare(&self, of_queue: FieldTable) {
         match self.broker {
             Broker::RabbitMq => {
                 let options = QueueDeclareOptions { durable: true, ..Default::default() };
                 let channel = self.amqp().await.create_channel().await.unwrap();
-                channel
-                    .queue_declare(self.name.as_str().into(), options, FieldTable::default())
-                    .await
-                    .unwrap();
+                channel.queue_declare(self.name.as_str().into(), options, of_queue).await.unwrap();
             }
             Broker::Nats => {
                 let subjects = vec![format!("{}.>", self.name)];
@@ -126,6 +156,16 @@ impl Place {
         }
     }
 
+    /// What to read where nobody has made anything.
+    pub(crate) fn to_nowhere(&self) -> String {
+        let (server, name) = (&self.server, &self.name);
+        match self.broker {
+            Broker::RabbitMq => format!("{server}?queue={name}-nowhere"),
+            Broker::Nats => format!("{server}?stream={name}-nowhere"),
+            Broker::Redis => format!("{server}?stream={name}-nowhere"),
+        }
+    }
+
     /// The source for a consumer. What a dead one left comes again soon.
     pub(crate) fn from(&self, server: &str) -> String {
         let name = &self.name;
@@ -140,7 +180,7 @@ impl Place {
     pub(crate) fn stored(&self) -> Vec<String> {
         match self.broker {
             Broker::RabbitMq => wait(self.lying()),
-            Broker::Nats => wait(self.stream()),
+            Broker::Nats => wait(self.streamed()),
             Broker::Redis => {
                 self.redis(&["xrange", &self.name, "-", "+"])
                     .lines()
@@ -169,7 +209,7 @@ impl Place {
         ids
     }
 
-    async fn stream(&self) -> Vec<String> {
+    async fn streamed(&self) -> Vec<String> {
         let mut stream = self.nats().await.get_stream(&self.name).await.unwrap();
         let last = stream.info().await.unwrap().state.last_sequence;
         let mut ids = Vec::new();
@@ -209,6 +249,22 @@ impl Place {
 
     fn redis(&self, command: &[&str]) -> String {
         output(Command::new("redis-cli").args(["-u", &self.server]).args(command))
+    }
+}
+
+/// Takes messages out of a queue.
+pub(crate) struct Taker {
+    channel: Channel,
+    queue: String,
+    _connection: Connection,
+}
+
+impl Taker {
+    /// The event id of the oldest message, which is gone then.
+    pub(crate) fn take(&self) -> Option<String> {
+        let gone = BasicGetOptions { no_ack: true };
+        let message = wait(self.channel.basic_get(self.queue.as_str().into(), gone)).unwrap()?;
+        Some(message.delivery.properties.message_id().as_ref().unwrap().to_string())
     }
 }
 

@@ -24,6 +24,10 @@ pub trait Admin: Send + Sync {
     /// Entries that match, oldest first. Payloads included.
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>>;
 
+    /// What is in the outbox, of all routes, by seq and without payloads: page by page the whole of it, with what was
+    /// committed while it was read or without.
+    async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>>;
+
     /// Everything known of one event, for each route that carries it. Empty when none does.
     async fn show(&self, id: EventId) -> Result<Vec<Story>>;
 
@@ -166,6 +170,42 @@ impl Filter {
         }
         Ok(())
     }
+}
+
+/// A wish for the next page of an inventory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InventoryRequest {
+    /// Only rows above this seq.
+    pub after: i64,
+    /// At most this many, and not more than [`LIST_MAX`]. Less were found: it was the last page.
+    pub limit: u32,
+}
+
+impl InventoryRequest {
+    /// Refuses a limit over [`LIST_MAX`].
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) with the limit.
+    pub fn check(&self) -> Result<()> {
+        Filter::default().limit(self.limit).check()
+    }
+}
+
+/// An entry as an inventory has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InventoryRow {
+    /// Stage order inside the store.
+    pub seq: i64,
+    /// The idempotency key.
+    pub event_id: EventId,
+    /// Which route delivers it.
+    pub route: RouteName,
+    /// The ordering key.
+    pub key: Option<String>,
+    /// Where it is in its life, as stored.
+    pub status: Status,
+    /// When it was staged. Where transactions overlap, it is when the entry's transaction began.
+    pub created_at: Timestamp,
 }
 
 /// Everything known of one event on one route.

@@ -79,6 +79,8 @@ pub struct AttendRequest {
     pub shares: u8,
     /// Attempts allowed where the entry does not say, for what a dead session had in flight.
     pub max_attempts: u32,
+    /// Whether the route skips dead entries: then what is behind one of its key may have been in flight as well.
+    pub skips_dead: bool,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
 }

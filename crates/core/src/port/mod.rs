@@ -16,9 +16,11 @@ mod sink;
 mod source;
 mod stage;
 mod store;
+mod transcript;
 
 pub use admin::{
-    Admin, Changed, Effect, Filter, PurgeRequest, Purged, RouteCounts, Selection, SelectionRequest, Story,
+    Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
+    Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
@@ -41,3 +43,4 @@ pub use store::{
     Claim, ClaimOrder, ClaimRequest, Death, ExtendRequest, Extended, Keep, ReapRequest, Reaped,
     SettleRequest, Settled, Settlement, Store, Undecodable, Verdict,
 };
+pub use transcript::{Pages, Transcript};

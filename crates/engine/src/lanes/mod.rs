@@ -116,6 +116,7 @@ impl LaneReader {
                 lease: self.options.lease + self.sign_interval(),
                 shares: self.options.shares,
                 max_attempts: self.options.max_attempts,
+                skips_dead: self.options.on_dead == OnDead::Skip,
                 now: None,
             }
         };

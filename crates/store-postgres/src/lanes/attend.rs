@@ -76,6 +76,7 @@ impl PostgresStore {
             .number(request.max_attempts.into())
             .text(&failure.to_string())
             .text(&request.owner)
+            .value(request.skips_dead)
             .done()?;
         let rows = unit.rows(&self.sql().lanes_bury, arguments).await?;
         let deaths: sqlx::Result<_> = rows.iter().map(|row| death(row, &request.route, &failure)).collect();

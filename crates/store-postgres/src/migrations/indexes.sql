@@ -1,4 +1,4 @@
--- The indexes and the function: made by every migration, and again by `migrate` when one is missing.
+-- The indexes and the functions: made by every migration, and again by `migrate` when one is missing.
 
 -- One entry per route and event id. The id comes first, so that an event is also found without its route.
 create unique index if not exists {event_index} on {outbox} (event_id, route);
@@ -78,4 +78,11 @@ create or replace function {stage}(
         on conflict (event_id, route) do nothing
     )
     select id from fresh
+$function$;
+
+-- Takes the turn of a key until the caller's transaction ends; two that stage it at the same time are unordered
+-- without. Call it before staging.
+create or replace function {serialize}(route text, key text)
+returns void language sql volatile set search_path = pg_catalog, pg_temp as $function$
+    select pg_advisory_xact_lock(hashtextextended($1 || chr(31) || $2, 0))
 $function$;

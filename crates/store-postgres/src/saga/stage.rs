@@ -41,7 +41,7 @@ impl Outbox {
                 .text(&columns.body)
                 .value(timeout)
                 .value(draft.due_at.is_some());
-            let rows = self.rows(tx, &self.saga, arguments.done()?).await?;
+            let rows = self.rows(tx, &self.statements.saga, arguments.done()?).await?;
             if let Some(row) = rows.first() {
                 let generation: i64 = row.try_get(0).map_err(|error| classify(error, Phase::Application))?;
                 let generation = u32::try_from(generation).unwrap_or(u32::MAX);
@@ -51,7 +51,7 @@ impl Outbox {
                 return Ok(StagedSaga::Fresh { id, generation });
             }
             let arguments = Bind::new().text(&columns.id).done()?;
-            if !self.rows(tx, &self.saga_exists, arguments).await?.is_empty() {
+            if !self.rows(tx, &self.statements.saga_exists, arguments).await?.is_empty() {
                 return Ok(StagedSaga::Duplicate(id));
             }
         }

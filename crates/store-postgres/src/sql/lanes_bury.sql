@@ -1,5 +1,5 @@
 -- Ends sessions ($2) and counts one attempt for what they may have had in flight: read, not settled, due, and not behind
--- an entry of its key that waits for its time or is dead. Who has no attempts left is dead, audited before that.
+-- an entry of its key that waits for its time, or is dead where the dead are not skipped ($7). Who has no attempts left is dead, audited before that.
 with lost as materialized (
     select l.lane, (
         select h.handed from {lane_handed} as h
@@ -20,7 +20,7 @@ with lost as materialized (
     union all
     select d.seq, d.key, true
     from (
-        select seq, key, {lane_of} as lane from {outbox} where status = 'dead' and route = $1 and key is not null
+        select seq, key, {lane_of} as lane from {outbox} where status = 'dead' and route = $1 and key is not null and not $7
     ) as d
     join lost on lost.lane = d.lane and d.seq <= lost.handed
 ), placed as (

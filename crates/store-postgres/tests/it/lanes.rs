@@ -27,6 +27,7 @@ async fn attend(store: &PostgresStore, number: u64, joins: bool) -> Attendance {
         lease: Duration::from_secs(60),
         shares: LANES,
         max_attempts: 5,
+        skips_dead: false,
         now: None,
     };
     store.attend(request).await.unwrap()

@@ -412,3 +412,49 @@ async fn an_outbox_through_a_pooler_leaves_no_prepared_statement_behind() {
         pillarbox_core::port::SchemaState::Ready { warnings } if warnings.is_empty()
     ));
 }
+
+#[tokio::test]
+async fn a_delayed_event_with_a_key_is_refused_where_the_route_is_known_to_be_ordered() {
+    let harness = Direct::start().await;
+    let outbox = harness.outbox(ROUTE).ordered();
+    let mut tx = harness.begin().await;
+    let [event, late, keyed] = [0, 1, 2].map(|_| Event::new("order.placed", "1"));
+    let later = Duration::from_secs(60);
+    let error = outbox.stage(&mut tx, event.key("k").delay(later)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("ordered route"), "{error}");
+    assert_eq!(outbox.stage_all(&mut tx, [late.delay(later), keyed.key("k")]).await.unwrap().len(), 2);
+    outbox.commit(tx).await.unwrap();
+    assert_eq!(claim(&harness.store(), 10).await.len(), 1);
+}
+
+#[tokio::test]
+async fn who_serializes_a_key_waits_for_whoever_did_before_and_for_nobody_else() {
+    let harness = Direct::start().await;
+    let outbox = harness.outbox(ROUTE);
+    let (mut first, mut second) = (harness.begin().await, harness.begin().await);
+    outbox.serialize(&mut first, "k").await.unwrap();
+    outbox.serialize(&mut second, "another").await.unwrap();
+    harness.outbox("another").serialize(&mut second, "k").await.unwrap();
+    let committed = AtomicU32::new(0);
+    let one = async {
+        // It waits by now, or is going to.
+        let staged = outbox.stage(&mut first, Event::new("order.placed", "1").key("k")).await.unwrap();
+        committed.store(1, Ordering::SeqCst);
+        outbox.commit(first).await.unwrap();
+        staged.event_id()
+    };
+    let other = async {
+        // From plain SQL, by the same lock.
+        let turn = harness.sql("select {s}.pillarbox_serialize($1, 'k')");
+        sqlx::query(turn).bind(ROUTE).execute(&mut *second).await.unwrap();
+        assert_eq!(committed.load(Ordering::SeqCst), 1, "it did not wait");
+        let staged = outbox.stage(&mut second, Event::new("order.placed", "2").key("k")).await.unwrap();
+        outbox.commit(second).await.unwrap();
+        staged.event_id()
+    };
+    let (second, first) = tokio::join!(other, one);
+    assert_eq!(ids(&claim(&harness.store(), 10).await), [first, second]);
+    let mut tx = harness.begin().await;
+    assert_eq!(outbox.serialize(&mut tx, "").await.unwrap_err().kind(), ErrorKind::Invalid);
+}

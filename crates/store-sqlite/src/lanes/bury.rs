@@ -66,7 +66,11 @@ pub(super) async fn bury(
     let read: Vec<Read> = rows.iter().map(|row| Read::of(row, request, &failure)).collect::<Result<_>>()?;
     let lanes: BTreeSet<u8> = read.iter().map(|entry| entry.lane).collect();
     let lanes: Vec<u8> = lanes.into_iter().collect();
-    let dead = read::dead_heads(statements, &request.route, &lanes, &mut *tx).await?;
+    let dead = if request.skips_dead {
+        Vec::new()
+    } else {
+        read::dead_heads(statements, &request.route, &lanes, &mut *tx).await?
+    };
     let in_flight = in_flight(read, dead);
     if !in_flight.is_empty() {
         let error = failure.to_string();
@@ -88,8 +92,8 @@ pub(super) async fn bury(
     Ok(in_flight.into_iter().filter(|entry| entry.spent).map(|entry| entry.death).collect())
 }
 
-/// What may have been in flight: due, and not behind an entry of its key that waits for its time or is dead, because
-/// the followers of that one were never handed out.
+/// What may have been in flight: due, and not behind an entry of its key that waits for its time or is dead and not
+/// skipped, because the followers of that one were never handed out.
 fn in_flight(read: Vec<Read>, dead: Vec<DeadHead>) -> Vec<Read> {
     let waiting = read.iter().filter(|entry| !entry.due);
     let waiting = waiting.filter_map(|entry| Some((entry.key.clone()?, entry.seq)));

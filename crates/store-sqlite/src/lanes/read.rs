@@ -13,6 +13,7 @@ use sqlx::{Connection, Row, SqliteConnection};
 use super::{Holding, lanes_json};
 use crate::claim::seqs_json;
 use crate::error::classify;
+use crate::patience::patiently;
 use crate::row::decode;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
@@ -33,8 +34,7 @@ pub(super) async fn read(store: &SqliteStore, request: ReadRequest) -> Result<La
     let json = positions_json(&positions)?;
     if positions.iter().any(|position| position.floor < position.cursor) {
         let present = query(&statements.lanes_present).bind(request.route.to_string()).bind(json.clone());
-        read.present = present
-            .fetch_all(&mut *tx)
+        read.present = patiently(present.fetch_all(&mut *tx))
             .await
             .map_err(classify)?
             .iter()
@@ -44,7 +44,7 @@ pub(super) async fn read(store: &SqliteStore, request: ReadRequest) -> Result<La
     let mut rows = Rows::default();
     if positions.iter().any(|position| position.limit > 0) {
         let next = query(&statements.lanes_next).bind(request.route.to_string()).bind(json);
-        rows = Rows::read(&next.fetch_all(&mut *tx).await.map_err(classify)?, &holding)?;
+        rows = Rows::read(&patiently(next.fetch_all(&mut *tx)).await.map_err(classify)?, &holding)?;
     }
     tx.rollback().await.map_err(classify)?;
     drop(reader);
@@ -69,7 +69,7 @@ pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<
         return Ok(fetched);
     }
     let rows = query(&statements.lanes_fetch).bind(request.route.to_string()).bind(seqs_json(&request.seqs)?);
-    let rows = Rows::read(&rows.fetch_all(&mut *tx).await.map_err(classify)?, &holding)?;
+    let rows = Rows::read(&patiently(rows.fetch_all(&mut *tx)).await.map_err(classify)?, &holding)?;
     tx.rollback().await.map_err(classify)?;
     drop(reader);
     if rows.newest > handed && !note(store, &request.route, request.session, rows.newest).await? {

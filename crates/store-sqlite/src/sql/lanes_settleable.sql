@@ -3,7 +3,7 @@
 with verdict (seq, fence, attempts) as materialized (
   select value ->> 0, value ->> 1, value ->> 2 from json_each(?3))
 select verdict.seq, verdict.fence
-from verdict cross join {outbox} as entry
+from verdict cross join {outbox} as entry not indexed
 where entry.seq = verdict.seq and +entry.route = ?1 and {unsettled}
   and coalesce(entry.attempts < verdict.attempts, 1)
   and exists (

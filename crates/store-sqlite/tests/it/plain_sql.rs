@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use pillarbox_core::port::{Store, Verdict};
+use pillarbox_core::{EventId, lane_of};
 use pillarbox_testkit::StoreHarness;
 
 use crate::harness::SqliteHarness;
@@ -139,4 +140,31 @@ db.execute(insert, ('{"n":"1"}',))
     let failure = &claim.undecodable[0].failure;
     assert_eq!(failure.code(), "headers");
     assert!(claim.undecodable[0].event_id.is_some());
+}
+
+#[tokio::test]
+async fn plain_sql_and_the_library_agree_on_the_lane_of_every_key() {
+    let harness = SqliteHarness::start().await;
+    let pool = harness.store().pool().clone();
+    let keys = ["a", "o-1", "0", " ", "Zoë ☃ 日本", &"x".repeat(255), &"ü".repeat(255), &"🦊".repeat(255)];
+    let insert = "insert into pillarbox_outbox (route, type, payload, key) values ('orders', 't', '1', ?)";
+    for key in keys {
+        sqlx::query(insert).bind(key).execute(&pool).await.unwrap();
+    }
+    // Without a key it goes by the id, however that is written.
+    sqlx::raw_sql(
+        "insert into pillarbox_outbox (route, type, payload) select 'orders', 't', '1' from json_each('[1,2,3,4,5]'); \
+         insert into pillarbox_outbox (route, type, payload, event_id) \
+         values ('orders', 't', '1', '018f3c2e-abcd-7000-8000-00000000abcd')",
+    )
+    .execute(&pool)
+    .await
+    .unwrap();
+    let rows: Vec<(Option<String>, String, u8)> =
+        sqlx::query_as("select key, event_id, lane from pillarbox_outbox").fetch_all(&pool).await.unwrap();
+    assert_eq!(rows.len(), keys.len() + 6);
+    for (key, id, lane) in rows {
+        let event_id = EventId(id.parse().unwrap());
+        assert_eq!(lane, lane_of(key.as_deref(), event_id), "{key:?} {id}");
+    }
 }

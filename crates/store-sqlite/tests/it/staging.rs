@@ -1,7 +1,8 @@
 //! What an outbox adds to the conformance suite.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pillarbox_core::port::{Admin, Filter, Wake};
 use pillarbox_core::{ErrorKind, Event, EventLimits, Ident, Staged};
@@ -134,4 +135,50 @@ async fn two_prefixes_in_one_file_do_not_see_each_other() {
     assert!(!Outbox::new(ROUTE).options(options).stage(&mut tx, event(1)).await.unwrap().is_duplicate());
     tx.commit().await.unwrap();
     assert_eq!((claim(&other, 10).await.len(), claim(&harness.store(), 10).await.len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_delayed_event_with_a_key_is_refused_where_the_route_is_known_to_be_ordered() {
+    let harness = SqliteHarness::start().await;
+    let outbox = harness.outbox(ROUTE).ordered();
+    let mut tx = harness.begin().await;
+    let later = Duration::from_secs(60);
+    let error = outbox.stage(&mut tx, event(1).key("k").delay(later)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("ordered route"), "{error}");
+    for fine in [event(2).key("k"), event(3).delay(later), event(4).key("k").delay(Duration::ZERO)] {
+        assert!(!outbox.stage(&mut tx, fine).await.unwrap().is_duplicate());
+    }
+    harness.commit(tx).await;
+    assert_eq!(claim(&harness.store(), 10).await.len(), 2);
+}
+
+#[tokio::test]
+async fn who_serializes_a_key_waits_for_whoever_did_before() {
+    let harness = SqliteHarness::start().await;
+    let outbox = harness.outbox(ROUTE);
+    let pool = harness.store().pool().clone();
+    // Neither has the write lock from its start.
+    let (mut first, mut second) = (pool.begin().await.unwrap(), pool.begin().await.unwrap());
+    outbox.serialize(&mut first, "k").await.unwrap();
+    let committed = AtomicBool::new(false);
+    let one = async {
+        let staged = outbox.stage(&mut first, event(1).key("k")).await.unwrap();
+        committed.store(true, Ordering::SeqCst);
+        first.commit().await.unwrap();
+        staged.event_id()
+    };
+    let other = async {
+        outbox.serialize(&mut second, "k").await.unwrap();
+        assert!(committed.load(Ordering::SeqCst), "it did not wait");
+        let staged = outbox.stage(&mut second, event(2).key("k")).await.unwrap();
+        second.commit().await.unwrap();
+        staged.event_id()
+    };
+    // The one that must wait begins.
+    let (second, first) = tokio::join!(other, one);
+    let ids: Vec<_> = claim(&harness.store(), 10).await.iter().map(|entry| entry.event_id).collect();
+    assert_eq!(ids, [first, second]);
+    let mut tx = harness.begin().await;
+    assert_eq!(outbox.serialize(&mut tx, "").await.unwrap_err().kind(), ErrorKind::Invalid);
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Admin, Changed, Effect, Filter, PurgeRequest, Purged, RouteCounts, Selection, SelectionRequest, Story,
+    Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
+    Selection, SelectionRequest, Story,
 };
 use pillarbox_core::{
     Action, AuditKind, AuditRecord, Entry, EventId, Reference, Result, RouteName, Status, Timestamp,
@@ -38,6 +39,21 @@ impl Admin for MemoryStore {
         let status = |entry: &&Entry| filter.status.is_none_or(|status| status == entry.status);
         let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
         Ok(state.matching(&filter).filter(status).take(limit).cloned().collect())
+    }
+
+    async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
+        request.check()?;
+        let state = self.shared.lock();
+        let rows = state.rows.values().map(|row| &row.entry).filter(|entry| entry.seq > request.after);
+        let row = |entry: &Entry| InventoryRow {
+            seq: entry.seq,
+            event_id: entry.event_id,
+            route: entry.route.clone(),
+            key: entry.key.clone(),
+            status: entry.status,
+            created_at: entry.created_at,
+        };
+        Ok(rows.take(usize::try_from(request.limit).unwrap_or(usize::MAX)).map(row).collect())
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {

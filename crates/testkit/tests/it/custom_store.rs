@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AcceptRequest, Accepted, Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, Inbox,
-    Migrated, PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest,
-    SettleRequest, Settled, Stage, Store, Story,
+    InventoryRequest, InventoryRow, Migrated, PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema,
+    SchemaState, SelectionRequest, SettleRequest, Settled, Stage, Store, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, Event, EventId, Result, Staged, Timestamp};
 use pillarbox_testkit::{
@@ -77,6 +77,10 @@ impl Admin for CountingStore {
 
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         self.inner().list(filter).await
+    }
+
+    async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
+        self.inner().inventory(request).await
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {

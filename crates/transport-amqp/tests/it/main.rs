@@ -10,3 +10,4 @@ mod relay;
 mod sink;
 mod source;
 mod tls;
+mod transcript;

@@ -92,12 +92,13 @@ pub(crate) fn shown(outcome: &Outcome) -> String {
         | Outcome::Failed { failure, .. }
         | Outcome::Down(failure)
         | Outcome::Unknown(failure) => format!("{} {}", failure.kind.as_str(), failure.code()),
+        Outcome::Parked { after } => format!("parked for {after:?}"),
     }
 }
 
 pub(crate) fn text_of(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Confirmed => String::new(),
+        Outcome::Confirmed | Outcome::Parked { .. } => String::new(),
         Outcome::Rejected(failure)
         | Outcome::Failed { failure, .. }
         | Outcome::Down(failure)

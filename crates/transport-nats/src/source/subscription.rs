@@ -186,6 +186,6 @@ impl Drop for NatsSubscription {
     }
 }
 
-pub(super) fn lost() -> Error {
+pub(crate) fn lost() -> Error {
     Error::new(ErrorKind::Unavailable, "the connection to NATS was lost").with_code("connection_lost")
 }

@@ -14,7 +14,7 @@ fn check(outcome: Outcome, kind: FailureKind, code: &str, named: &str) {
     let failure = match outcome {
         Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
         Outcome::Failed { failure, .. } => failure,
-        Outcome::Confirmed => panic!("confirmed"),
+        Outcome::Confirmed | Outcome::Parked { .. } => panic!("{outcome:?}"),
     };
     assert_eq!((failure.kind, failure.code()), (kind, code));
     assert!(failure.text().contains(named), "{failure}");

@@ -9,9 +9,9 @@ use crate::binding::Fields;
 
 /// An entry of a stream.
 #[derive(Debug, PartialEq)]
-pub(super) struct Read {
-    pub(super) id: String,
-    pub(super) fields: Fields,
+pub(crate) struct Read {
+    pub(crate) id: String,
+    pub(crate) fields: Fields,
 }
 
 /// The entries of all streams in an answer to XREADGROUP; none when the wait was over.
@@ -24,7 +24,7 @@ pub(super) fn streams(answer: Value) -> Vec<Read> {
 }
 
 /// The entries in a list of them. One that was deleted meanwhile has no fields, and is left out.
-pub(super) fn entries(answer: Value) -> Vec<Read> {
+pub(crate) fn entries(answer: Value) -> Vec<Read> {
     list(answer).into_iter().filter_map(entry).collect()
 }
 
@@ -67,7 +67,7 @@ pub(super) fn pending(answer: Value) -> Vec<(String, u32)> {
     list(answer).into_iter().filter_map(row).collect()
 }
 
-pub(super) fn list(value: Value) -> Vec<Value> {
+pub(crate) fn list(value: Value) -> Vec<Value> {
     match value {
         Value::Array(values) => values,
         _ => Vec::new(),
@@ -86,7 +86,7 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
     }
 }
 
-pub(super) fn text(value: Value) -> Option<String> {
+pub(crate) fn text(value: Value) -> Option<String> {
     bytes(value).and_then(|bytes| String::from_utf8(bytes).ok())
 }
 

@@ -13,3 +13,4 @@ mod relay;
 mod sink;
 mod source;
 mod tls;
+mod transcript;

@@ -22,6 +22,8 @@ pub(crate) struct Bed {
     pub(crate) sql: &'static Sql,
     /// The payload of every entry.
     pub(crate) payload: Vec<u8>,
+    /// How many keys the entries have; 0: none has one.
+    keys: u32,
 }
 
 impl Bed {
@@ -40,7 +42,7 @@ impl Bed {
         let (main, big) = (connect(url, &plain, "pillarbox").await?, connect(url, &plain, "big").await?);
         plain.staging.close().await;
         let payload = vec![b'x'; usize::try_from(args.payload).unwrap_or(0)];
-        Ok(Self { main, big, sql, payload })
+        Ok(Self { main, big, sql, payload, keys: args.keys })
     }
 
     /// What it is, for people.
@@ -51,12 +53,17 @@ impl Bed {
         }
     }
 
+    /// The key of the entry with this number.
+    pub(crate) fn key(&self, number: u32) -> Option<String> {
+        number.checked_rem(self.keys).map(|key| format!("k-{key}"))
+    }
+
     /// Runs a loading statement until so many rows are there.
     pub(crate) async fn load(&self, sql: &'static str, rows: u32) -> Result<(), Fault> {
         let mut left = rows;
         while left > 0 {
             let now = left.min(LOAD_ROWS);
-            self.main.staging.load(sql, &self.payload, now).await?;
+            self.main.staging.load(sql, &self.payload, [now, self.keys]).await?;
             left -= now;
         }
         self.settle_down().await

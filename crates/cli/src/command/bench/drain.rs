@@ -1,124 +1,139 @@
-//! Draining to `null:`: the relay against the bare store and against the classic loop.
+//! Draining to `null:`, by rows and by lanes: the relay against the bare store and against raw loops.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use pillarbox_core::RouteName;
-use pillarbox_core::port::{ClaimOrder, ClaimRequest, Keep, SettleRequest, Settlement, Verdict};
+use pillarbox_core::port::Keep;
 use pillarbox_engine::sink::NullSink;
-use pillarbox_engine::{Relay, RelayOptions};
 use serde::Serialize;
 
 use super::BenchArgs;
-use super::bed::{Bed, ROUTE};
-use super::classic;
-use super::stats::{median, rate, ratio};
-use crate::database::Database;
+use super::bed::Bed;
+use super::by::{By, fill, options, per_second};
+use super::cost::{Cost, Meter};
+use super::raw::Design;
+use super::stats::{median, ratio};
+use super::{bare, raw};
 use crate::fault::Fault;
 use crate::output::Progress;
 
 /// What draining reaches.
 #[derive(Debug, Serialize)]
 pub(crate) struct DrainFigures {
-    /// The raw classic loop.
-    pub(crate) classic_per_second: f64,
-    /// Delivered entries stay.
+    /// The raw classic loop: claim `UPDATE`, settle `UPDATE`.
+    pub(crate) classic: Raw,
+    /// The raw loop of a lane: read above a cursor, settle `UPDATE`.
+    pub(crate) lane_kept: Raw,
+    /// The raw loop of a lane: read above a cursor, settle `DELETE`.
+    pub(crate) lane_deleted: Raw,
+    /// Entries are claimed one by one.
+    pub(crate) rows: Both,
+    /// Entries are read in leased lanes.
+    pub(crate) lanes: Both,
+}
+
+/// A raw loop.
+#[derive(Debug, Serialize)]
+pub(crate) struct Raw {
+    pub(crate) per_second: f64,
+    /// Absent where there is no server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<Cost>,
+}
+
+/// What happens to delivered entries.
+#[derive(Debug, Serialize)]
+pub(crate) struct Both {
+    /// They stay.
     pub(crate) kept: Drained,
-    /// Delivered entries are deleted as they are settled.
+    /// They are deleted as they are settled.
     pub(crate) deleted: Drained,
 }
 
 /// The same drain without and with the engine.
 #[derive(Debug, Serialize)]
 pub(crate) struct Drained {
-    /// The store's claim and settle in a loop.
+    /// The store's own calls in a loop.
     pub(crate) bare_per_second: f64,
     /// The relay.
     pub(crate) relay_per_second: f64,
     /// The relay of the bare loop.
     pub(crate) relay_to_bare: f64,
-    /// The relay of the classic loop.
+    /// The relay of the raw classic loop.
     pub(crate) relay_to_classic: f64,
+    /// The relay of the raw loop of a lane that settles alike; only by lanes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) relay_to_lane: Option<f64>,
+    /// What the relay costs the server; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<Cost>,
 }
 
+/// Rounds of one kind.
+#[derive(Default)]
+struct Rounds {
+    rates: Vec<f64>,
+    costs: Vec<Cost>,
+}
+
+impl Rounds {
+    fn add(&mut self, rate: f64, cost: Option<Cost>) {
+        self.rates.push(rate);
+        self.costs.extend(cost);
+    }
+
+    fn raw(&self) -> Raw {
+        Raw { per_second: median(&self.rates).round(), cost: Cost::median(&self.costs) }
+    }
+}
+
+const DESIGNS: [Design; 3] = [Design::Classic, Design::LaneKept, Design::LaneDeleted];
+const KEEPS: [Keep; 2] = [Keep::UntilPurged, Keep::No];
+
 pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) -> Result<DrainFigures, Fault> {
-    let mut classic = Vec::new();
-    let mut kept = (Vec::new(), Vec::new());
-    let mut deleted = (Vec::new(), Vec::new());
+    let mut raws: [Rounds; 3] = Default::default();
+    let mut bares: [[Rounds; 2]; 2] = Default::default();
+    let mut relays: [[Rounds; 2]; 2] = Default::default();
     for _ in 0..args.repeat {
-        classic.push(classic::drain(bed, args).await?);
-        for (keep, (bare, relayed)) in [(Keep::UntilPurged, &mut kept), (Keep::No, &mut deleted)] {
-            fill(bed, args).await?;
-            bare.push(bare_loop(&bed.main, args, keep).await?);
-            fill(bed, args).await?;
-            relayed.push(relay(&bed.main, args, keep)?.drain().await.map(|tally| per_second(&tally))?);
+        for (design, rounds) in DESIGNS.into_iter().zip(&mut raws) {
+            raw::fill(bed, args).await?;
+            let before = Meter::read(bed).await?;
+            let rate = raw::drain(bed, args, design, |_| {}).await?;
+            rounds.add(rate, Meter::since(before, bed, args.events).await?);
+        }
+        for (by, (bares, relays)) in By::BOTH.into_iter().zip(bares.iter_mut().zip(&mut relays)) {
+            for (keep, (bare, relay)) in KEEPS.into_iter().zip(bares.iter_mut().zip(relays)) {
+                fill(bed, args).await?;
+                bare.add(bare::drain(&bed.main, args, by, keep).await?, None);
+                fill(bed, args).await?;
+                let before = Meter::read(bed).await?;
+                let tally = by.relay(&bed.main, Arc::new(NullSink), options(args, keep))?.drain().await?;
+                relay.add(per_second(&tally), Meter::since(before, bed, args.events).await?);
+            }
         }
         progress.add(1);
     }
-    let drained = |(bare, relayed): &(Vec<f64>, Vec<f64>)| Drained {
-        bare_per_second: median(bare).round(),
-        relay_per_second: median(relayed).round(),
-        relay_to_bare: ratio(relayed, bare),
-        relay_to_classic: ratio(relayed, &classic),
+    let [classic, lane_kept, lane_deleted] = &raws;
+    let drained = |bare: &Rounds, relay: &Rounds, lane: Option<&Rounds>| Drained {
+        bare_per_second: median(&bare.rates).round(),
+        relay_per_second: median(&relay.rates).round(),
+        relay_to_bare: ratio(&relay.rates, &bare.rates),
+        relay_to_classic: ratio(&relay.rates, &classic.rates),
+        relay_to_lane: lane.map(|lane| ratio(&relay.rates, &lane.rates)),
+        cost: Cost::median(&relay.costs),
     };
+    let [[rows_kept, rows_deleted], [lanes_kept, lanes_deleted]] = &relays;
+    let [[bare_kept, bare_deleted], [bare_lanes_kept, bare_lanes_deleted]] = &bares;
     Ok(DrainFigures {
-        classic_per_second: median(&classic).round(),
-        kept: drained(&kept),
-        deleted: drained(&deleted),
+        classic: classic.raw(),
+        lane_kept: lane_kept.raw(),
+        lane_deleted: lane_deleted.raw(),
+        rows: Both {
+            kept: drained(bare_kept, rows_kept, None),
+            deleted: drained(bare_deleted, rows_deleted, None),
+        },
+        lanes: Both {
+            kept: drained(bare_lanes_kept, lanes_kept, Some(lane_kept)),
+            deleted: drained(bare_lanes_deleted, lanes_deleted, Some(lane_deleted)),
+        },
     })
-}
-
-/// Empties the outbox and fills it again.
-pub(crate) async fn fill(bed: &Bed, args: &BenchArgs) -> Result<(), Fault> {
-    bed.main.staging.execute(bed.sql.clear_outbox).await?;
-    bed.load(bed.sql.load_outbox, args.events).await
-}
-
-/// A relay to `null:` with the measurement's batch.
-pub(crate) fn relay(database: &Database, args: &BenchArgs, keep: Keep) -> Result<Relay, Fault> {
-    let mut options = RelayOptions::default();
-    options.batch = args.batch;
-    options.in_flight_max = options.in_flight_max.max(args.batch);
-    options.keep = keep;
-    let relay = Relay::builder(Arc::clone(&database.store), Arc::new(NullSink)).route(ROUTE).options(options);
-    Ok(relay.build()?)
-}
-
-/// What a run delivered in a second.
-pub(crate) fn per_second(tally: &pillarbox_engine::Tally) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-    let delivered = tally.delivered as f64;
-    delivered / tally.elapsed.as_secs_f64().max(f64::EPSILON)
-}
-
-/// A claim as a relay makes it, with the measurement's batch.
-pub(crate) fn claim(args: &BenchArgs) -> Result<ClaimRequest, Fault> {
-    Ok(ClaimRequest {
-        route: RouteName::new(ROUTE)?,
-        limit: args.batch,
-        lease: Duration::from_secs(30),
-        owner: "bench".into(),
-        max_attempts: 5,
-        order: ClaimOrder::Staged,
-        now: None,
-    })
-}
-
-async fn bare_loop(database: &Database, args: &BenchArgs, keep: Keep) -> Result<f64, Fault> {
-    let claim = claim(args)?;
-    let started = Instant::now();
-    let mut drained = 0;
-    loop {
-        let claimed = database.store.claim(claim.clone()).await?;
-        if claimed.entries.is_empty() {
-            return Ok(rate(drained, started));
-        }
-        let settlements = claimed
-            .entries
-            .iter()
-            .map(|entry| Settlement { held: entry.held(), verdict: Verdict::Delivered })
-            .collect();
-        let request = SettleRequest { owner: "bench".into(), settlements, keep, now: None };
-        drained += database.store.settle(request).await?.accepted;
-    }
 }

@@ -1,11 +1,14 @@
 //! Growth: the rate of a drain beside a million settled entries, and at the head of a million pending ones.
 
+use std::sync::Arc;
+
 use pillarbox_core::port::Keep;
+use pillarbox_engine::sink::NullSink;
 use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::Bed;
-use super::drain::{per_second, relay};
+use super::by::{By, fill, options, per_second};
 use super::stats::{median, ratio};
 use crate::database::Database;
 use crate::fault::Fault;
@@ -16,17 +19,24 @@ use crate::output::Progress;
 pub(crate) struct GrowthFigures {
     /// Beside settled entries.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) settled: Option<Grown>,
+    pub(crate) settled: Option<Growth>,
     /// At the head of pending entries.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) pending: Option<Grown>,
+    pub(crate) pending: Option<Growth>,
+}
+
+/// What so many entries more cost.
+#[derive(Debug, Serialize)]
+pub(crate) struct Growth {
+    /// How many.
+    pub(crate) entries: u32,
+    pub(crate) rows: Grown,
+    pub(crate) lanes: Grown,
 }
 
 /// One rate in a small table and in a large one.
 #[derive(Debug, Serialize)]
 pub(crate) struct Grown {
-    /// How many entries more.
-    pub(crate) rows: u32,
     /// In the small table.
     pub(crate) small_per_second: f64,
     /// In the large one.
@@ -43,31 +53,36 @@ pub(crate) async fn measure(
     let mut figures = GrowthFigures::default();
     if args.settled > 0 {
         bed.load(bed.sql.load_big_settled, args.settled).await?;
-        figures.settled = Some(rounds(bed, args, args.settled, true).await?);
+        figures.settled = Some(growth(bed, args, args.settled).await?);
         progress.add(1);
     }
     if args.pending > 0 {
         bed.load(bed.sql.load_big_pending, args.pending).await?;
-        figures.pending = Some(rounds(bed, args, args.pending, false).await?);
+        figures.pending = Some(growth(bed, args, args.pending).await?);
         progress.add(1);
     }
     Ok(figures)
 }
 
+async fn growth(bed: &Bed, args: &BenchArgs, entries: u32) -> Result<Growth, Fault> {
+    Ok(Growth {
+        entries,
+        rows: rounds(bed, args, By::Rows).await?,
+        lanes: rounds(bed, args, By::Lanes).await?,
+    })
+}
+
 // Small and large in turns: both meet the same weather.
-async fn rounds(bed: &Bed, args: &BenchArgs, rows: u32, refill: bool) -> Result<Grown, Fault> {
+async fn rounds(bed: &Bed, args: &BenchArgs, by: By) -> Result<Grown, Fault> {
     let (mut small, mut grown) = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {
-        bed.main.staging.execute(bed.sql.clear_outbox).await?;
-        bed.load(bed.sql.load_outbox, args.events).await?;
-        small.push(first(&bed.main, args).await?);
-        if refill {
-            bed.load(bed.sql.load_big_pending, args.events).await?;
-        }
-        grown.push(first(&bed.big, args).await?);
+        fill(bed, args).await?;
+        small.push(first(&bed.main, args, by).await?);
+        // What was drained is put back, or what was settled would not wait to be drained.
+        bed.load(bed.sql.load_big_pending, args.events).await?;
+        grown.push(first(&bed.big, args, by).await?);
     }
     Ok(Grown {
-        rows,
         small_per_second: median(&small).round(),
         grown_per_second: median(&grown).round(),
         ratio: ratio(&grown, &small),
@@ -75,8 +90,8 @@ async fn rounds(bed: &Bed, args: &BenchArgs, rows: u32, refill: bool) -> Result<
 }
 
 // Delivers the first so many entries, however many there are.
-async fn first(database: &Database, args: &BenchArgs) -> Result<f64, Fault> {
-    let relay = relay(database, args, Keep::UntilPurged)?;
+async fn first(database: &Database, args: &BenchArgs, by: By) -> Result<f64, Fault> {
+    let relay = by.relay(database, Arc::new(NullSink), options(args, Keep::UntilPurged))?;
     let handle = relay.handle();
     let enough = async {
         while handle.state().tally.delivered < u64::from(args.events) {

@@ -8,39 +8,63 @@ use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
+use super::by::{By, fill};
+use crate::database::Database;
 use crate::fault::Fault;
 
 /// How long the relay is watched; it reaches its full window in far less.
 const WATCHED: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// The memory of `pillarbox relay --drain`.
+/// The memory of `pillarbox relay --drain`, resident at its highest; absent where the kernel does not tell.
 #[derive(Debug, Serialize)]
 pub(crate) struct MemoryFigures {
     /// Entries that were pending when it started.
     pub(crate) backlog: u32,
-    /// Resident memory at its highest; absent where the kernel does not tell.
-    pub(crate) peak_bytes: Option<u64>,
+    pub(crate) rows_peak_bytes: Option<u64>,
+    pub(crate) lanes_peak_bytes: Option<u64>,
 }
 
-/// Starts a relay on the table that grew, or on a full one, and watches it.
+/// Starts relays on the table that grew, or on a full one, and watches them.
 pub(crate) async fn measure(
     bed: &Bed,
     args: &BenchArgs,
     url: &str,
     folder: &Path,
 ) -> Result<MemoryFigures, Fault> {
-    let (database, backlog) =
-        if args.pending > 0 { (&bed.big, args.pending) } else { (&bed.main, args.events) };
-    if args.pending == 0 {
-        bed.main.staging.execute(bed.sql.clear_outbox).await?;
-        bed.load(bed.sql.load_outbox, args.events).await?;
+    let backlog = if args.pending > 0 { args.pending } else { args.events };
+    let mut peaks = [None; 2];
+    for (by, peak) in By::BOTH.into_iter().zip(&mut peaks) {
+        let database = if args.pending > 0 {
+            bed.main.staging.execute(bed.sql.clear_big).await?;
+            bed.load(bed.sql.load_big_pending, args.pending).await?;
+            &bed.big
+        } else {
+            fill(bed, args).await?;
+            &bed.main
+        };
+        *peak = relay(database, args, by, url, folder).await?;
     }
+    let [rows_peak_bytes, lanes_peak_bytes] = peaks;
+    Ok(MemoryFigures { backlog, rows_peak_bytes, lanes_peak_bytes })
+}
+
+async fn relay(
+    database: &Database,
+    args: &BenchArgs,
+    by: By,
+    url: &str,
+    folder: &Path,
+) -> Result<Option<u64>, Fault> {
     let cannot = |error: std::io::Error| Fault::failed(format!("cannot start a relay to watch: {error}"));
     let config = folder.join("relay.toml");
     let names = database.staging.names();
-    let route =
-        format!("[routes.{ROUTE}]\nto = \"null:\"\nbatch = {0}\nin_flight_max = {0}", args.batch.max(2000));
+    let order = match by {
+        By::Rows => "none",
+        By::Lanes => "key",
+    };
+    let batch = args.batch;
+    let route = format!("[routes.{ROUTE}]\nto = \"null:\"\norder = \"{order}\"\nbatch = {batch}");
     std::fs::write(&config, format!("[database]\n{names}\n{route}\n")).map_err(cannot)?;
     let mut relay = Command::new(std::env::current_exe().map_err(cannot)?)
         .args(["relay", "--drain", "--quiet", "--config"])
@@ -52,10 +76,17 @@ pub(crate) async fn measure(
         .stderr(Stdio::null())
         .spawn()
         .map_err(cannot)?;
-    let peak_bytes = watch(&mut relay).await;
+    let peak = watch(&mut relay).await;
+    // One that ended has drained everything, or could not; one that still works has been watched for long enough.
+    let ended = relay.try_wait().map_err(cannot)?;
     let _ = relay.kill();
     let _ = relay.wait();
-    Ok(MemoryFigures { backlog, peak_bytes })
+    match ended {
+        Some(status) if !status.success() => {
+            Err(Fault::failed(format!("the relay that was watched failed ({status})")))
+        }
+        _ => Ok(peak),
+    }
 }
 
 // The kernel keeps the highest figure until the process is gone: the last one that could be read counts.

@@ -1,11 +1,16 @@
 //! `pillarbox bench`: rates of this database, with ratios to raw loops in the same run; with `--to`, rates to a
 //! destination, with ratios to its client alone; with `--sagas`, sagas beside plain entries. Only ratios are claims.
 
+mod bare;
 mod bed;
-mod classic;
+mod by;
+mod cost;
 mod drain;
 mod growth;
+mod held;
+mod latency;
 mod memory;
+mod raw;
 mod report;
 mod sagas;
 mod sql;
@@ -15,8 +20,10 @@ mod to;
 
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use pillarbox_engine::sink::NullSink;
 use serde::Serialize;
 
 use crate::context::Context;
@@ -26,20 +33,26 @@ use crate::output::Progress;
 
 use bed::Bed;
 use report::Report;
-use sagas::SagaReport;
-use to::{To, ToReport};
+use to::To;
 
 const EXAMPLES: &str = "\
 What is compared, interleaved in one run, with the same payloads and batches:
-  insert    a business transaction of one INSERT, without and with one staged event: staging weighs most there
+  insert    a business transaction of one INSERT, without and with one staged event: staging weighs most there;
+            and with one more row in a plain table instead, which is what any staging costs at least
   order     the same of an order: one row read, one updated, two inserted
   classic   claim UPDATE … RETURNING over a sort index, settle UPDATE: plain SQL, no library
-  bare      the store's own claim and settle in a loop, no engine
-  relay     what `pillarbox relay --to null:` does
+  raw lane  rows above a cursor are read, settle UPDATE (kept) or DELETE (deleted): plain SQL, no library
+  rows      an unordered route: what `pillarbox relay --to null:` does, against the store's own claim and settle in
+            a bare loop, no engine
+  lanes     the same of a route with order = \"key\", against the store's own read and settle of lanes
+On a PostgreSQL also what a drain costs the server: processor time of its processes, where they run on this \
+machine, and bytes of write-ahead log.
 With --to, instead:
   client    the destination's own client, pipelined from memory, no database
-  drain     the relay from this database to null:
-  relay     the relay from this database to the destination, and its ratio to the lower of both
+  drain     the relay from this database to null:, by rows and by lanes
+  relay     the relay from this database to the destination, and its ratio to the lower of both; and to what
+            the processors allow, if client and drain each cost what they did alone: where servers and relay share a
+            machine, that is the limit
   consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
 With --sagas, instead, all with handlers that do nothing, in steps a second:
   entries   plain entries of the same payload
@@ -47,7 +60,7 @@ With --sagas, instead, all with handlers that do nothing, in steps a second:
   ordered   sagas of three steps one after the other, completed and audited
 Rates depend on the machine and on what else it does; the ratios are what to look at.
 
-With --to events of the type bench.event really arrive there, 2 x --events in each round: name a queue, \
+With --to events of the type bench.event really arrive there, 3 x --events in each round: name a queue, \
 stream or endpoint that nobody else reads.
 
 Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not \
@@ -57,6 +70,7 @@ Examples:
   pillarbox bench
   pillarbox bench --database postgres://app@localhost/shop --repeat 5 --json
   pillarbox bench --settled 1000000 --pending 1000000
+  pillarbox bench --only drain --held --latency 1000 --database postgres://app@localhost/shop
   pillarbox bench --sagas 10000 --database postgres://app@localhost/shop
   pillarbox bench --to 'redis://localhost/0?stream=bench'
   pillarbox bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
@@ -85,18 +99,34 @@ pub(crate) struct BenchArgs {
     /// Bytes of one payload
     #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     payload: u32,
+    /// Keys that the entries have in turns; 0: none has one
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    keys: u32,
     /// Also drain beside so many settled entries, such as 1000000; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     settled: u32,
     /// Also drain the first of so many pending entries, such as 1000000; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pending: u32,
+    /// Also drain while another connection sits idle in a transaction, and print the rate of each quarter
+    #[arg(long)]
+    held: bool,
+    /// Also stage so many events at a steady rate and tell how long after its commit each is confirmed, such as
+    /// 1000; 0 leaves it out
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    latency: u32,
+    /// Events a second of --latency
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: u32,
+    /// Only this part; may be given many times. What is asked for by an option of its own is measured anyway
+    #[arg(long = "only", value_name = "PART", value_enum)]
+    only: Vec<Part>,
     /// Measure so many sagas of three steps instead, beside as many plain entries as they have steps
-    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "to"],
+    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "held", "only", "latency", "to"],
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     sagas: Option<u32>,
     /// Measure the relay to this destination instead: a URL as of `relay --to`
-    #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "transactions", "clients"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients"])]
     to: Option<Destination>,
     /// Also consume from there what --to sends: a URL of a source, such as amqp://…?queue=, nats://…?stream=&durable=
     /// or redis://…?stream=&group=
@@ -105,6 +135,32 @@ pub(crate) struct BenchArgs {
     /// Let the webhook of --to be at a private or loopback address, and without TLS
     #[arg(long, requires = "to")]
     allow_private: bool,
+}
+
+/// What is measured unless something else is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Business transactions with and without a staged event, and staging in bulk
+    Stage,
+    /// Drains to null: beside raw and bare loops
+    Drain,
+    /// The memory of a relay in a process of its own
+    Memory,
+}
+
+impl BenchArgs {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// How often progress is made.
+    fn steps(&self) -> u64 {
+        let rounds = u64::from(self.repeat);
+        let optional = [self.settled > 0, self.pending > 0, self.latency > 0, self.wants(Part::Memory)];
+        let once: u64 = optional.into_iter().map(u64::from).sum();
+        let each = [self.wants(Part::Stage), self.wants(Part::Drain), self.held];
+        once + each.into_iter().map(|wanted| rounds * u64::from(wanted)).sum::<u64>()
+    }
 }
 
 pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
@@ -116,27 +172,18 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
     };
     let bed = Bed::create(&url, args).await?;
-    let measured = match (to, args.sagas) {
-        (Some(to), _) => to.measure(&bed, args, context).await.map(Measured::To),
-        (None, Some(sagas)) => sagas::measure(&bed, args, sagas, context).await.map(Measured::Sagas),
-        (None, None) => measure(&bed, args, context, &url, folder.path()).await.map(Measured::Database),
+    let printed = match (to, args.sagas) {
+        (Some(to), _) => to.measure(&bed, args, context).await.and_then(|report| print(&report, context)),
+        (None, Some(sagas)) => {
+            sagas::measure(&bed, args, sagas, context).await.and_then(|report| print(&report, context))
+        }
+        (None, None) => {
+            measure(&bed, args, context, &url, folder.path()).await.and_then(|report| print(&report, context))
+        }
     };
     // Whatever happened, the tables go.
     let dropped = bed.drop().await;
-    let measured = measured?;
-    dropped?;
-    match &measured {
-        Measured::Database(report) => print(report, context),
-        Measured::To(report) => print(report, context),
-        Measured::Sagas(report) => print(report, context),
-    }
-}
-
-/// What was asked for.
-enum Measured {
-    Database(Report),
-    To(ToReport),
-    Sagas(SagaReport),
+    printed.and(dropped)
 }
 
 fn print<R: Serialize + Display>(report: &R, context: &Context) -> Result<(), Fault> {
@@ -150,22 +197,25 @@ async fn measure(
     url: &str,
     folder: &Path,
 ) -> Result<Report, Fault> {
-    let steps = u64::from(args.repeat) * 2 + u64::from(args.settled > 0) + u64::from(args.pending > 0) + 1;
-    let progress = Progress::new(context.out, "measuring", Some(steps));
-    let stage = stage::measure(bed, args, &progress).await?;
-    let drain = drain::measure(bed, args, &progress).await?;
-    let growth = growth::measure(bed, args, &progress).await?;
-    let memory = memory::measure(bed, args, url, folder).await?;
-    Ok(Report {
-        database: bed.name(),
-        mode: bed.main.staging.mode(),
-        events: args.events,
-        batch: args.batch,
-        payload_bytes: args.payload,
-        repeat: args.repeat,
-        stage,
-        drain,
-        growth,
-        memory,
-    })
+    let progress = Progress::new(context.out, "measuring", Some(args.steps()));
+    let mut report = Report::new(bed, args);
+    if args.wants(Part::Stage) {
+        report.stage = Some(stage::measure(bed, args, &progress).await?);
+    }
+    if args.wants(Part::Drain) {
+        report.drain = Some(drain::measure(bed, args, &progress).await?);
+    }
+    report.growth = growth::measure(bed, args, &progress).await?;
+    if args.held {
+        report.held = Some(held::measure(bed, args, &progress).await?);
+    }
+    if args.latency > 0 {
+        report.latency = Some(latency::measure(bed, args, Arc::new(NullSink)).await?);
+        progress.add(1);
+    }
+    if args.wants(Part::Memory) {
+        report.memory = Some(memory::measure(bed, args, url, folder).await?);
+        progress.add(1);
+    }
+    Ok(report)
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
-use super::drain::{fill, per_second};
+use super::by::{fill, per_second};
 use super::stats::{median, ratio};
 use crate::context::Context;
 use crate::fault::Fault;

@@ -17,22 +17,34 @@ pub(crate) struct Sql {
     pub(crate) clear_outbox: &'static str,
     /// Empties the table of sagas.
     pub(crate) clear_sagas: &'static str,
-    /// Pending entries. `$1` payload, `$2` how many.
+    /// Pending entries. `$1` payload, `$2` how many, `$3` keys.
     pub(crate) load_outbox: &'static str,
     /// Empties the classic table.
     pub(crate) clear_classic: &'static str,
-    /// Pending rows of the classic table. `$1` payload, `$2` how many.
+    /// Pending rows of the classic table. `$1` payload, `$2` how many, `$3` is not looked at.
     pub(crate) load_classic: &'static str,
     /// The classic claim: oldest first over a sort index, written at once. `$1` limit.
     pub(crate) claim_classic: &'static str,
     /// The classic settle. `$1` ids: an array, or JSON on SQLite.
     pub(crate) settle_classic: &'static str,
-    /// Settled entries of the table that grows. `$1` payload, `$2` how many.
+    /// What a lane does instead of a claim: the next rows above a cursor, nothing written. `$1` cursor, `$2` limit.
+    pub(crate) read_classic: &'static str,
+    /// The settle that keeps nothing. `$1` as above.
+    pub(crate) delete_classic: &'static str,
+    /// Empties the table that grows.
+    pub(crate) clear_big: &'static str,
+    /// Settled entries of the table that grows. `$1` payload, `$2` how many, `$3` keys.
     pub(crate) load_big_settled: &'static str,
-    /// Pending entries of the table that grows. `$1` payload, `$2` how many.
+    /// Pending entries of the table that grows. `$1` payload, `$2` how many, `$3` keys.
     pub(crate) load_big_pending: &'static str,
     /// What a database does by itself after a while: statistics, and the log folded in.
     pub(crate) settle_down: &'static str,
+    /// What makes a transaction that is left open hurt: dead rows and the log must be kept for it.
+    pub(crate) hold: &'static str,
+    /// Bytes that were written ahead so far, as text; none where the database does not tell. `$1` is not looked at.
+    pub(crate) wal_bytes: Option<&'static str>,
+    /// The server's processes that work for us, as text; none where there is no server. `$1` is not looked at.
+    pub(crate) processes: Option<&'static str>,
 }
 
 pub(crate) const SQLITE: Sql = Sql {
@@ -90,11 +102,12 @@ pub(crate) const SQLITE: Sql = Sql {
     clear_sagas: "delete from pillarbox_bench_saga",
     load_outbox: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_outbox (route, type, payload) select 'bench', 'bench.event', $1 from n",
+        insert into pillarbox_bench_outbox (route, type, payload, key)
+        select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from n",
     clear_classic: "delete from pillarbox_bench_classic",
     load_classic: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_classic (type, payload) select 'bench.event', $1 from n",
+        insert into pillarbox_bench_classic (type, payload) select 'bench.event', $1 from n where $3 >= 0",
     claim_classic: "
         update pillarbox_bench_classic
         set status = 'processing', attempts = attempts + 1, locked_until = unixepoch() + 30
@@ -105,14 +118,23 @@ pub(crate) const SQLITE: Sql = Sql {
     settle_classic: "
         update pillarbox_bench_classic set status = 'done', locked_until = null, done_at = unixepoch()
         where id in (select value from json_each($1))",
+    read_classic: "
+        select id, type, payload from pillarbox_bench_classic
+        where id > $1 and status = 'pending' order by id limit $2",
+    delete_classic: "delete from pillarbox_bench_classic where id in (select value from json_each($1))",
+    clear_big: "delete from pillarbox_bench_big_outbox",
     load_big_settled: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_big_outbox (route, type, payload, status, attempts, settled_at)
-        select 'bench', 'bench.event', $1, 'delivered', 1, unixepoch() * 1000000 from n",
+        insert into pillarbox_bench_big_outbox (route, type, payload, key, status, attempts, settled_at)
+        select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end, 'delivered', 1, unixepoch() * 1000000 from n",
     load_big_pending: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_big_outbox (route, type, payload) select 'bench', 'bench.event', $1 from n",
+        insert into pillarbox_bench_big_outbox (route, type, payload, key)
+        select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from n",
     settle_down: "pragma wal_checkpoint(truncate)",
+    hold: "select count(*) from pillarbox_bench_outbox",
+    wal_bytes: None,
+    processes: None,
 };
 
 pub(crate) const POSTGRES: Sql = Sql {
@@ -146,11 +168,12 @@ pub(crate) const POSTGRES: Sql = Sql {
     clear_outbox: "truncate pillarbox_bench.pillarbox_outbox",
     clear_sagas: "truncate pillarbox_bench.pillarbox_saga",
     load_outbox: "
-        insert into pillarbox_bench.pillarbox_outbox (route, type, payload)
-        select 'bench', 'bench.event', $1 from generate_series(1, $2)",
+        insert into pillarbox_bench.pillarbox_outbox (route, type, payload, key)
+        select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from generate_series(1, $2) as i",
     clear_classic: "truncate pillarbox_bench.classic",
     load_classic: "
-        insert into pillarbox_bench.classic (type, payload) select 'bench.event', $1 from generate_series(1, $2)",
+        insert into pillarbox_bench.classic (type, payload)
+        select 'bench.event', $1 from generate_series(1, $2) where $3 >= 0",
     claim_classic: "
         update pillarbox_bench.classic
         set status = 'processing', attempts = attempts + 1, locked_until = now() + interval '30 seconds'
@@ -161,11 +184,23 @@ pub(crate) const POSTGRES: Sql = Sql {
     settle_classic: "
         update pillarbox_bench.classic set status = 'done', locked_until = null, done_at = now()
         where id = any ($1)",
+    read_classic: "
+        select id, type, payload from pillarbox_bench.classic
+        where id > $1 and status = 'pending' order by id limit $2",
+    delete_classic: "delete from pillarbox_bench.classic where id = any ($1)",
+    clear_big: "truncate pillarbox_bench.big_outbox",
     load_big_settled: "
-        insert into pillarbox_bench.big_outbox (route, type, payload, status, attempts, settled_at)
-        select 'bench', 'bench.event', $1, 'delivered', 1, now() from generate_series(1, $2)",
+        insert into pillarbox_bench.big_outbox (route, type, payload, key, status, attempts, settled_at)
+        select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end, 'delivered', 1, now() from generate_series(1, $2) as i",
     load_big_pending: "
-        insert into pillarbox_bench.big_outbox (route, type, payload)
-        select 'bench', 'bench.event', $1 from generate_series(1, $2)",
+        insert into pillarbox_bench.big_outbox (route, type, payload, key)
+        select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from generate_series(1, $2) as i",
     settle_down: "analyze",
+    hold: "select pg_current_xact_id()",
+    wal_bytes: Some("select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::text where $1::text is not null"),
+    processes: Some(
+        "select pid::text from pg_stat_activity
+        where $1::text is not null and (backend_type = 'walwriter' or datname = current_database()
+            and application_name = current_setting('application_name'))",
+    ),
 };

@@ -27,12 +27,17 @@ pub(crate) struct StageFigures {
     pub(crate) business_with_event_per_second: f64,
     /// The second of the first.
     pub(crate) ratio: f64,
+    /// The first with one more plain row of the same length instead of the event, of the first: what an event would
+    /// cost that needs no more than a row.
+    pub(crate) row_ratio: f64,
     /// Orders a second, nothing staged: one row read, one updated, two inserted.
     pub(crate) orders_per_second: f64,
     /// The same with one event staged in each.
     pub(crate) orders_with_event_per_second: f64,
     /// The second of the first.
     pub(crate) orders_ratio: f64,
+    /// An order with one more plain row instead of the event, of one without.
+    pub(crate) orders_row_ratio: f64,
     /// Events a second, a thousand a call.
     pub(crate) bulk_per_second: f64,
 }
@@ -49,10 +54,12 @@ enum Business {
 /// Products that are ordered. No two writers order one at the same time: it is staging that is measured, not waiting.
 const PRODUCTS: u32 = 1000;
 
-/// Whether a business transaction stages.
+/// What a business transaction does besides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum With {
     Nothing,
+    /// Writes a row of the event's length to a table with nothing but a primary key.
+    Row,
     Event,
 }
 
@@ -60,11 +67,14 @@ pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) ->
     bed.main.staging.execute(bed.sql.load_products).await?;
     let (mut bare, mut with, mut bulk) = (Vec::new(), Vec::new(), Vec::new());
     let (mut orders, mut orders_with) = (Vec::new(), Vec::new());
+    let (mut row, mut orders_row) = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {
         bare.push(business(bed, args, Business::Insert, With::Nothing).await?);
         with.push(business(bed, args, Business::Insert, With::Event).await?);
+        row.push(business(bed, args, Business::Insert, With::Row).await?);
         orders.push(business(bed, args, Business::Order, With::Nothing).await?);
         orders_with.push(business(bed, args, Business::Order, With::Event).await?);
+        orders_row.push(business(bed, args, Business::Order, With::Row).await?);
         bulk.push(many(bed, args).await?);
         bed.main.staging.execute(bed.sql.clear_outbox).await?;
         progress.add(1);
@@ -73,9 +83,11 @@ pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) ->
         business_per_second: median(&bare).round(),
         business_with_event_per_second: median(&with).round(),
         ratio: ratio(&with, &bare),
+        row_ratio: ratio(&row, &bare),
         orders_per_second: median(&orders).round(),
         orders_with_event_per_second: median(&orders_with).round(),
         orders_ratio: ratio(&orders_with, &orders),
+        orders_row_ratio: ratio(&orders_row, &orders),
         bulk_per_second: median(&bulk).round(),
     })
 }
@@ -112,8 +124,12 @@ async fn transactions(
             }
             Business::Order => order(bed, &mut tx, number).await?,
         }
-        if with == With::Event {
-            let _ = tx.stage_all(&outbox, vec![Event::new("bench.event", bed.payload.clone())]).await?;
+        match with {
+            With::Nothing => {}
+            With::Row => tx.execute(bed.sql.business, &[&String::from_utf8_lossy(&bed.payload)]).await?,
+            With::Event => {
+                let _ = tx.stage_all(&outbox, vec![Event::new("bench.event", bed.payload.clone())]).await?;
+            }
         }
         tx.commit().await?;
     }

@@ -29,6 +29,12 @@ pub(crate) fn ratio(values: &[f64], bases: &[f64]) -> f64 {
     (median(&ratios) * 100.0).round() / 100.0
 }
 
+/// The value that so many of a hundred do not exceed. The values are sorted.
+pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).copied().unwrap_or(0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +45,12 @@ mod tests {
         assert_eq!(median(&[1.0, 2.0, 3.0, 4.0]), 2.5);
         assert_eq!(median(&[]), 0.0);
         assert_eq!(ratio(&[2.0, 4.0, 1.0], &[1.0, 2.0, 100.0]), 2.0);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!((percentile(&values, 50), percentile(&values, 99)), (100.0, 198.0));
+        assert_eq!((percentile(&values[..1], 99), percentile(&[], 99)), (1.0, 0.0));
     }
 }

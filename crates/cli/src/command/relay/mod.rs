@@ -1,7 +1,7 @@
 //! `pillarbox relay [--drain]`
 
 mod connect;
-mod plan;
+pub(crate) mod plan;
 mod progress;
 mod run;
 

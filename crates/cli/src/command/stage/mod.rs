@@ -1,6 +1,6 @@
 //! `pillarbox stage`
 
-mod ndjson;
+pub(crate) mod ndjson;
 mod payload;
 mod single;
 

@@ -1,7 +1,7 @@
 //! Staging many events from NDJSON, all of them or none.
 
 mod line;
-mod reader;
+pub(crate) mod reader;
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(source: &str, context: &Context) -> Result<(), Fault> {
     loop {
         // The lines are read before the transaction begins, and checked before they are staged: a slow or
         // broken source holds no lock for longer than it must.
-        let batch = read_batch(&mut lines)?;
+        let batch = read_batch(&mut lines, context)?;
         if batch.is_empty() {
             break;
         }
@@ -60,13 +60,17 @@ pub(crate) async fn run(source: &str, context: &Context) -> Result<(), Fault> {
 }
 
 // Grouped by route, since one call stages for one route; the order inside a route is the order of the lines.
-fn read_batch(lines: &mut Lines) -> Result<BTreeMap<RouteName, Vec<Event>>, Fault> {
+fn read_batch(lines: &mut Lines, context: &Context) -> Result<BTreeMap<RouteName, Vec<Event>>, Fault> {
     let mut batch: BTreeMap<RouteName, Vec<Event>> = BTreeMap::new();
     for _ in 0..BATCH {
-        let Some((number, text)) = lines.next()? else { break };
-        let (route, event) = line::parse(text).map_err(|fault| {
-            fault.context(&format!("line {number}")).and("nothing of this run was staged")
-        })?;
+        let nothing_staged = |fault: Fault| fault.and("nothing of this run was staged");
+        let Some((number, text)) = lines.next().map_err(nothing_staged)? else { break };
+        let parsed = line::parse(text).and_then(|(route, event)| {
+            context.check_order(&route, &event)?;
+            Ok((route, event))
+        });
+        let parsed = parsed.map_err(|fault| fault.context(&format!("line {number}")));
+        let (route, event) = parsed.map_err(nothing_staged)?;
         batch.entry(route).or_default().push(event);
     }
     Ok(batch)

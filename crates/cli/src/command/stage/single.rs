@@ -32,6 +32,7 @@ pub(crate) async fn run(args: StageArgs, context: &Context) -> Result<(), Fault>
     event.group_id = args.group_id;
     event.max_attempts = args.max_attempts;
     event.check(&EventLimits::default())?;
+    context.check_order(&route, &event)?;
     payload::check(&event.payload, &event.content_type)?;
 
     let database = context.open().await?;

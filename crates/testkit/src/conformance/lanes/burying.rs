@@ -76,7 +76,7 @@ pub async fn followers_of_a_waiting_head_spend_nothing<H: LanesHarness>(harness:
     assert_eq!((follower.status, follower.last_error), (Status::Pending, None));
 }
 
-/// What is behind a dead entry of its key was not handed out either, or only where the dead are skipped.
+/// What is behind a dead entry of its key was not handed out either, where the dead are not skipped.
 pub async fn followers_of_a_dead_head_spend_nothing<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "a"), keyed(3, "b")]).await.len(), 3);
     let now = soon(harness).await;
@@ -87,6 +87,22 @@ pub async fn followers_of_a_dead_head_spend_nothing<H: LanesHarness>(harness: &H
     assert_eq!(buried_by(harness, 2, now.saturating_add(LEASE)).await.deaths, []);
     let attempts: Vec<u32> = all(harness).await.iter().map(|entry| entry.attempts).collect();
     assert_eq!(attempts, [1, 0, 1]);
+}
+
+/// Where the dead are skipped it may have been: else an entry that kills its relay every time would never end.
+pub async fn followers_of_a_dead_head_that_is_skipped_spend_one_attempt<H: LanesHarness>(harness: &H) {
+    assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "a"), keyed(3, "b")]).await.len(), 3);
+    let now = soon(harness).await;
+    let first = Reader::join(harness, 1, now).await;
+    let entries = first.entries().await;
+    let head = entries.iter().find(|entry| entry.event_id == id(1)).unwrap();
+    first.settle(head, Verdict::Dead { failure: failure() }, now).await;
+    let later = now.saturating_add(LEASE);
+    let join = AttendRequest { joins: true, skips_dead: true, ..attend_request(2, later) };
+    assert_eq!(attend(harness, join).await.deaths, []);
+    let attempts: Vec<u32> = all(harness).await.iter().map(|entry| entry.attempts).collect();
+    assert_eq!(attempts, [1, 1, 1]);
+    assert_eq!(entry(harness, 1).await.status, Status::Dead, "the dead one stays as it is");
 }
 
 /// A head whose time has come may have been handed out, and what is behind it too.

@@ -3,6 +3,7 @@
 pub mod burying;
 pub mod operating;
 pub mod reading;
+pub mod running;
 pub mod settling;
 pub mod sharing;
 mod steps;
@@ -46,6 +47,7 @@ macro_rules! __lanes_cases {
                 a_late_sign_of_life_counts_while_nobody_came,
                 followers_of_a_waiting_head_spend_nothing,
                 followers_of_a_dead_head_spend_nothing,
+                followers_of_a_dead_head_that_is_skipped_spend_one_attempt,
                 a_head_that_is_due_again_may_have_been_in_flight,
                 entries_that_were_not_read_spend_nothing,
                 a_session_that_read_nothing_spends_nothing,
@@ -94,6 +96,9 @@ macro_rules! __lanes_cases {
                 a_discard_is_noticed_by_the_lane,
                 dead_heads_are_listed_by_lane,
                 counts_show_what_lanes_have_handed_out,
+            }
+            running {
+                a_long_line_behind_a_failing_head_is_read_once_and_slows_nobody,
             }
         }
     };
@@ -170,6 +175,7 @@ mod tests {
             ("burying", include_str!("burying.rs")),
             ("operating", include_str!("operating.rs")),
             ("reading", include_str!("reading.rs")),
+            ("running", include_str!("running.rs")),
             ("settling", include_str!("settling.rs")),
             ("sharing", include_str!("sharing.rs")),
         ];

@@ -28,6 +28,7 @@ pub(super) fn attend_request(n: u64, now: Timestamp) -> AttendRequest {
         lease: LEASE,
         shares: LANES,
         max_attempts: 5,
+        skips_dead: false,
         now: Some(now),
     }
 }

@@ -122,6 +122,7 @@ macro_rules! __store_cases {
                 the_list_of_dead_entries_is_oldest_first_and_bounded,
                 a_listing_is_narrowed_by_every_field,
                 a_listing_over_the_limit_is_refused,
+                an_inventory_is_everything_page_by_page,
                 an_entrys_whole_story_is_shown,
                 the_audit_trail_is_the_newest_records_oldest_first,
                 reading_changes_nothing,

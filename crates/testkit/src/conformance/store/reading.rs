@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox_core::limits::{LIST_DEFAULT, LIST_MAX};
-use pillarbox_core::port::{Admin, Effect, Filter, PurgeRequest, Verdict};
+use pillarbox_core::port::{Admin, Effect, Filter, InventoryRequest, PurgeRequest, Verdict};
 use pillarbox_core::{AuditKind, ErrorKind, Event, Status};
 
 use super::steps::*;
@@ -101,6 +101,31 @@ pub async fn a_listing_is_narrowed_by_every_field<H: StoreHarness>(harness: &H) 
 pub async fn a_listing_over_the_limit_is_refused<H: StoreHarness>(harness: &H) {
     let error = harness.store().list(Filter::default().limit(LIST_MAX + 1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+/// Page by page everything of all routes, whatever became of it, in the order of staging.
+pub async fn an_inventory_is_everything_page_by_page<H: StoreHarness>(harness: &H) {
+    one_of_each(harness).await;
+    assert_eq!(stage_on(harness, "mails", vec![event(7).key("o'7")]).await.len(), 1);
+    let (mut inventory, mut after) = (vec![], i64::MIN);
+    loop {
+        let page = harness.store().inventory(InventoryRequest { after, limit: 3 }).await.unwrap();
+        after = page.last().map_or(after, |row| row.seq);
+        let last = page.len() < 3;
+        inventory.extend(page);
+        if last {
+            break;
+        }
+    }
+    let everything = all(harness).await;
+    assert_eq!(everything.len(), 7);
+    for (row, entry) in inventory.iter().zip(&everything) {
+        assert_eq!((row.seq, row.event_id, &row.route), (entry.seq, entry.event_id, &entry.route));
+        assert_eq!((&row.key, row.status, row.created_at), (&entry.key, entry.status, entry.created_at));
+    }
+    assert_eq!(inventory.len(), everything.len());
+    let too_much = InventoryRequest { after: 0, limit: LIST_MAX + 1 };
+    assert_eq!(harness.store().inventory(too_much).await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 /// The entry and its audit records, for each route; nothing for an id that nobody knows.

@@ -25,7 +25,7 @@ impl State {
             .map(|(session, _)| *session)
             .collect();
         let in_flight: Vec<Entry> =
-            expired.iter().flat_map(|session| self.in_flight_of(&request.route, *session, now)).collect();
+            expired.iter().flat_map(|session| self.in_flight_of(request, *session, now)).collect();
         self.check_audit(in_flight.iter().any(|entry| is_last(entry, request)))?;
 
         let deaths = in_flight.into_iter().filter_map(|entry| self.take_over(&entry, request, now)).collect();
@@ -48,8 +48,19 @@ impl State {
     }
 
     /// What a session may have been delivering: read, unsettled, due, and not behind an entry of its key that
-    /// waits for its time or is dead.
-    pub(super) fn in_flight_of(&self, route: &RouteName, session: SessionId, now: Timestamp) -> Vec<Entry> {
+    /// waits for its time, or is dead and not skipped.
+    fn in_flight_of(&self, request: &AttendRequest, session: SessionId, now: Timestamp) -> Vec<Entry> {
+        self.handed_to(&request.route, session, now, !request.skips_dead)
+    }
+
+    /// The same of a route that skips its dead, or does not.
+    pub(super) fn handed_to(
+        &self,
+        route: &RouteName,
+        session: SessionId,
+        now: Timestamp,
+        dead_block: bool,
+    ) -> Vec<Entry> {
         let Some(table) = self.lanes.get(route) else { return vec![] };
         let handed = table.sessions.get(&session).map_or(0, |session| session.handed);
         let everything = self.is(Mutant::TakeOverCountsEverything);
@@ -63,7 +74,8 @@ impl State {
             if entry.route != *route || !read || !lanes.contains(&lane_of_entry(entry)) {
                 continue;
             }
-            if (dead || !is_due(entry, now)) && !everything {
+            let waits = if dead { dead_block } else { !is_due(entry, now) };
+            if waits && !everything {
                 held_back.extend(entry.key.as_deref());
             } else if !dead && entry.key.as_deref().is_none_or(|key| !held_back.contains(key)) {
                 in_flight.push(entry.clone());

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
-    Admin, Changed, Filter, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
+    SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, Status, Timestamp};
 
@@ -56,6 +57,10 @@ impl Admin for RecordingAdmin {
 
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         self.inner.list(filter).await
+    }
+
+    async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
+        self.inner.inventory(request).await
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {

@@ -10,8 +10,9 @@ use pillarbox_core::{Entry, Failure, Outcome};
 use pillarbox_engine::RelayOptions;
 
 use super::super::BenchArgs;
+use super::super::bare::claim;
 use super::super::bed::Bed;
-use super::super::drain::{claim, fill};
+use super::super::by::fill;
 use super::super::stats::rate;
 use crate::fault::Fault;
 

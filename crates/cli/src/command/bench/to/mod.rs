@@ -3,19 +3,21 @@
 
 mod feed;
 mod from;
+mod processors;
 mod report;
 
 use std::sync::Arc;
 
 use pillarbox_core::RouteName;
 use pillarbox_core::port::Sink;
+use pillarbox_engine::RelayOptions;
 use pillarbox_engine::sink::NullSink;
-use pillarbox_engine::{Relay, RelayOptions, Tally};
 use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
-use super::drain::{fill, per_second};
+use super::by::{By, fill, per_second};
+use super::latency;
 use super::stats::{median, ratio};
 use crate::config::RouteConfig;
 use crate::context::Context;
@@ -24,6 +26,7 @@ use crate::fault::Fault;
 use crate::output::Progress;
 
 use from::FromSource;
+use processors::{Busy, together};
 pub(crate) use report::ToReport;
 
 /// A destination that can be measured, checked before anything is touched.
@@ -37,6 +40,13 @@ pub(crate) struct To {
 pub(crate) struct RelayFigures {
     /// The destination's client alone: the same batches from memory, as many under way as the relay has.
     pub(crate) client_per_second: f64,
+    pub(crate) rows: Relayed,
+    pub(crate) lanes: Relayed,
+}
+
+/// What the relay reaches one way.
+#[derive(Debug, Serialize)]
+pub(crate) struct Relayed {
     /// The relay of this database to `null:`.
     pub(crate) drain_per_second: f64,
     /// The relay of this database to the destination.
@@ -47,6 +57,38 @@ pub(crate) struct RelayFigures {
     pub(crate) relay_to_drain: f64,
     /// The relay of the lower of both.
     pub(crate) relay_to_limit: f64,
+    /// What the processors of this machine allow if client and drain each cost what they did alone. It says something
+    /// where all servers are on this machine, and nothing else runs; absent where the kernel does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processors_per_second: Option<f64>,
+    /// The relay of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) relay_to_processors: Option<f64>,
+}
+
+/// The rounds of one way, entries a second.
+#[derive(Default)]
+struct Rounds {
+    drain: Vec<f64>,
+    relay: Vec<f64>,
+    processors: Vec<Option<f64>>,
+}
+
+impl Rounds {
+    fn figures(self, client: &[f64]) -> Relayed {
+        let Self { drain, relay, processors } = self;
+        let lower: Vec<f64> = client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
+        let processors: Option<Vec<f64>> = processors.into_iter().collect();
+        Relayed {
+            drain_per_second: median(&drain).round(),
+            relay_per_second: median(&relay).round(),
+            relay_to_client: ratio(&relay, client),
+            relay_to_drain: ratio(&relay, &drain),
+            relay_to_limit: ratio(&relay, &lower),
+            processors_per_second: processors.as_deref().map(|most| median(most).round()),
+            relay_to_processors: processors.as_deref().map(|most| ratio(&relay, most)),
+        }
+    }
 }
 
 impl To {
@@ -86,20 +128,31 @@ impl To {
         let progress = Progress::new(context.out, "measuring", Some(u64::from(args.repeat)));
         let sink = self.sink()?;
         let options = self.options(args);
-        let (mut client, mut drain, mut relay) = (Vec::new(), Vec::new(), Vec::new());
+        let mut client = Vec::new();
+        let mut relayed = [Rounds::default(), Rounds::default()];
         self.warm_up(bed, args, &*sink).await?;
         for _ in 0..args.repeat {
             let batches = feed::batches(bed, args).await?;
+            let busy = Busy::now();
             client.push(feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?);
-            drain.push(per_second(&self.relay(bed, args, Arc::new(NullSink)).await?));
-            relay.push(per_second(&self.relay(bed, args, Arc::clone(&sink)).await?));
-            // The client and the relay have sent as many events as both consumers take.
+            let client_cost = busy.each(args.events);
+            for (by, rounds) in By::BOTH.into_iter().zip(&mut relayed) {
+                let (drain, drain_cost) = self.relay(bed, args, by, Arc::new(NullSink)).await?;
+                rounds.drain.push(drain);
+                rounds.relay.push(self.relay(bed, args, by, Arc::clone(&sink)).await?.0);
+                rounds.processors.push(together(client_cost, drain_cost));
+            }
+            // The client and the relays have sent more events than both consumers take.
             if let Some(from) = &mut self.from {
                 from.round(bed, args).await?;
             }
             progress.add(1);
         }
-        let limit: Vec<f64> = client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
+        let latency = match args.latency {
+            0 => None,
+            _ => Some(latency::measure(bed, args, Arc::clone(&sink)).await.map_err(|fault| self.at(fault))?),
+        };
+        let [rows, lanes] = relayed.map(|rounds| rounds.figures(&client));
         Ok(ToReport {
             database: bed.name(),
             mode: bed.main.staging.mode(),
@@ -108,15 +161,9 @@ impl To {
             batch: args.batch,
             payload_bytes: args.payload,
             repeat: args.repeat,
-            relay: RelayFigures {
-                client_per_second: median(&client).round(),
-                drain_per_second: median(&drain).round(),
-                relay_per_second: median(&relay).round(),
-                relay_to_client: ratio(&relay, &client),
-                relay_to_drain: ratio(&relay, &drain),
-                relay_to_limit: ratio(&relay, &limit),
-            },
+            relay: RelayFigures { client_per_second: median(&client).round(), rows, lanes },
             consumer: self.from.as_ref().map(FromSource::figures),
+            latency,
         })
     }
 
@@ -128,10 +175,17 @@ impl To {
         feed::feed(sink, &batches, &self.options(args)).await.map(drop).map_err(|fault| self.at(fault))
     }
 
-    async fn relay(&self, bed: &Bed, args: &BenchArgs, sink: Arc<dyn Sink>) -> Result<Tally, Fault> {
+    /// Entries a second, and the processor time of each.
+    async fn relay(
+        &self,
+        bed: &Bed,
+        args: &BenchArgs,
+        by: By,
+        sink: Arc<dyn Sink>,
+    ) -> Result<(f64, Option<f64>), Fault> {
         fill(bed, args).await?;
-        let relay = Relay::builder(Arc::clone(&bed.main.store), sink).route(ROUTE);
-        let tally = relay.options(self.options(args)).build()?.drain().await?;
+        let busy = Busy::now();
+        let tally = by.relay(&bed.main, sink, self.options(args))?.drain().await?;
         if tally.delivered != u64::from(args.events) {
             let missed = u64::from(args.events) - tally.delivered.min(u64::from(args.events));
             let (to, all) = (&self.route.to, args.events);
@@ -139,7 +193,7 @@ impl To {
                 "{to} did not confirm {missed} of {all} entries of the relay"
             )));
         }
-        Ok(tally)
+        Ok((per_second(&tally), busy.each(args.events)))
     }
 
     fn at(&self, fault: Fault) -> Fault {

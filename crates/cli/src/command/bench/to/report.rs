@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::super::latency::LatencyFigures;
+use super::super::report::Latency;
 use super::RelayFigures;
 use super::from::ConsumerFigures;
 use crate::output::{Align, Table};
@@ -22,11 +24,15 @@ pub(crate) struct ToReport {
     /// Only with a place to consume from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) consumer: Option<ConsumerFigures>,
+    /// Only if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency: Option<LatencyFigures>,
 }
 
 impl fmt::Display for ToReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { database, mode, to, events, batch, payload_bytes, repeat, relay, consumer } = self;
+        let Self { database, mode, to, events, batch, payload_bytes, repeat, relay, consumer, latency } =
+            self;
         let rounds = if *repeat == 1 { "round" } else { "rounds" };
         writeln!(f, "{database} ({mode}) to {to}")?;
         writeln!(
@@ -37,15 +43,20 @@ impl fmt::Display for ToReport {
         let mut row =
             |what: &str, rate: f64, ratio: String| table.row([what.to_owned(), format!("{rate:.0}"), ratio]);
         row("client alone, from memory", relay.client_per_second, String::new());
-        row("drain of the database to null:", relay.drain_per_second, String::new());
-        row(
-            "relay, database to destination",
-            relay.relay_per_second,
-            format!(
-                "{:.2} of the lower one ({:.2} of the client, {:.2} of the drain)",
-                relay.relay_to_limit, relay.relay_to_client, relay.relay_to_drain
-            ),
-        );
+        for (by, relayed) in [("rows", &relay.rows), ("lanes", &relay.lanes)] {
+            row(&format!("drain to null:, {by}"), relayed.drain_per_second, String::new());
+            row(
+                &format!("relay to the destination, {by}"),
+                relayed.relay_per_second,
+                format!(
+                    "{:.2} of the lower one ({:.2} of the client, {:.2} of the drain)",
+                    relayed.relay_to_limit, relayed.relay_to_client, relayed.relay_to_drain
+                ),
+            );
+            if let (Some(rate), Some(ratio)) = (relayed.processors_per_second, relayed.relay_to_processors) {
+                row("  the most that these processors allow", rate, format!("{ratio:.2} of it"));
+            }
+        }
         if let Some(consumer) = consumer {
             row("consumer without inbox", consumer.without_inbox_per_second, String::new());
             row(
@@ -54,6 +65,10 @@ impl fmt::Display for ToReport {
                 format!("{:.2} of it", consumer.inbox_ratio),
             );
         }
-        write!(f, "{table}")
+        write!(f, "{table}")?;
+        match latency {
+            Some(latency) => write!(f, "\n\n{}", Latency(latency)),
+            None => Ok(()),
+        }
     }
 }

@@ -65,17 +65,14 @@ impl Lines {
             self.number = number;
             self.read += u64::try_from(read).unwrap_or(0);
             if read > LINE_BYTES_MAX {
-                return Err(Fault::usage(format!(
-                    "line {number}: is longer than {LINE_BYTES_MAX} bytes; nothing of this run was staged"
-                )));
+                return Err(Fault::usage(format!("line {number}: is longer than {LINE_BYTES_MAX} bytes")));
             }
             if !self.line.iter().all(u8::is_ascii_whitespace) {
                 break;
             }
         }
-        let text = std::str::from_utf8(&self.line).map_err(|_| {
-            Fault::usage(format!("line {}: is not UTF-8; nothing of this run was staged", self.number))
-        })?;
+        let text = std::str::from_utf8(&self.line)
+            .map_err(|_| Fault::usage(format!("line {}: is not UTF-8", self.number)))?;
         Ok(Some((self.number, text)))
     }
 }

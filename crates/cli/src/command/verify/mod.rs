@@ -1,0 +1,261 @@
+//! `pillarbox verify`
+
+mod ledger;
+mod plan;
+mod report;
+mod staged;
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use pillarbox_core::port::{Admin, InventoryRequest, InventoryRow};
+use pillarbox_core::{AuditKind, ErrorKind, Result as CoreResult, RouteName};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::database::{Database, Staging};
+use crate::destination::{Destination, Place as ReadPlace};
+use crate::fault::Fault;
+use crate::output::Progress;
+
+use ledger::{Ledger, Place, State, Truth};
+use plan::Check;
+use report::{Report, RouteReport};
+
+/// Rows of the outbox that are read together.
+const PAGE: u32 = 5000;
+/// How far back a purge is looked for in the audit trail.
+const AUDIT_MAX: u32 = 10_000;
+
+const EXAMPLES: &str = "\
+Compared is what the table says with what the destination holds:
+  lost          delivered by the table, or gone from it, and not there
+  duplicated    there more than once: at-least-once delivery allows it, and the inbox absorbs it
+  invented      there, and never staged
+  unreadable    there, and no CloudEvent with a UUID as its id
+  out of order  there for the first time after an entry of its key that it should have come before
+What is pending, in flight or retrying is waiting, not lost; what is dead or discarded is counted as that.
+
+Destinations that can be read: file:PATH, a Redis stream, a JetStream stream with retention by limits, a RabbitMQ \
+stream. A classic queue, a webhook and stdout: keep nothing.
+
+The table has what retention has left in it. --staged FILE takes the application's own record instead: a line is \
+{\"route\", \"event_id\", \"key\"?} or a whole line of `stage --ndjson`, in the order of commits. Where transactions of \
+one key overlap, give each line staged_at and committed_at too: whole numbers of any clock that only grows.
+
+Exit codes: 0 clean, 1 it could not be read, 2 usage, 3 something was found.
+
+Examples:
+  pillarbox verify                                        every configured route
+  pillarbox verify --route orders --to file:events.ndjson
+  pillarbox verify --route orders --allow-duplicates --json
+  pillarbox verify --route orders --from 'amqp://localhost/%2f?queue=orders-stream'
+  pillarbox verify --route orders --from 'nats://localhost/orders.>?stream=ORDERS' --staged committed.ndjson";
+
+/// What to compare.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct VerifyArgs {
+    /// Only this route; may be given many times [default: every configured route]
+    #[arg(long = "route", value_name = "ROUTE")]
+    routes: Vec<RouteName>,
+    /// The destination of the one --route, instead of its configured one
+    #[arg(long, value_name = "URL", requires = "routes")]
+    to: Option<Destination>,
+    /// What to read for the one --route, where its destination does not say: file:PATH, amqp(s)://…?queue=,
+    /// nats://…/SUBJECT?stream= or redis(s)://…?stream=
+    #[arg(long, value_name = "URL", requires = "routes", conflicts_with = "to")]
+    from: Option<ReadPlace>,
+    /// What the application staged, as NDJSON in the order of commits, or - for stdin [default: what is in the table]
+    #[arg(long, value_name = "FILE")]
+    staged: Option<String>,
+    /// No two transactions ever staged the same key at the same time: then the table knows the order of all entries
+    /// of a key, on PostgreSQL as well
+    #[arg(long, conflicts_with = "staged")]
+    serialized: bool,
+    /// Whether an entry out of order is a finding: key or none [default: what the route is configured as; key if it is
+    /// not configured]
+    #[arg(long, value_enum, hide_possible_values = true)]
+    order: Option<Order>,
+    /// Duplicates are counted, and are no finding
+    #[arg(long)]
+    allow_duplicates: bool,
+    /// Name at most this many events of each finding
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    limit: u32,
+}
+
+/// Whether the entries of one key follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    Key,
+    None,
+}
+
+pub(crate) async fn run(args: &VerifyArgs, context: &Context) -> Result<(), Fault> {
+    if args.staged.is_none() && context.config.retention.delivered().is_zero() {
+        return Err(Fault::usage(
+            "retention.delivered = \"0s\" deletes entries as they are delivered, so the table does not know what was \
+             staged: give the application's own record with --staged FILE",
+        ));
+    }
+    let checks = plan::checks(args, context)?;
+    let mut ledgers: BTreeMap<RouteName, Ledger> =
+        checks.iter().map(|check| (check.route.clone(), Ledger::new(Truth::Table))).collect();
+    if let Some(file) = &args.staged {
+        staged::read(file, &mut ledgers, context.out)?;
+    }
+    let database = context.open().await?;
+    // The table first: what it calls delivered is in the destination by now.
+    read_table(args, context, &database, &mut ledgers).await?;
+    let mut routes = Vec::with_capacity(checks.len());
+    let mut read = Vec::with_capacity(checks.len());
+    for check in &checks {
+        let Some(ledger) = ledgers.get_mut(&check.route) else { continue };
+        if let Some(deleted) = read_destination(check, ledger, context, checks.len()).await? {
+            read.push((check, deleted));
+        }
+    }
+    let was_purged = look_again(context, &database, &mut ledgers).await?;
+    database.staging.close().await;
+    for (check, deleted) in read {
+        if let Some(ledger) = ledgers.get(&check.route) {
+            routes.push(RouteReport::new(check, ledger, was_purged, deleted, args.limit));
+        }
+    }
+    tell(args, context, routes)
+}
+
+/// Takes everything over that the table says.
+async fn read_table(
+    args: &VerifyArgs,
+    context: &Context,
+    database: &Database,
+    ledgers: &mut BTreeMap<RouteName, Ledger>,
+) -> Result<(), Fault> {
+    // SQLite has one writer, so seqs grow from commit to commit.
+    let in_turn = args.serialized || matches!(database.staging, Staging::Sqlite(..));
+    let from_file = args.staged.is_some();
+    if !in_turn && !from_file {
+        context.out.say(
+            "the table tells the order inside of a transaction, not between two: --serialized or --staged FILE would",
+        );
+    }
+    inventory(&*database.admin, context, "reading the outbox", |row| {
+        let Some(ledger) = ledgers.get_mut(&row.route) else { return };
+        if from_file {
+            return ledger.became(row.event_id, row.status.into());
+        }
+        let place = match in_turn {
+            true => Place::in_turn(row.seq),
+            // The column has the time at which the transaction began.
+            false => Place::in_transaction(row.created_at.as_micros(), row.seq),
+        };
+        ledger.stage(row.event_id, row.key.as_deref(), place, State::from(row.status));
+    })
+    .await
+}
+
+/// Shows each row of the outbox, page by page.
+async fn inventory(
+    admin: &dyn Admin,
+    context: &Context,
+    doing: &'static str,
+    mut show: impl FnMut(InventoryRow),
+) -> Result<(), Fault> {
+    let progress = Progress::new(context.out, doing, None);
+    let mut after = i64::MIN;
+    loop {
+        let page = admin.inventory(InventoryRequest { after, limit: PAGE }).await?;
+        let rows = u32::try_from(page.len()).unwrap_or(u32::MAX);
+        after = page.last().map_or(after, |row| row.seq);
+        page.into_iter().for_each(&mut show);
+        progress.add(rows.into());
+        if rows < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads all that a destination holds, and says how much of it was deleted. `None`: the route is left out.
+async fn read_destination(
+    check: &Check,
+    ledger: &mut Ledger,
+    context: &Context,
+    checks: usize,
+) -> Result<Option<u64>, Fault> {
+    match read_pages(check, ledger, context).await {
+        Ok(deleted) => Ok(Some(deleted)),
+        // Perhaps nothing was ever delivered; perhaps all of it is lost.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            context.out.warn(format_args!("{}: nothing is there: {}", check.route, error.message()));
+            Ok(Some(0))
+        }
+        Err(error) if error.kind() == ErrorKind::Unsupported && checks > 1 => {
+            context.out.warn(format_args!("{} is left out: {}", check.route, error.message()));
+            Ok(None)
+        }
+        Err(error) => Err(plan::refused(&check.route, &error)),
+    }
+}
+
+/// Takes everything over that is there, and says how much was deleted.
+async fn read_pages(check: &Check, ledger: &mut Ledger, context: &Context) -> CoreResult<u64> {
+    let mut pages = check.transcript.open().await?;
+    let progress = Progress::new(context.out, "reading the destination", pages.total());
+    loop {
+        let page = pages.next().await?;
+        if page.is_empty() {
+            return Ok(pages.deleted());
+        }
+        page.iter().for_each(|attributes| ledger.arrive(attributes));
+        progress.add(u64::try_from(page.len()).unwrap_or(0));
+    }
+}
+
+/// Looks at the table again for what is not known: it may have been staged meanwhile, or on another route. Says whether
+/// entries have ever been purged.
+async fn look_again(
+    context: &Context,
+    database: &Database,
+    ledgers: &mut BTreeMap<RouteName, Ledger>,
+) -> Result<bool, Fault> {
+    if !ledgers.values().any(Ledger::has_strangers) {
+        return Ok(false);
+    }
+    let mut strange: Vec<_> = ledgers
+        .iter_mut()
+        .map(|(route, ledger)| {
+            let claims = ledger.claims();
+            (route, ledger, claims)
+        })
+        .collect();
+    inventory(&*database.admin, context, "looking again", |row| {
+        for (route, ledger, claims) in &mut strange {
+            ledger.look(&row, **route == row.route, claims);
+        }
+    })
+    .await?;
+    let trail = database.admin.audit(AUDIT_MAX).await?;
+    Ok(trail.iter().any(|record| record.kind == AuditKind::Purged))
+}
+
+fn tell(args: &VerifyArgs, context: &Context, routes: Vec<RouteReport>) -> Result<(), Fault> {
+    let wrong: Vec<String> = routes
+        .iter()
+        .filter_map(|route| {
+            let wrong = route.wrong(args);
+            (!wrong.is_empty()).then(|| format!("{}: {}", route.route, wrong.join(", ")))
+        })
+        .collect();
+    for note in routes.iter().flat_map(RouteReport::notes) {
+        context.out.warn(note);
+    }
+    let report = Report { ok: wrong.is_empty(), routes };
+    match context.out.json {
+        true => context.out.json(&report)?,
+        false => context.out.data(&report)?,
+    }
+    if report.ok { Ok(()) } else { Err(Fault::Unhealthy(wrong.join("; "))) }
+}

@@ -1,0 +1,261 @@
+//! The figures to reach, and whether they are reached: published either way.
+
+use serde_json::Value;
+
+use super::machine::Machine;
+use super::options::Options;
+use super::ours::Ours;
+use super::run::Runner;
+use super::table::{Row, thousands};
+use crate::Result;
+
+/// Everything that a whole run measures beside the drains.
+pub(crate) struct Measured {
+    postgres: Value,
+    sqlite: Value,
+}
+
+/// What a figure has to be.
+#[derive(Clone, Copy)]
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One figure to reach: what it is, which database's, where it is in the JSON of a bench, and its bound.
+struct Goal(&'static str, Database, &'static str, Bound);
+
+#[derive(Clone, Copy)]
+enum Database {
+    Postgres,
+    Sqlite,
+}
+
+use Bound::{AtLeast, AtMost};
+use Database::{Postgres, Sqlite};
+
+const GOALS: [Goal; 27] = [
+    Goal("rows, kept, of the bare store", Postgres, "/drain/rows/kept/relay_to_bare", AtLeast(0.9)),
+    Goal("rows, deleted, of the bare store", Postgres, "/drain/rows/deleted/relay_to_bare", AtLeast(0.9)),
+    Goal(
+        "lanes, deleted, of the raw classic loop",
+        Postgres,
+        "/drain/lanes/deleted/relay_to_classic",
+        AtLeast(3.0),
+    ),
+    Goal("lanes, deleted, of the bare store", Postgres, "/drain/lanes/deleted/relay_to_bare", AtLeast(0.6)),
+    Goal(
+        "lanes, deleted, of the raw lane loop",
+        Postgres,
+        "/drain/lanes/deleted/relay_to_lane",
+        AtLeast(0.6),
+    ),
+    Goal(
+        "lanes, kept, of the raw classic loop",
+        Postgres,
+        "/drain/lanes/kept/relay_to_classic",
+        AtLeast(1.8),
+    ),
+    Goal(
+        "server CPU of an entry, lanes, deleted, µs",
+        Postgres,
+        "/drain/lanes/deleted/cost/server_cpu_micros",
+        AtMost(12.0),
+    ),
+    Goal(
+        "server CPU of an entry, lanes, kept, µs",
+        Postgres,
+        "/drain/lanes/kept/cost/server_cpu_micros",
+        AtMost(12.0),
+    ),
+    Goal(
+        "WAL of an entry, lanes, deleted, bytes",
+        Postgres,
+        "/drain/lanes/deleted/cost/wal_bytes",
+        AtMost(200.0),
+    ),
+    Goal("WAL of an entry, lanes, kept, bytes", Postgres, "/drain/lanes/kept/cost/wal_bytes", AtMost(200.0)),
+    Goal(
+        "lanes beside 1,000,000 settled entries, of the same without",
+        Postgres,
+        "/growth/settled/lanes/ratio",
+        AtLeast(0.8),
+    ),
+    Goal(
+        "lanes with 1,000,000 pending entries, of the same with 50,000",
+        Postgres,
+        "/growth/pending/lanes/ratio",
+        AtLeast(0.8),
+    ),
+    Goal(
+        "rows beside 1,000,000 settled entries, of the same without",
+        Postgres,
+        "/growth/settled/rows/ratio",
+        AtLeast(0.8),
+    ),
+    Goal(
+        "rows with 1,000,000 pending entries, of the same with 50,000",
+        Postgres,
+        "/growth/pending/rows/ratio",
+        AtLeast(0.8),
+    ),
+    Goal(
+        "lanes, deleted, beside a held transaction, last quarter of the first",
+        Postgres,
+        "/held/lanes_deleted/last_to_first",
+        AtLeast(0.9),
+    ),
+    Goal(
+        "lanes, kept, beside a held transaction, last quarter of the first",
+        Postgres,
+        "/held/lanes_kept/last_to_first",
+        AtLeast(0.9),
+    ),
+    Goal(
+        "lanes, deleted, the held transaction has staged, last quarter of the first",
+        Postgres,
+        "/held/lanes_deleted_beside_staging/last_to_first",
+        AtLeast(0.9),
+    ),
+    Goal(
+        "rows, kept, beside a held transaction, last quarter of the first",
+        Postgres,
+        "/held/rows_kept/last_to_first",
+        AtLeast(0.9),
+    ),
+    Goal(
+        "transaction of one insert with one staged event, of the same without",
+        Postgres,
+        "/stage/ratio",
+        AtLeast(0.75),
+    ),
+    Goal(
+        "transaction of an order with one staged event, of the same without",
+        Postgres,
+        "/stage/orders_ratio",
+        AtLeast(0.75),
+    ),
+    Goal(
+        "commit to confirmation at 200 events/s, lanes, p50, ms",
+        Postgres,
+        "/latency/lanes/commit_to_confirm/p50",
+        AtMost(10.0),
+    ),
+    Goal(
+        "commit to confirmation at 200 events/s, lanes, p99, ms",
+        Postgres,
+        "/latency/lanes/commit_to_confirm/p99",
+        AtMost(50.0),
+    ),
+    Goal(
+        "memory of a relay by lanes, backlog of 1,000,000, bytes",
+        Postgres,
+        "/memory/lanes_peak_bytes",
+        AtMost(67_108_864.0),
+    ),
+    Goal(
+        "memory of a relay by rows, backlog of 1,000,000, bytes",
+        Postgres,
+        "/memory/rows_peak_bytes",
+        AtMost(67_108_864.0),
+    ),
+    Goal("SQLite: staged in batches, a second", Sqlite, "/stage/bulk_per_second", AtLeast(20_000.0)),
+    Goal("SQLite: rows, kept, a second", Sqlite, "/drain/rows/kept/relay_per_second", AtLeast(20_000.0)),
+    Goal("SQLite: lanes, kept, a second", Sqlite, "/drain/lanes/kept/relay_per_second", AtLeast(20_000.0)),
+];
+
+/// Measures what the rounds did not.
+pub(crate) fn measure(ours: &Ours, runner: &Runner<'_>, options: &Options) -> Result<Measured> {
+    eprintln!("bench: growth, latency, memory and the held transaction, which takes minutes");
+    let repeat = options.repeat.to_string();
+    let common = ["--repeat", &repeat, "--events", "50000"];
+    let more = ["--held", "--latency", "1000", "--settled", "1000000", "--pending", "1000000"];
+    let postgres = ours.bench(runner, &[common.as_slice(), &more].concat())?;
+    let sqlite = ours.bench_embedded(runner, &common)?;
+    Ok(Measured { postgres, sqlite })
+}
+
+/// The table.
+pub(crate) fn markdown(measured: &Measured, rows: &[Row], machine: &mut Machine) -> String {
+    let load = machine.note_load();
+    let mut text = format!(
+        "`pillarbox bench --held --latency 1000 --settled 1000000 --pending 1000000 --events 50000`, as the last part of \
+         the same run; load at its end {load:.1}.\n\n| | goal | measured | |\n|---|--:|--:|---|\n"
+    );
+    let mut line = |what: &str, bound: Bound, value: Option<f64>| {
+        let (goal, met) = match bound {
+            AtLeast(least) => (format!("≥ {}", number(least)), value.map(|value| value >= least)),
+            AtMost(most) => (format!("≤ {}", number(most)), value.map(|value| value <= most)),
+        };
+        let value = value.map_or_else(|| "–".to_owned(), number);
+        let verdict = match met {
+            Some(true) => "reached",
+            Some(false) => "**missed**",
+            None => "not measured here",
+        };
+        text.push_str(&format!("| {what} | {goal} | {value} | {verdict} |\n"));
+    };
+    line("lanes, deleted, of the fastest peer", AtLeast(2.0), of_the_fastest_peer(rows));
+    for Goal(what, database, pointer, bound) in GOALS {
+        let figures = match database {
+            Postgres => &measured.postgres,
+            Sqlite => &measured.sqlite,
+        };
+        line(what, bound, figures.pointer(pointer).and_then(Value::as_f64));
+    }
+    line(
+        "the writer's p99 beside a relay by lanes, of the same without a relay",
+        AtMost(1.25),
+        writer(&measured.postgres),
+    );
+    text
+}
+
+fn of_the_fastest_peer(rows: &[Row]) -> Option<f64> {
+    let peers = rows.iter().filter(|row| row.pointer.is_none());
+    let fastest = peers.filter_map(Row::rate).reduce(f64::max)?;
+    let lanes =
+        rows.iter().find(|row| row.pointer.is_some_and(|pointer| pointer.contains("lanes/deleted")))?;
+    Some(lanes.rate()? / fastest)
+}
+
+fn writer(figures: &Value) -> Option<f64> {
+    let alone = figures.pointer("/latency/writer_alone/p99")?.as_f64().filter(|alone| *alone > 0.0)?;
+    Some(figures.pointer("/latency/lanes/writer/p99")?.as_f64()? / alone)
+}
+
+fn number(value: f64) -> String {
+    if value >= 1000.0 {
+        thousands(value)
+    } else {
+        format!("{:.2}", value).trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::bench::table::tests::rows;
+
+    #[test]
+    fn a_missed_goal_and_one_that_was_not_measured_are_told() {
+        let postgres = json!({
+            "drain": {"rows": {"kept": {"relay_to_bare": 1.2}, "deleted": {"relay_to_bare": 0.5}}},
+            "latency": {"writer_alone": {"p99": 2.0}, "lanes": {"writer": {"p99": 2.2}}},
+        });
+        let sqlite = json!({"stage": {"bulk_per_second": 54_321.0}});
+        let mut machine = Machine { date: String::new(), cores: 2, postgres: String::new(), loads: vec![] };
+        let text = markdown(&Measured { postgres, sqlite }, &rows(), &mut machine);
+        for line in [
+            "| lanes, deleted, of the fastest peer | ≥ 2 | – | not measured here |",
+            "| rows, kept, of the bare store | ≥ 0.9 | 1.2 | reached |",
+            "| rows, deleted, of the bare store | ≥ 0.9 | 0.5 | **missed** |",
+            "| SQLite: staged in batches, a second | ≥ 20,000 | 54,321 | reached |",
+            "| the writer's p99 beside a relay by lanes, of the same without a relay | ≤ 1.25 | 1.1 | reached |",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} is not in {text}");
+        }
+    }
+}

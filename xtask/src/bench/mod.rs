@@ -1,0 +1,90 @@
+//! `cargo xtask bench`: Pillarbox beside raw loops and beside peers, the same no-op work on the same server.
+//!
+//! Everything runs in turns, round by round, so that all meet the same weather; medians are printed. Peers come from
+//! their registries into `target/peers`; what cannot be installed or fails is named in the table with its reason.
+
+mod goals;
+mod install;
+mod machine;
+mod options;
+mod ours;
+mod page;
+mod peers;
+mod plot;
+mod run;
+mod stats;
+mod table;
+
+use std::path::PathBuf;
+
+use crate::exec::Executor;
+use crate::services::Servers;
+use crate::{Result, root};
+
+pub(crate) use options::{HELP, Options, parse};
+
+use install::Installed;
+use machine::Machine;
+use ours::Ours;
+use run::Runner;
+use table::{Row, Standing};
+
+/// Where peers are installed, below the repository.
+const PEERS: &str = "target/peers";
+
+/// Runs everything, prints the tables, and writes the page if the run was whole.
+pub(crate) fn run(options: &Options) -> Result<u8> {
+    let executor = Executor::new()?;
+    let root = root()?;
+    let places = Places { peers: root.join(PEERS), sources: root.join("xtask/peers"), root };
+    std::fs::create_dir_all(&places.peers)?;
+    let peers: Vec<_> = peers::ALL.into_iter().filter(|peer| options.wants(peer.name)).collect();
+    let installed = Installed::new(&executor, &places, &peers);
+    let ours = Ours::build(&executor, &places)?;
+    let servers = Servers::start_named(&executor, &["postgres"])?;
+    let runner = Runner::new(&executor, &places, &servers)?;
+
+    let mut machine = Machine::look(&runner)?;
+    let mut rows = ours::rows(options);
+    rows.extend(peers.iter().map(|peer| Row::of_peer(peer, options)));
+    for round in 1..=options.repeat {
+        eprintln!("bench: round {round} of {}, load {}", options.repeat, machine.note_load());
+        if options.wants_ours() {
+            let drained = ours.drain(&runner, options)?;
+            rows.iter_mut().for_each(|row| row.add_ours(&drained));
+        }
+        for peer in &peers {
+            let Some(row) = rows.iter_mut().find(|row| row.is(peer)) else { continue };
+            match installed.of(peer).and_then(|()| runner.peer(peer, options)) {
+                Ok(done) => row.add(done),
+                Err(error) => row.fails(&error.to_string()),
+            }
+            if let Standing::Ran = row.standing {
+                eprintln!("bench: {}: {:.0} a second", peer.name, row.last());
+            }
+        }
+    }
+    machine.note_load();
+    stats::compare(&mut rows);
+    let beside = table::markdown(&rows, &machine, options);
+    println!("{beside}");
+    if !options.is_whole() {
+        eprintln!("bench: not a whole run, so docs/performance.md stays as it is");
+        return Ok(0);
+    }
+    let goals = goals::markdown(&goals::measure(&ours, &runner, options)?, &rows, &mut machine);
+    println!("{goals}");
+    page::write(&places.root, &[("peers", &beside), ("goals", &goals)])?;
+    std::fs::write(places.root.join(page::PLOT), plot::svg(&rows))?;
+    eprintln!("bench: written to {} and {}", page::PAGE, page::PLOT);
+    Ok(0)
+}
+
+/// Where things are.
+struct Places {
+    root: PathBuf,
+    /// The scripts of the peers, written by us.
+    sources: PathBuf,
+    /// The peers, made by their installers.
+    peers: PathBuf,
+}

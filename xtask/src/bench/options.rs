@@ -1,0 +1,131 @@
+//! What `cargo xtask bench` was asked for.
+
+use super::peers;
+use crate::Result;
+
+pub(crate) const HELP: &str = "\
+Pillarbox beside raw loops and beside peers: so many no-op jobs are staged, then drained, on one PostgreSQL that is
+started for it; everything in turns, medians of several rounds.
+
+Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
+
+  --quick       A tenth of the jobs and one round: to see that it runs. Its figures mean nothing
+  --repeat N    Rounds; default 3
+  --only NAME   Only this one; may be given many times. `pillarbox` is everything of ours, with the raw loops
+  --no-peers    The same as --only pillarbox
+  --help        This text
+
+Peers are installed from npm, PyPI and crates.io into target/peers, which takes minutes once. A peer that cannot be
+installed stands in the table with the reason. A whole run (none of the options but --repeat) also measures growth,
+latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg.";
+
+const REPEAT: u32 = 3;
+const REPEAT_MAX: u32 = 100;
+/// The name of everything that is ours.
+const OURS: &str = "pillarbox";
+/// How many times fewer jobs a quick run has.
+const QUICK: u32 = 10;
+
+/// What to run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Only to see that it runs.
+    pub(crate) quick: bool,
+    /// Rounds.
+    pub(crate) repeat: u32,
+    /// Names; empty: all.
+    pub(crate) only: Vec<String>,
+    /// The help is wanted instead.
+    pub(crate) help: bool,
+}
+
+impl Options {
+    /// Whether this one is to be run.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    /// Whether what is ours is to be run.
+    pub(crate) fn wants_ours(&self) -> bool {
+        self.wants(OURS)
+    }
+
+    /// Whether the figures are fit to be published.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.quick && self.only.is_empty()
+    }
+
+    /// So many jobs, or fewer.
+    pub(crate) fn jobs(&self, jobs: u32) -> u32 {
+        if self.quick { (jobs / QUICK).max(1) } else { jobs }
+    }
+}
+
+/// Reads the arguments after `bench`.
+pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
+    let mut options = Options { quick: false, repeat: 0, only: Vec::new(), help: false };
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+        match argument {
+            "--quick" => options.quick = true,
+            "--no-peers" => options.only.push(OURS.to_owned()),
+            "--only" => options.only.push(known(value()?)?),
+            "--repeat" => options.repeat = rounds(value()?)?,
+            "--help" | "-h" => options.help = true,
+            other => return Err(format!("bench: unknown argument {other}").into()),
+        }
+    }
+    if options.repeat == 0 {
+        options.repeat = if options.quick { 1 } else { REPEAT };
+    }
+    Ok(options)
+}
+
+fn known(name: &str) -> Result<String> {
+    let names: Vec<&str> = peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect();
+    if names.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("bench: nobody is called {name}; there are: {}", names.join(", ")).into())
+}
+
+fn rounds(text: &str) -> Result<u32> {
+    match text.parse() {
+        Ok(rounds) if (1..=REPEAT_MAX).contains(&rounds) => Ok(rounds),
+        _ => Err(format!("bench: --repeat {text}: 1 to {REPEAT_MAX} is meant").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &str) -> Result<Options> {
+        parse(&arguments.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn nothing_means_a_whole_run() {
+        let options = parsed("").unwrap();
+        assert_eq!((options.repeat, options.is_whole(), options.jobs(20)), (3, true, 20));
+        assert!(options.wants_ours() && options.wants("pg-boss"));
+        assert!(parsed("--repeat 5").unwrap().is_whole());
+    }
+
+    #[test]
+    fn a_quick_run_without_peers_publishes_nothing() {
+        let options = parsed("--no-peers --quick").unwrap();
+        assert_eq!((options.repeat, options.is_whole(), options.jobs(25)), (1, false, 2));
+        assert!(options.wants_ours() && !options.wants("pg-boss"));
+    }
+
+    #[test]
+    fn names_are_known_or_refused() {
+        let options = parsed("--only pg-boss --only pgqueuer --repeat 7").unwrap();
+        assert_eq!((options.repeat, options.only.len(), options.wants_ours()), (7, 2, false));
+        for wrong in ["--only nobody", "--only", "--repeat 0", "--repeat many", "--fast"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

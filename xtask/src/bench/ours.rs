@@ -1,0 +1,95 @@
+//! Pillarbox and the raw loops, by `pillarbox bench`.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::Places;
+use super::options::Options;
+use super::run::Runner;
+use super::table::Row;
+use crate::Result;
+use crate::exec::Executor;
+
+/// Entries of each drain.
+const ENTRIES: u32 = 50_000;
+
+/// What a row of ours is called, where its rate is in the JSON of a bench, and how it was set up.
+const FIGURES: [(&str, &str, &str); 7] = [
+    (
+        "Pillarbox, lanes, deleted",
+        "/drain/lanes/deleted/relay_per_second",
+        "order = \"key\", retention.delivered = \"0s\"",
+    ),
+    ("Pillarbox, lanes, kept", "/drain/lanes/kept/relay_per_second", "order = \"key\""),
+    ("Pillarbox, rows, deleted", "/drain/rows/deleted/relay_per_second", "retention.delivered = \"0s\""),
+    ("Pillarbox, rows, kept", "/drain/rows/kept/relay_per_second", "the default"),
+    (
+        "raw lane loop, deleted",
+        "/drain/lane_deleted/per_second",
+        "plain SQL: read above a cursor, settle by DELETE",
+    ),
+    (
+        "raw lane loop, kept",
+        "/drain/lane_kept/per_second",
+        "plain SQL: read above a cursor, settle by UPDATE",
+    ),
+    ("raw classic loop", CLASSIC, "plain SQL: claim by UPDATE … SKIP LOCKED, settle by UPDATE"),
+];
+/// What everything is compared with.
+pub(crate) const CLASSIC: &str = "/drain/classic/per_second";
+
+/// The rows of ours, empty.
+pub(crate) fn rows(options: &Options) -> Vec<Row> {
+    if !options.wants_ours() {
+        return Vec::new();
+    }
+    let jobs = options.jobs(ENTRIES);
+    FIGURES.into_iter().map(|(name, pointer, setting)| Row::of_ours(name, pointer, setting, jobs)).collect()
+}
+
+/// The release build of `pillarbox`.
+pub(crate) struct Ours {
+    cargo: std::ffi::OsString,
+    root: std::path::PathBuf,
+}
+
+impl Ours {
+    /// Builds it.
+    pub(crate) fn build(executor: &Executor, places: &Places) -> Result<Self> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let ours = Self { cargo, root: places.root.clone() };
+        let mut build = ours.cargo(&["build", "--release", "--package", "pillarbox-cli"]);
+        match executor.run(build.stdin(Stdio::null()))? {
+            0 => Ok(ours),
+            code => Err(format!("the build of pillarbox failed with exit code {code}").into()),
+        }
+    }
+
+    /// One round of drains.
+    pub(crate) fn drain(&self, runner: &Runner<'_>, options: &Options) -> Result<Value> {
+        let entries = options.jobs(ENTRIES).to_string();
+        self.bench(runner, &["--only", "drain", "--repeat", "1", "--events", &entries])
+    }
+
+    /// `pillarbox bench` on PostgreSQL.
+    pub(crate) fn bench(&self, runner: &Runner<'_>, arguments: &[&str]) -> Result<Value> {
+        let mut bench =
+            self.cargo(&["run", "--quiet", "--release", "--package", "pillarbox-cli", "--", "bench"]);
+        bench.args(["--json", "--quiet", "--database", &runner.url()]).args(arguments);
+        runner.said(&mut bench).map_err(|error| format!("pillarbox bench: {error}").into())
+    }
+
+    /// `pillarbox bench` on SQLite.
+    pub(crate) fn bench_embedded(&self, runner: &Runner<'_>, arguments: &[&str]) -> Result<Value> {
+        let mut bench =
+            self.cargo(&["run", "--quiet", "--release", "--package", "pillarbox-cli", "--", "bench"]);
+        runner.said(bench.args(["--json", "--quiet"]).args(arguments))
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.cargo);
+        command.args(arguments).current_dir(&self.root);
+        command
+    }
+}

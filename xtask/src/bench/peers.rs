@@ -1,0 +1,71 @@
+//! The peers: who they are, and how much work they get.
+
+/// Where a peer comes from and what runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Language {
+    Node,
+    Python,
+    Rust,
+}
+
+/// Somebody else's queue or outbox. Its script is `xtask/peers/LANGUAGE/NAME`, and prints one line of JSON: `jobs`,
+/// `seconds` from the first to the last, and `version`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// The word on the command line.
+    pub(crate) name: &'static str,
+    pub(crate) language: Language,
+    /// How many jobs it gets: fewer where it would take minutes.
+    pub(crate) jobs: u32,
+    /// How its script sets it up, for the table.
+    pub(crate) setting: &'static str,
+}
+
+const MANY: u32 = 20_000;
+
+pub(crate) const ALL: [Peer; 9] = [
+    Peer {
+        name: "graphile_worker",
+        language: Language::Rust,
+        jobs: MANY,
+        setting: "4 local queues of 1,250, batched completion",
+    },
+    Peer {
+        name: "outbox-core",
+        language: Language::Rust,
+        jobs: MANY,
+        setting: "with outbox-postgres, batches of 1,000, two managers, no-op transport",
+    },
+    Peer {
+        name: "apalis-postgres",
+        language: Language::Rust,
+        jobs: 10_000,
+        setting: "buffer of 1,000, two workers",
+    },
+    Peer {
+        name: "graphile-worker",
+        language: Language::Node,
+        jobs: MANY,
+        setting: "local queue of 500, batched completion, 24 at once: its own benchmark's",
+    },
+    Peer {
+        name: "pg-boss",
+        language: Language::Node,
+        jobs: MANY,
+        setting: "two workers that fetch and complete 500 at once",
+    },
+    Peer { name: "pgqueuer", language: Language::Python, jobs: 10_000, setting: "batches of 500" },
+    Peer {
+        name: "djanorm",
+        language: Language::Python,
+        jobs: 2000,
+        setting: "relay in batches of 500, no-op publish",
+    },
+    Peer { name: "procrastinate", language: Language::Python, jobs: 1000, setting: "20 at once" },
+    Peer {
+        name: "effaced",
+        language: Language::Python,
+        jobs: 500,
+        setting: "claim and mark in batches of 100",
+    },
+];

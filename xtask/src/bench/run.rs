@@ -1,0 +1,136 @@
+//! Runs one of them on a database of its own and reads what it says.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::Places;
+use super::install::{PYTHON, RUST};
+use super::options::Options;
+use super::peers::{Language, Peer};
+use crate::Result;
+use crate::exec::Executor;
+use crate::process::tail;
+use crate::services::{Servers, postgres_programs};
+
+/// How long one run may take.
+const SECONDS_MAX: &str = "300";
+/// What `timeout` ends with when that was not enough.
+const TIMED_OUT: u8 = 124;
+/// The database of the one who runs.
+const DATABASE: &str = "bench";
+
+/// Runs on one server.
+pub(crate) struct Runner<'a> {
+    executor: &'a Executor,
+    places: &'a Places,
+    programs: PathBuf,
+    /// The server's URL without a database.
+    server: String,
+}
+
+/// What one run of a peer reached.
+pub(crate) struct Done {
+    pub(crate) per_second: f64,
+    pub(crate) version: String,
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(executor: &'a Executor, places: &'a Places, servers: &Servers) -> Result<Self> {
+        let url = servers.variables().find(|(name, _)| *name == "PILLARBOX_TEST_POSTGRES");
+        let (_, url) = url.ok_or("PostgreSQL was not started")?;
+        let (server, _) = url.rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
+        Ok(Self { executor, places, programs: postgres_programs()?, server: server.to_owned() })
+    }
+
+    /// Runs a peer.
+    pub(crate) fn peer(&self, peer: &Peer, options: &Options) -> Result<Done> {
+        let (peers, sources) = (&self.places.peers, &self.places.sources);
+        let mut command = timed();
+        match peer.language {
+            Language::Node => {
+                command.arg("node").arg(peers.join("node").join(format!("{}.mjs", peer.name)));
+            }
+            Language::Python => {
+                command
+                    .arg(peers.join(PYTHON))
+                    .arg(sources.join("python").join(format!("peer_{}.py", peer.name)));
+            }
+            Language::Rust => {
+                command.arg(peers.join(RUST)).arg(peer.name);
+            }
+        }
+        let said = self.said(command.arg(options.jobs(peer.jobs).to_string()))?;
+        let number = |name: &str| said[name].as_f64().filter(|value| *value > 0.0);
+        let (Some(jobs), Some(seconds)) = (number("jobs"), number("seconds")) else {
+            return Err(format!("said {said}, which is not what a peer says").into());
+        };
+        if (jobs - f64::from(options.jobs(peer.jobs))).abs() > 0.5 {
+            return Err(format!("did {jobs} of {} jobs", options.jobs(peer.jobs)).into());
+        }
+        let version = said["version"].as_str().unwrap_or("unknown").to_owned();
+        Ok(Done { per_second: jobs / seconds, version })
+    }
+
+    /// Runs a command on an empty database, and returns the JSON of its last line.
+    pub(crate) fn said(&self, command: &mut Command) -> Result<Value> {
+        self.empty_database()?;
+        let (out, log) = (self.file("out.json"), self.file("run.log"));
+        command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&log)?);
+        command.env("DATABASE_URL", self.url()).env("PYTHONDONTWRITEBYTECODE", "1");
+        match self.executor.run(command)? {
+            0 => {}
+            TIMED_OUT => return Err(format!("took more than {SECONDS_MAX} s").into()),
+            code => {
+                let said = tail(&log);
+                eprintln!("{said}");
+                let last = said.lines().last().unwrap_or_default().to_owned();
+                return Err(format!("failed with exit code {code}: {last}").into());
+            }
+        }
+        let said = fs::read_to_string(&out)?;
+        let last = said.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
+        serde_json::from_str(last).map_err(|error| format!("said {said:?}: {error}").into())
+    }
+
+    /// The URL of the database that the next run gets.
+    pub(crate) fn url(&self) -> String {
+        format!("{}/{DATABASE}", self.server)
+    }
+
+    /// One value of a query on the server.
+    pub(crate) fn ask(&self, sql: &str) -> Result<String> {
+        let mut psql = Command::new(self.programs.join("psql"));
+        let output =
+            psql.args(["--no-psqlrc", "-qtAX", &format!("{}/postgres", self.server), "-c", sql]).output()?;
+        if !output.status.success() {
+            return Err(format!("psql: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Nobody finds what somebody else has left, neither tables nor pages to be cleaned.
+    fn empty_database(&self) -> Result<()> {
+        for sql in [
+            format!("drop database if exists {DATABASE} with (force)"),
+            format!("create database {DATABASE}"),
+            "checkpoint".to_owned(),
+        ] {
+            self.ask(&sql)?;
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.places.peers.join(name)
+    }
+}
+
+/// A command that does not run for ever.
+pub(crate) fn timed() -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", SECONDS_MAX]);
+    command
+}
