@@ -13,6 +13,9 @@ use crate::exec::Executor;
 
 /// Entries of each drain.
 const ENTRIES: u32 = 50_000;
+/// Sagas of each drain of sagas, and the steps of each.
+const SAGAS_DRAINED: u32 = 10_000;
+const STEPS: u32 = 3;
 
 /// What a row of ours is called, where its rate is in the JSON of a bench, and how it was set up.
 const FIGURES: [(&str, &str, &str); 7] = [
@@ -36,6 +39,15 @@ const FIGURES: [(&str, &str, &str); 7] = [
     ),
     ("raw classic loop", CLASSIC, "plain SQL: claim by UPDATE … SKIP LOCKED, settle by UPDATE"),
 ];
+/// The same of sagas, in steps a second.
+const SAGAS: [(&str, &str, &str); 2] = [
+    (
+        "Pillarbox, sagas, at once",
+        "/sagas/group_per_second",
+        "three steps a saga, settled with the saga and its audit records",
+    ),
+    ("Pillarbox, sagas, in order", "/sagas/ordered_per_second", "the same, one step after the other"),
+];
 /// What everything is compared with.
 pub(crate) const CLASSIC: &str = "/drain/classic/per_second";
 
@@ -44,8 +56,9 @@ pub(crate) fn rows(options: &Options) -> Vec<Row> {
     if !options.wants_ours() {
         return Vec::new();
     }
-    let jobs = options.jobs(ENTRIES);
-    FIGURES.into_iter().map(|(name, pointer, setting)| Row::of_ours(name, pointer, setting, jobs)).collect()
+    let of = |jobs| move |(name, pointer, setting)| Row::of_ours(name, pointer, setting, jobs);
+    let steps = options.jobs(SAGAS_DRAINED) * STEPS;
+    FIGURES.into_iter().map(of(options.jobs(ENTRIES))).chain(SAGAS.into_iter().map(of(steps))).collect()
 }
 
 /// The release build of `pillarbox`.
@@ -66,10 +79,12 @@ impl Ours {
         }
     }
 
-    /// One round of drains.
+    /// One round of drains, those of sagas under `sagas`.
     pub(crate) fn drain(&self, runner: &Runner<'_>, options: &Options) -> Result<Value> {
-        let entries = options.jobs(ENTRIES).to_string();
-        self.bench(runner, &["--only", "drain", "--repeat", "1", "--events", &entries])
+        let (entries, sagas) = (options.jobs(ENTRIES).to_string(), options.jobs(SAGAS_DRAINED).to_string());
+        let mut drained = self.bench(runner, &["--only", "drain", "--repeat", "1", "--events", &entries])?;
+        drained["sagas"] = self.bench(runner, &["--sagas", &sagas, "--repeat", "1"])?;
+        Ok(drained)
     }
 
     /// `pillarbox bench` on PostgreSQL.

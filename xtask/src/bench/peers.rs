@@ -23,7 +23,7 @@ pub(crate) struct Peer {
 
 const MANY: u32 = 20_000;
 
-pub(crate) const ALL: [Peer; 9] = [
+pub(crate) const ALL: [Peer; 10] = [
     Peer {
         name: "graphile_worker",
         language: Language::Rust,
@@ -68,5 +68,11 @@ pub(crate) const ALL: [Peer; 9] = [
         language: Language::Python,
         jobs: 500,
         setting: "claim and mark in batches of 100",
+    },
+    Peer {
+        name: "effaced_saga",
+        language: Language::Python,
+        jobs: 600,
+        setting: "its saga runner with the database audit, three entries a subject, batches of 500",
     },
 ];

@@ -301,6 +301,16 @@ fn a_saga_is_drawn_with_the_state_of_its_steps() {
 }
 
 #[test]
+fn a_saga_whose_entries_were_delivered_without_it_is_noticed() {
+    let application = Application::on_sqlite();
+    let id = application.stage(erasure(1));
+    assert!(!application.home.ok(["saga", "show", &id]).stderr.contains("warning"));
+    application.home.ok(["relay", "--drain", "--route", "sagas", "--to", "null:"]);
+    let shown = application.home.ok(["saga", "show", &id]);
+    assert!(shown.stderr.contains("a relay that knows no sagas"), "{shown:?}");
+}
+
+#[test]
 fn what_is_wrong_with_a_saga_command_is_said() {
     let home = Home::new();
     home.run(["saga", "list"]).refused(4, &["pillarbox migrate"]);

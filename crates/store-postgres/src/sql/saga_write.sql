@@ -2,27 +2,36 @@
 -- Sagas are locked in the order of their ids, and after them their entries in the order of staging. A saga that has
 -- moved since it was read, or one of whose entries is not as it was, is left as it is and not returned. The audit
 -- records are counted, and so written, before anything that they explain.
+-- Each row is looked up by itself, in an order that is made before: asked for the rows in that order, the database reads
+-- a whole table in the order of its key, because it takes every list here for ten rows.
 with wanted as materialized (
     select w.id, w.version, w.status, w.dead, w.due_at, w.body, w.ended, w.entries
     from unnest($4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::timestamptz[], $9::text[], $10::boolean[],
         $11::bigint[]) as w(id, version, status, dead, due_at, body, ended, entries)
 ), locked as materialized (
     select s.id, s.route, s.subject_kind, s.subject_value
-    from wanted as w
-    join {saga} as s on s.id = w.id and s.version = w.version
-    order by s.id
-    for update of s
+    from (select w.id, w.version from wanted as w order by w.id) as w
+    cross join lateral (
+        select s.id, s.route, s.subject_kind, s.subject_value
+        from {saga} as s
+        where s.id = w.id and s.version = w.version
+        for update
+    ) as s
 ), meant as materialized (
     select e.saga_id, e.seq, e.fence, e.seen, e.change, e.error
     from unnest($12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[])
         as e(saga_id, seq, fence, seen, change, error)
 ), found as materialized (
     select o.seq, e.saga_id, e.change, e.error
-    from meant as e
-    join locked as l on l.id = e.saga_id
-    join {outbox} as o on o.seq = e.seq and o.fence = e.fence and o.status = e.seen
-    order by o.seq
-    for update of o
+    from (
+        select e.saga_id, e.seq, e.fence, e.seen, e.change, e.error
+        from meant as e
+        join locked as l on l.id = e.saga_id
+        order by e.seq
+    ) as e
+    cross join lateral (
+        select o.seq from {outbox} as o where o.seq = e.seq and o.fence = e.fence and o.status = e.seen for update
+    ) as o
 ), ready as materialized (
     select l.id, l.route, l.subject_kind, l.subject_value, w.status, w.dead, w.due_at, w.body, w.ended
     from locked as l

@@ -3,7 +3,8 @@
 use clap::Args;
 use pillarbox_core::port::SagaStory;
 use pillarbox_core::{
-    AuditRecord, Direction, Entry, SagaId, SagaRecord, StepKind, StepRecord, TimelineItem, Timestamp,
+    AuditRecord, Direction, Entry, SagaId, SagaRecord, SagaStatus, StepKind, StepRecord, TimelineItem,
+    Timestamp,
 };
 use serde::Serialize;
 
@@ -76,10 +77,20 @@ fn people(context: &Context, story: &SagaStory) -> Result<(), Fault> {
     }
     context.out.data(format_args!("\n{}", steps(story)))?;
     context.out.data(format_args!("\n{}", timeline(story)))?;
+    if is_left_behind(story) {
+        context
+            .out
+            .warn("no entry of it is left to run: was its route delivered by a relay that knows no sagas?");
+    }
     if saga.status.is_stuck() {
         context.out.say(format_args!("it waits for an operator: `pillarbox saga resume {}`", saga.id));
     }
     Ok(())
+}
+
+/// A running saga always has an entry that somebody may claim, unless its entries were settled without it.
+fn is_left_behind(story: &SagaStory) -> bool {
+    story.saga.status == SagaStatus::Running && story.entries.iter().all(|entry| entry.status.is_terminal())
 }
 
 fn steps(story: &SagaStory) -> Table {
