@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
@@ -26,7 +25,8 @@ pub(crate) struct SagaStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) sagas: Arc<dyn Sagas>,
     pub(crate) passed: Passed,
-    pub(crate) lease: Duration,
+    /// Most claims of steps that are remembered: several times of what may be in flight.
+    pub(crate) steps_max: usize,
     /// Rung when a step was staged.
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: Mutex<State>,
@@ -94,7 +94,7 @@ impl SagaStore {
     /// Which are ends of steps, which are not, and which were settled by an earlier try.
     fn split(&self, settlements: Vec<Settlement>) -> (Vec<StepSettlement>, Vec<Settlement>, Settled) {
         let (mut steps, mut others, mut settled) = (Vec::new(), Vec::new(), Settled::default());
-        let mut state = self.state();
+        let state = self.state();
         for settlement in settlements {
             let held = settlement.held;
             match state.settled.get(&held) {
@@ -122,10 +122,23 @@ impl SagaStore {
                 },
             }
         }
-        // Entries that nobody has shown for long were left to their lease.
-        let lease = self.lease;
-        state.steps.retain(|_, seen| seen.elapsed() < lease * 3);
         (steps, others, settled)
+    }
+
+    /// Entries that the pipeline left to their lease are never settled here. They are those that it has not shown for
+    /// longest, and only so many are kept that none of its own is ever among those that go: an entry that is not known
+    /// as a step would be settled without its saga.
+    fn forget_abandoned(&self) {
+        let mut abandoned: Vec<(Instant, Held)> = {
+            let state = self.state();
+            if state.steps.len() <= self.steps_max {
+                return;
+            }
+            state.steps.iter().map(|(held, seen)| (*seen, *held)).collect()
+        };
+        abandoned.sort_unstable();
+        abandoned.truncate(abandoned.len() - self.steps_max);
+        self.forget(abandoned.into_iter().map(|(_, held)| held));
     }
 
     fn forget(&self, held: impl Iterator<Item = Held>) {
@@ -152,6 +165,7 @@ impl Store for SagaStore {
         let now = Instant::now();
         let steps = claim.entries.iter().filter(|entry| entry.group_id.is_some());
         self.state().steps.extend(steps.map(|entry| (entry.held(), now)));
+        self.forget_abandoned();
         Ok(claim)
     }
 

@@ -27,6 +27,9 @@ const LEAVE_MAX: Duration = Duration::from_secs(5);
 /// How often a relay by lanes looks whether others have come or gone.
 const ATTEND_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
+/// Claims of steps that a relay remembers at least.
+const STEPS_KEPT_MIN: usize = 1_000;
+
 type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 
 /// Delivers the entries of one route to one sink, at least once.
@@ -232,9 +235,10 @@ impl RelayBuilder {
         let (store, lanes): (Arc<dyn Store>, _) = match self.from {
             From::Rows(store) => (store, None),
             From::Sagas(store, sagas, passed) => {
-                let (lease, shared) = (self.options.lease, Arc::clone(&shared));
-                let state = std::sync::Mutex::default();
-                (Arc::new(SagaStore { store, sagas, passed, lease, shared, state }), None)
+                let in_flight_max = usize::try_from(self.options.in_flight_max).unwrap_or(usize::MAX);
+                let steps_max = in_flight_max.saturating_mul(4).saturating_add(STEPS_KEPT_MIN);
+                let (shared, state) = (Arc::clone(&shared), std::sync::Mutex::default());
+                (Arc::new(SagaStore { store, sagas, passed, steps_max, shared, state }), None)
             }
             From::Lanes(lanes) => {
                 let options = LaneOptions {

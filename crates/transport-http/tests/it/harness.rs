@@ -85,6 +85,7 @@ pub(crate) async fn deliver_one(sink: &HttpSink) -> String {
 pub(crate) fn shown(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Confirmed => "confirmed".into(),
+        Outcome::Parked { after } => format!("parked for {after:?}"),
         Outcome::Failed { failure, retry_after: Some(wait) } => {
             format!("failed {} after {wait:?}", failure.code())
         }
