@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Places;
+use super::ours::as_typed;
 use super::peers::{Language, Peer};
 use crate::Result;
 use crate::exec::Executor;
@@ -16,23 +17,33 @@ pub(crate) const PYTHON: &str = "python/bin/python";
 /// The program of the peers in Rust, below `target/peers`.
 pub(crate) const RUST: &str = "rust/target/release/peers";
 
+/// A shell's exit code of what a signal ended is more than this.
+const SIGNALLED: u8 = 128;
+
 /// What could be installed, and why not what could not.
 pub(crate) struct Installed(BTreeMap<Language, std::result::Result<(), String>>);
 
 impl Installed {
-    /// Installs the languages that these peers need. Failing is not an error: it is told for each peer.
-    pub(crate) fn new(executor: &Executor, places: &Places, peers: &[Peer]) -> Self {
+    /// Installs the languages that these peers need. That an installer fails is told for each peer and is no error;
+    /// that we were interrupted is.
+    pub(crate) fn new(executor: &Executor, places: &Places, peers: &[Peer]) -> Result<Self> {
         let mut languages = BTreeMap::new();
         for peer in peers {
-            languages.entry(peer.language).or_insert_with(|| {
-                install(executor, places, peer.language).map_err(|error| {
-                    eprintln!("bench: {:?}: {error}", peer.language);
-                    // The first line is for the table.
-                    error.to_string().lines().next().unwrap_or_default().to_owned()
-                })
-            });
+            if languages.contains_key(&peer.language) {
+                continue;
+            }
+            let installed = install(executor, places, peer.language).map_err(|error| error.to_string());
+            if let Err(error) = &installed {
+                eprintln!("bench: {:?}: {error}", peer.language);
+                if error.contains("was interrupted") {
+                    return Err(error.clone().into());
+                }
+            }
+            // The first line is for the table.
+            let line = |error: String| error.lines().next().unwrap_or_default().to_owned();
+            languages.insert(peer.language, installed.map_err(line));
         }
-        Self(languages)
+        Ok(Self(languages))
     }
 
     /// Whether this one is there.
@@ -71,6 +82,7 @@ fn install(executor: &Executor, places: &Places, language: Language) -> Result<(
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let mut build = Command::new(cargo);
             build.args(["build", "--release", "--target-dir", "target"]).current_dir(&to);
+            as_typed(&mut build);
             steps.run(build.env_remove("CARGO_TARGET_DIR"))
         }
     }
@@ -106,6 +118,7 @@ impl Steps<'_> {
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         match self.executor.run(command)? {
             0 => Ok(()),
+            code if code > SIGNALLED => Err(format!("{shown} was interrupted").into()),
             code => Err(format!("{shown} failed with exit code {code}\n{}", tail(&self.log)).into()),
         }
     }

@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     let places = Places { peers: root.join(PEERS), sources: root.join("xtask/peers"), root };
     std::fs::create_dir_all(&places.peers)?;
     let peers: Vec<_> = peers::ALL.into_iter().filter(|peer| options.wants(peer.name)).collect();
-    let installed = Installed::new(&executor, &places, &peers);
+    let installed = Installed::new(&executor, &places, &peers)?;
     let ours = Ours::build(&executor, &places)?;
     let servers = Servers::start_named(&executor, &["postgres"])?;
     let runner = Runner::new(&executor, &places, &servers)?;

@@ -61,6 +61,17 @@ pub(crate) fn rows(options: &Options) -> Vec<Row> {
     FIGURES.into_iter().map(of(options.jobs(ENTRIES))).chain(SAGAS.into_iter().map(of(steps))).collect()
 }
 
+/// Takes away what the cargo that runs us has set for this package: build scripts look at it, and half of everything
+/// would be built anew each time.
+pub(crate) fn as_typed(command: &mut Command) {
+    let ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(ours) {
+            command.env_remove(name);
+        }
+    }
+}
+
 /// The release build of `pillarbox`.
 pub(crate) struct Ours {
     cargo: std::ffi::OsString,
@@ -105,6 +116,7 @@ impl Ours {
     fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.cargo);
         command.args(arguments).current_dir(&self.root);
+        as_typed(&mut command);
         command
     }
 }

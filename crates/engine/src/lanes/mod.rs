@@ -69,8 +69,6 @@ struct State {
     payload_bytes_mean: usize,
     /// When the store was last asked who is writing.
     writers_asked: Option<Instant>,
-    /// How many entries were read since.
-    read_since_asked: usize,
 }
 
 impl LaneReader {
@@ -91,7 +89,6 @@ impl LaneReader {
             horizon: Horizon::default(),
             payload_bytes_mean: 0,
             writers_asked: None,
-            read_since_asked: 0,
         };
         Self { lanes, route, owner, options, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }
     }

@@ -12,11 +12,8 @@ use tokio::time::Instant;
 
 use super::{LaneReader, OnDead, State};
 
-/// How often the store is asked who is writing while little is read.
+/// How often the store is asked who is writing.
 const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
-/// How much is read before the store is asked again at once. Each read passes over all that was settled since the
-/// floors: a question costs as much as some dozens of entries that are passed over.
-const WRITERS_ENTRIES: usize = 500;
 /// Most reads of one claim that has something to hand out already.
 const READS_MAX: u32 = 4;
 
@@ -64,11 +61,9 @@ impl LaneReader {
             if positions.is_empty() {
                 return Ok(None);
             }
-            let writers = state.read_since_asked >= WRITERS_ENTRIES
-                || state.writers_asked.is_none_or(|asked| asked.elapsed() >= WRITERS_INTERVAL);
+            let writers = state.writers_asked.is_none_or(|asked| asked.elapsed() >= WRITERS_INTERVAL);
             if writers {
                 state.writers_asked = Some(Instant::now());
-                state.read_since_asked = 0;
             }
             state.book.begin_read();
             ReadRequest { route: self.route.clone(), session: state.session, positions, writers }
@@ -218,7 +213,6 @@ impl State {
         read.entries.iter().for_each(|entry| count(entry.lane, entry.seq));
         read.undecodable.iter().for_each(|row| count(Some(row.lane), row.row.held.seq));
         let bytes: usize = read.entries.iter().map(|entry| entry.payload.len()).sum();
-        self.read_since_asked = self.read_since_asked.saturating_add(read.entries.len());
         if !read.entries.is_empty() {
             self.payload_bytes_mean = (bytes / read.entries.len()).max(1);
         }
