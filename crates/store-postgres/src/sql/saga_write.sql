@@ -3,11 +3,13 @@
 -- moved since it was read, or one of whose entries is not as it was, is left as it is and not returned. The audit
 -- records are counted, and so written, before anything that they explain.
 -- Each row is looked up by itself, in an order that is made before: asked for the rows in that order, the database reads
--- a whole table in the order of its key, because it takes every list here for ten rows.
+-- a whole table in the order of its key, because it takes every list here for ten rows. The series of one row that it
+-- takes for more lets it join the lists by hashing; else it compares all of each with all of the others.
 with wanted as materialized (
     select w.id, w.version, w.status, w.dead, w.due_at, w.body, w.ended, w.entries
     from unnest($4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::timestamptz[], $9::text[], $10::boolean[],
         $11::bigint[]) as w(id, version, status, dead, due_at, body, ended, entries)
+    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g where g = 1
 ), locked as materialized (
     select s.id, s.route, s.subject_kind, s.subject_value
     from (select w.id, w.version from wanted as w order by w.id) as w
@@ -21,6 +23,7 @@ with wanted as materialized (
     select e.saga_id, e.seq, e.fence, e.seen, e.change, e.error
     from unnest($12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[])
         as e(saga_id, seq, fence, seen, change, error)
+    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g where g = 1
 ), found as materialized (
     select o.seq, e.saga_id, e.change, e.error
     from (
@@ -32,17 +35,22 @@ with wanted as materialized (
     cross join lateral (
         select o.seq from {outbox} as o where o.seq = e.seq and o.fence = e.fence and o.status = e.seen for update
     ) as o
+), counted as materialized (
+    select f.saga_id, count(*) as entries from found as f group by f.saga_id
 ), ready as materialized (
     select l.id, l.route, l.subject_kind, l.subject_value, w.status, w.dead, w.due_at, w.body, w.ended
     from locked as l
     join wanted as w on w.id = l.id
-    where w.entries = (select count(*) from found as f where f.saga_id = l.id)
+    left join counted as c on c.saga_id = l.id
+    where w.entries = coalesce(c.entries, 0)
 ), audited as (
     insert into {audit} (at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail)
     select $1, a.kind, $2, r.route, a.event_id, r.id, r.subject_kind, r.subject_value, a.step, a.detail
     from unnest($18::text[], $19::text[], $20::uuid[], $21::text[], $22::text[])
         with ordinality as a(saga_id, kind, event_id, step, detail, place)
+    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g
     join ready as r on r.id = a.saga_id
+    where g = 1
     order by a.place
     returning 1
 ), deleted as (
@@ -69,7 +77,9 @@ with wanted as materialized (
             $30::text[], $31::bigint[], $32::integer[])
         with ordinality as n(saga_id, event_id, type, payload, content_type, headers, tenant, correlation_id, hlc,
             max_attempts, place)
+    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g
     join ready as r on r.id = n.saga_id
+    where g = 1
     order by n.place
 ), moved as (
     update {saga} as s
