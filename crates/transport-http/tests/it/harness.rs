@@ -93,7 +93,6 @@ pub(crate) fn shown(outcome: &Outcome) -> String {
         | Outcome::Failed { failure, .. }
         | Outcome::Down(failure)
         | Outcome::Unknown(failure) => format!("{} {}", failure.kind.as_str(), failure.code()),
-        Outcome::Parked { after } => format!("parked for {after:?}"),
     }
 }
 
