@@ -71,6 +71,7 @@ async fn the_stage_role_stages_and_can_do_nothing_else() {
     let mut tx = store.pool().begin().await.unwrap();
     let one = outbox.stage(&mut tx, Event::new("t", b"{}".to_vec())).await.unwrap();
     assert!(outbox.stage(&mut tx, Event::new("t", vec![]).id(one.event_id())).await.unwrap().is_duplicate());
+    outbox.serialize(&mut tx, "k").await.unwrap();
     for sql in [
         "insert into {s}.pillarbox_outbox (route, type, payload) values ('orders', 't', '\\x7b7d')",
         "select {s}.pillarbox_stage('orders', 't', '{}'::jsonb)",
