@@ -60,6 +60,12 @@ async fn consume(place: &Place, more: &str, count: usize, fail_first: bool) -> A
 async fn what_is_staged_is_delivered_and_applied_once() {
     for server in [DEBIAN, LATEST] {
         let place = Place::new(server).await;
+        // Before anything is published: the server has no timer for the old window then.
+        let stream = place.stream().await;
+        let config = stream.cached_info().config.clone();
+        let window = Duration::from_millis(100);
+        let config = async_nats::jetstream::stream::Config { duplicate_window: window, ..config };
+        place.context.update_stream(config).await.unwrap();
         let store = MemoryStore::new();
         stage(&store, 100).await;
         let sink = Arc::new(NatsSink::new(&place.to()).unwrap());
@@ -68,11 +74,6 @@ async fn what_is_staged_is_delivered_and_applied_once() {
         assert_eq!((tally.delivered, tally.retried, tally.dead), (100, 0, 0));
         // As after a crash between the confirmation and the record of it, but later than the server remembers.
         let repeated: Vec<_> = store.entries().into_iter().take(10).collect();
-        let stream = place.stream().await;
-        let config = stream.cached_info().config.clone();
-        let window = Duration::from_millis(100);
-        let config = async_nats::jetstream::stream::Config { duplicate_window: window, ..config };
-        place.context.update_stream(config).await.unwrap();
         eventually(SOON, async || {
             let outcomes = deliver(&*sink, &repeated).await;
             assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Confirmed));
