@@ -1,7 +1,9 @@
 //! A broker to test on: queues and exchanges of a test's own, and a way to look into them.
 
 use std::collections::hash_map::RandomState;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -17,10 +19,18 @@ use pillarbox_core::port::{Report, Sink};
 use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
 use pillarbox_testkit::sample_entry;
 use pillarbox_transport_amqp::AmqpSink;
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::task::spawn_blocking;
 
-/// Settings of the whole node are changed by a few tests, and felt by all: those take it for themselves.
-static NODE: RwLock<()> = RwLock::const_new(());
+/// Settings of the whole node are changed by a few tests, and felt by all: those take it for themselves. A lock of a file
+/// beside the node, because tests may be processes of their own; it ends with the file.
+async fn lock(alone: bool) -> File {
+    let path = PathBuf::from(variable("PILLARBOX_TEST_RABBITMQCTL")).with_file_name("node.lock");
+    let locked = spawn_blocking(move || {
+        let file = File::options().create(true).truncate(false).write(true).open(path)?;
+        if alone { file.lock() } else { file.lock_shared() }.map(|()| file)
+    });
+    locked.await.unwrap().unwrap()
+}
 
 /// A number that no other run has.
 pub(crate) fn random() -> u64 {
@@ -47,8 +57,8 @@ pub(crate) async fn control(arguments: &[&str]) -> String {
 }
 
 /// The node for a test that changes what all others feel.
-pub(crate) async fn node() -> RwLockWriteGuard<'static, ()> {
-    NODE.write().await
+pub(crate) async fn node() -> File {
+    lock(true).await
 }
 
 /// What a test works on: a connection that no fault touches, and names of its own.
@@ -56,12 +66,12 @@ pub(crate) struct Broker {
     pub(crate) channel: Channel,
     _connection: Connection,
     suffix: String,
-    _shared: Option<RwLockReadGuard<'static, ()>>,
+    _shared: Option<File>,
 }
 
 impl Broker {
     pub(crate) async fn start() -> Self {
-        let shared = NODE.read().await;
+        let shared = lock(false).await;
         Self { _shared: Some(shared), ..Self::alone().await }
     }
 
