@@ -24,8 +24,10 @@ impl State {
             .filter(|(session, known)| **session != me && known.lease_until <= now)
             .map(|(session, _)| *session)
             .collect();
-        let in_flight: Vec<Entry> =
-            expired.iter().flat_map(|session| self.in_flight_of(request, *session, now)).collect();
+        let in_flight: Vec<Entry> = expired
+            .iter()
+            .flat_map(|session| self.in_flight_of(&request.route, *session, now, !request.skips_dead))
+            .collect();
         self.check_audit(in_flight.iter().any(|entry| is_last(entry, request)))?;
 
         let deaths = in_flight.into_iter().filter_map(|entry| self.take_over(&entry, request, now)).collect();
@@ -48,13 +50,8 @@ impl State {
     }
 
     /// What a session may have been delivering: read, unsettled, due, and not behind an entry of its key that
-    /// waits for its time, or is dead and not skipped.
-    fn in_flight_of(&self, request: &AttendRequest, session: SessionId, now: Timestamp) -> Vec<Entry> {
-        self.handed_to(&request.route, session, now, !request.skips_dead)
-    }
-
-    /// The same of a route that skips its dead, or does not.
-    pub(super) fn handed_to(
+    /// waits for its time, or is dead where the dead block.
+    pub(super) fn in_flight_of(
         &self,
         route: &RouteName,
         session: SessionId,

@@ -126,7 +126,7 @@ impl State {
     fn hand_over(&mut self, request: &HandOverRequest) {
         if self.is(Mutant::LeavingIsCounted) {
             let now = Timestamp::MAX;
-            for entry in self.handed_to(&request.route, request.session, now, true) {
+            for entry in self.in_flight_of(&request.route, request.session, now, true) {
                 self.spend_unknown(entry.seq, lease_expired(), now);
             }
         }
