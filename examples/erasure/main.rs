@@ -74,13 +74,10 @@ fn policy() -> Result<RelayOptions, Failure> {
     Ok(policy)
 }
 
-/// Resolves when every saga has ended or waits for an operator.
+/// Resolves when no step is left to run. A blocked saga is no sign of it: its other steps still go on.
 async fn nothing_moves(store: &SqliteStore) {
-    loop {
-        let running = store.list_sagas(SagaFilter::default().status(SagaStatus::Running).limit(1)).await;
-        if running.is_ok_and(|sagas| sagas.is_empty()) {
-            return;
-        }
+    let waits = |route: &RouteCounts| route.of(Status::Pending) + route.of(Status::Leased) > 0;
+    while store.counts(None).await.is_ok_and(|routes| routes.iter().any(waits)) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
