@@ -85,6 +85,7 @@ fn configuration(port: u16, sockets: &str) -> String {
          port = {port}\n\
          unix_socket_directories = '{sockets}'\n\
          max_connections = 200\n\
+         max_prepared_transactions = 20\n\
          fsync = on\n\
          timezone = 'UTC'\n\
          log_timezone = 'UTC'\n"

@@ -44,6 +44,9 @@ pub trait Lanes: Send + Sync {
     async fn hand_over(&self, request: HandOverRequest) -> Result<()>;
 }
 
+/// Numbers of writers from here on are of transactions that had another one while they wrote: prepared ones.
+pub const RENAMED: u64 = 1 << 63;
+
 /// One run of a relay on one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub Uuid);
@@ -181,7 +184,7 @@ pub struct LaneRead {
     /// How often operators have changed each lane that was asked for.
     pub revisions: Vec<(u8, i64)>,
     /// Transactions that may have staged and not ended, seen after `entries` was read; empty if not asked for, or
-    /// where a store has one writer.
+    /// where a store has one writer. One has the same number until it ends, or one from [`RENAMED`] on.
     pub writers: Vec<u64>,
     /// The store's time.
     pub now: Timestamp,
@@ -268,6 +271,8 @@ pub struct DeadHead {
 pub struct LaneSettlement {
     /// The row, and the fence of its lane.
     pub held: Held,
+    /// The lane that handed it out, which is the one whose fence is checked.
+    pub lane: u8,
     /// The attempts that the entry has with this one; less than it has if the row cannot be read, and then not written.
     pub attempts: u32,
     /// What to record. A release changes nothing and is accepted: nothing was written when it was handed out.

@@ -26,8 +26,8 @@ pub use clock::{Clock, Entropy, Wake};
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{
     AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LANES,
-    LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement, Lanes, ReadRequest,
-    SessionId,
+    LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement, Lanes, RENAMED,
+    ReadRequest, SessionId,
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use saga::{

@@ -22,7 +22,7 @@ const BODIES_PER_KEY_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Handed {
     name: Name,
-    lane: u8,
+    pub(super) lane: u8,
     pub(super) attempts: u32,
     /// Whether it is a row that cannot be read.
     unreadable: bool,

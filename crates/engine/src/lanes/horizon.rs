@@ -2,98 +2,271 @@
 
 use std::collections::BTreeSet;
 
-/// Moves floors up to earlier cursors, once nobody can commit anything below them any more.
+use pillarbox_core::port::{LANES, RENAMED};
+
+use super::lane::Lane;
+
+/// Most stretches that are told apart: more long transactions than that are looked after together.
+const STRETCHES_MAX: usize = 16;
+
+/// A set of lanes.
+pub(super) type Set = u64;
+
+/// The set of one lane.
+pub(super) fn set(lane: u8) -> Set {
+    1 << (lane % LANES)
+}
+
+/// What was read of every lane between two looks at who is writing.
 ///
-/// A transaction that drew a seq at or below a cursor was writing when the cursor was reached. So the cursors are
-/// noted together with all transactions that were writing just after; once each of these has ended, one more
-/// read of a lane has seen whatever they committed to it.
+/// A transaction that drew a seq at or below a cursor was writing when the cursor was reached. So only those that were
+/// writing just after can still commit something here, and whoever was seen neither before nor after has done so by
+/// then: one more look finds it.
+#[derive(Debug)]
+struct Stretch {
+    /// Above which seq it begins in each lane; the end of numbers where it has nothing of a lane.
+    from: [i64; LANES as usize],
+    /// Who can still commit something into it.
+    writers: BTreeSet<u64>,
+    /// Lanes that have to be looked at once more, because somebody may have.
+    owed: Set,
+    /// The same, since the read that is under way.
+    owed_since: Set,
+}
+
+/// The stretches that are not over, oldest first. What is above them is looked at with every read.
+///
+/// **Invariant:** nothing of a read is handed out before its lanes were looked at since the last end of a transaction
+/// that could commit something before it. So a stretch need not be looked at while all its writers go on: a
+/// transaction that stays open for an hour costs one look at its end.
 #[derive(Debug, Default)]
-pub(super) enum Horizon {
-    /// Nothing is noted.
-    #[default]
-    Nothing,
-    /// These transactions must end before the floors can move to these cursors.
-    Noted { cursors: Vec<(u8, i64)>, writers: BTreeSet<u64> },
-    /// They have ended; the next read of each lane sees what they left in it.
-    Ended { cursors: Vec<(u8, i64)> },
+pub(super) struct Horizon {
+    stretches: Vec<Stretch>,
 }
 
 impl Horizon {
-    /// A read of these lanes was made, its writers were looked at if it asked for them, and `cursors` is where the
-    /// reader stands after it in all lanes that it holds. Returns the floors that can move.
-    pub(super) fn read(
-        &mut self,
-        lanes: &[u8],
-        writers: Option<&[u64]>,
-        cursors: impl Fn() -> Vec<(u8, i64)>,
-    ) -> Vec<(u8, i64)> {
-        let mut floors = Vec::new();
-        if let Self::Ended { cursors: noted } = self {
-            let held = cursors();
-            noted.retain(|(lane, _)| held.iter().any(|(held, _)| held == lane));
-            floors = noted.extract_if(.., |(lane, _)| lanes.contains(lane)).collect();
-            if noted.is_empty() {
-                *self = Self::Nothing;
+    /// A read begins. What was owed before it is paid by it, what comes to be owed from now on is not.
+    pub(super) fn begin(&mut self) {
+        for stretch in &mut self.stretches {
+            stretch.owed |= std::mem::take(&mut stretch.owed_since);
+        }
+    }
+
+    /// From where on a lane has to be looked at; `floor` is where the stretches end.
+    pub(super) fn look_from(&self, lane: u8, floor: i64) -> i64 {
+        let owed = |stretch: &&Stretch| (stretch.owed | stretch.owed_since) & set(lane) != 0;
+        let from = self.stretches.iter().filter(owed).map(|stretch| stretch.from[usize::from(lane % LANES)]);
+        from.fold(floor, i64::min)
+    }
+
+    /// Whether there is something that need not be looked at as long as it is known who is writing.
+    pub(super) fn rests(&self) -> bool {
+        self.stretches.iter().any(|stretch| !stretch.writers.is_empty())
+    }
+
+    /// These are writing, as seen after the snapshot of the read that is under way, which was of the lanes `read`. Returns
+    /// those of them that must be looked at before anything of it is handed out: somebody has ended who could commit
+    /// something where this read has not looked.
+    pub(super) fn writing(&mut self, writers: &[u64], read: Set) -> Set {
+        let mut missed = 0;
+        let renamed = || writers.iter().copied().filter(|writer| *writer >= RENAMED);
+        for stretch in &mut self.stretches {
+            let before = stretch.writers.len();
+            stretch.writers.retain(|writer| writers.contains(writer));
+            if stretch.writers.len() < before {
+                missed |= read & !stretch.owed;
+                stretch.owed_since = Set::MAX;
+            }
+            // It may be any of those that seem to have ended.
+            stretch.writers.extend(renamed());
+        }
+        missed
+    }
+
+    /// These lanes were looked at once more while the read was under way.
+    pub(super) fn looked(&mut self, lanes: Set) {
+        for stretch in &mut self.stretches {
+            stretch.owed &= !lanes;
+            stretch.owed_since &= !lanes;
+        }
+    }
+
+    /// The read of these lanes is over, and whatever it found is in its place. Of all lanes, only the `held` ones count.
+    pub(super) fn end(&mut self, read: Set, held: Set) {
+        for stretch in &mut self.stretches {
+            stretch.owed = (stretch.owed & !read | std::mem::take(&mut stretch.owed_since)) & held;
+        }
+        self.stretches.retain(|stretch| stretch.owed != 0 || !stretch.writers.is_empty());
+    }
+
+    /// What was read since the last stretch is one: from the floor of each lane to its cursor, where the floor goes.
+    pub(super) fn note<'a>(&mut self, lanes: impl Iterator<Item = (&'a u8, &'a mut Lane)>, writers: &[u64]) {
+        let (mut from, mut owed) = ([i64::MAX; LANES as usize], 0);
+        for (number, lane) in lanes.filter(|(_, lane)| lane.cursor > lane.floor) {
+            from[usize::from(*number % LANES)] = lane.floor;
+            owed |= set(*number);
+            lane.floor = lane.cursor;
+        }
+        if owed != 0 {
+            let writers = writers.iter().copied().collect();
+            self.stretches.push(Stretch { from, writers, owed, owed_since: 0 });
+        }
+        self.join();
+    }
+
+    /// Takes neighbours for one that wait for the same: else an open transaction would leave one for each look.
+    fn join(&mut self) {
+        let mut joined: Vec<Stretch> = Vec::with_capacity(self.stretches.len());
+        let many = self.stretches.len() > STRETCHES_MAX;
+        for (place, stretch) in std::mem::take(&mut self.stretches).into_iter().enumerate() {
+            match joined.last_mut() {
+                Some(last) if last.waits_as(&stretch) || (many && place == 1) => last.extend(stretch),
+                _ => joined.push(stretch),
             }
         }
-        let Some(writers) = writers else { return floors };
-        match self {
-            Self::Nothing if writers.is_empty() => *self = Self::Ended { cursors: cursors() },
-            Self::Nothing => {
-                *self = Self::Noted { cursors: cursors(), writers: writers.iter().copied().collect() };
-            }
-            Self::Noted { cursors, writers: noted } => {
-                noted.retain(|writer| writers.contains(writer));
-                if noted.is_empty() {
-                    *self = Self::Ended { cursors: std::mem::take(cursors) };
-                }
-            }
-            Self::Ended { .. } => {}
+        self.stretches = joined;
+    }
+}
+
+impl Stretch {
+    /// Whether both only wait, and for the same transactions.
+    fn waits_as(&self, other: &Self) -> bool {
+        let owed = self.owed | self.owed_since | other.owed | other.owed_since;
+        owed == 0 && self.writers == other.writers
+    }
+
+    fn extend(&mut self, next: Self) {
+        for (mine, next) in self.from.iter_mut().zip(next.from) {
+            *mine = next.min(*mine);
         }
-        floors
+        self.writers.extend(next.writers);
+        self.owed |= next.owed;
+        self.owed_since |= next.owed_since;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pillarbox_core::Fence;
+
     use super::*;
 
+    /// One lane that is read on and on.
+    struct Reader {
+        horizon: Horizon,
+        lane: Lane,
+    }
+
+    impl Reader {
+        fn new() -> Self {
+            Self { horizon: Horizon::default(), lane: Lane::new(Fence(1)) }
+        }
+
+        /// Reads up to a cursor, and asks who is writing. Returns from where it looked, and what it had missed.
+        fn read(&mut self, cursor: i64, writers: &[u64]) -> (i64, Set) {
+            self.horizon.begin();
+            let from = self.horizon.look_from(0, self.lane.floor);
+            let missed = self.horizon.writing(writers, set(0));
+            self.lane.cursor = cursor;
+            self.horizon.looked(missed);
+            self.horizon.end(set(0), set(0));
+            self.horizon.note([(&0, &mut self.lane)].into_iter(), writers);
+            (from, missed)
+        }
+    }
+
     #[test]
-    fn a_floor_waits_for_every_writer_of_its_time_and_for_one_more_read() {
-        let mut horizon = Horizon::default();
-        assert_eq!(horizon.read(&[0], Some(&[1, 2]), || vec![(0, 10)]), []);
-        assert_eq!(horizon.read(&[0], Some(&[2, 3]), || vec![(0, 20)]), []);
-        assert_eq!(horizon.read(&[0], None, || vec![(0, 30)]), [], "nobody looked");
+    fn without_writers_one_read_is_looked_at_again() {
+        let mut reader = Reader::new();
+        assert_eq!(reader.read(10, &[]), (0, 0));
+        assert_eq!(reader.read(20, &[]), (0, 0));
+        assert_eq!(reader.read(30, &[]), (10, 0));
+        assert_eq!(reader.read(40, &[]), (20, 0));
+        assert!(!reader.horizon.rests());
+    }
+
+    #[test]
+    fn short_writers_are_looked_for_once_more_after_they_have_ended() {
+        let mut reader = Reader::new();
+        assert_eq!(reader.read(10, &[1]), (0, 0));
+        // It ended in between, or just after this read began.
+        assert_eq!(reader.read(20, &[2]), (0, 0));
+        assert_eq!(reader.read(30, &[3]), (0, 0));
+        assert_eq!(reader.read(40, &[4]), (10, 0));
+    }
+
+    #[test]
+    fn what_an_open_transaction_may_commit_is_looked_for_at_its_end() {
+        let mut reader = Reader::new();
+        assert_eq!(reader.read(10, &[7]), (0, 0));
+        assert_eq!(reader.read(20, &[7]), (0, 0));
+        for cursor in [30, 40, 50, 60, 70] {
+            assert_eq!(reader.read(cursor, &[7]), (cursor - 20, 0), "it is still open: nothing can be there");
+            assert!(reader.horizon.rests());
+        }
+        assert!(reader.horizon.stretches.len() <= 3, "{:?}", reader.horizon);
         assert_eq!(
-            horizon.read(&[0], Some(&[3]), || vec![(0, 40)]),
-            [],
-            "ended, but maybe after this read began"
+            reader.read(80, &[]),
+            (60, set(0)),
+            "it has ended: what was read now has to wait for a look"
         );
-        assert_eq!(horizon.read(&[0], None, || vec![(0, 50)]), [(0, 10)]);
+        let (from, missed) = reader.read(90, &[]);
+        assert_eq!((from, missed), (70, 0), "the look was made");
+        assert!(!reader.horizon.rests());
     }
 
     #[test]
-    fn without_writers_a_floor_follows_one_read_behind() {
-        let mut horizon = Horizon::default();
-        assert_eq!(horizon.read(&[0], Some(&[]), || vec![(0, 10)]), []);
-        assert_eq!(horizon.read(&[0], Some(&[]), || vec![(0, 20)]), [(0, 10)]);
-        assert_eq!(horizon.read(&[0], Some(&[]), || vec![(0, 30)]), [(0, 20)]);
+    fn a_transaction_that_goes_on_under_another_number_is_waited_for_again() {
+        let mut reader = Reader::new();
+        let _ = reader.read(10, &[7]);
+        let _ = reader.read(20, &[7]);
+        assert_eq!(reader.read(30, &[7]).0, 10);
+        assert_eq!(reader.read(40, &[RENAMED | 5]).1, set(0), "it ended, or was prepared");
+        let _ = reader.read(50, &[RENAMED | 5]);
+        assert!(reader.horizon.rests());
+        assert_eq!(reader.read(60, &[]).1, set(0));
+        assert_eq!(reader.horizon.look_from(0, i64::MAX), 50, "all the rest was looked at");
     }
 
     #[test]
-    fn the_floor_of_a_lane_waits_for_a_read_of_that_lane() {
+    fn a_lane_that_was_not_read_stays_owed() {
         let mut horizon = Horizon::default();
-        let cursors = || vec![(0, 10), (1, 20)];
-        assert_eq!(horizon.read(&[0, 1], Some(&[]), cursors), []);
-        assert_eq!(horizon.read(&[1], None, cursors), [(1, 20)], "nobody has looked at the other one");
-        assert_eq!(horizon.read(&[0], None, cursors), [(0, 10)]);
+        let (mut zero, mut one) = (Lane::new(Fence(1)), Lane::new(Fence(1)));
+        (zero.cursor, one.cursor) = (10, 20);
+        horizon.note([(&0, &mut zero), (&1, &mut one)].into_iter(), &[]);
+        assert_eq!((zero.floor, one.floor), (10, 20));
+        horizon.begin();
+        horizon.end(set(1), set(0) | set(1));
+        assert_eq!((horizon.look_from(0, zero.floor), horizon.look_from(1, one.floor)), (0, 20));
+        horizon.begin();
+        horizon.end(set(1), set(1));
+        assert!(horizon.stretches.is_empty(), "a lane that is not held any more holds up no other");
     }
 
     #[test]
-    fn a_lane_that_is_not_held_any_more_holds_up_no_other() {
-        let mut horizon = Horizon::default();
-        assert_eq!(horizon.read(&[0, 1], Some(&[]), || vec![(0, 10), (1, 20)]), []);
-        assert_eq!(horizon.read(&[1], Some(&[]), || vec![(1, 30)]), [(1, 20)]);
-        assert_eq!(horizon.read(&[1], Some(&[]), || vec![(1, 40)]), [(1, 30)]);
+    fn a_read_that_came_to_nothing_pays_nothing() {
+        let mut reader = Reader::new();
+        let _ = reader.read(10, &[7]);
+        let _ = reader.read(20, &[7]);
+        let _ = reader.read(30, &[7]);
+        reader.horizon.begin();
+        assert_eq!(reader.horizon.writing(&[], set(0)), set(0));
+        // The look failed, and so did the read: it is not ended.
+        reader.horizon.begin();
+        assert_eq!(reader.horizon.look_from(0, reader.lane.floor), 0);
+    }
+
+    #[test]
+    fn many_open_transactions_are_looked_after_together() {
+        let mut reader = Reader::new();
+        for writer in 0..100_u64 {
+            let open: Vec<u64> = (0..=writer).collect();
+            let cursor = i64::try_from(writer).unwrap() * 10 + 10;
+            let _ = reader.read(cursor, &open);
+        }
+        assert!(reader.horizon.stretches.len() <= STRETCHES_MAX + 1, "{}", reader.horizon.stretches.len());
+        let open: Vec<u64> = (1..100).collect();
+        let (_, missed) = reader.read(1_010, &open);
+        assert_eq!(missed, set(0), "the oldest has ended");
     }
 }

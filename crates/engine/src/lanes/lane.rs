@@ -9,7 +9,7 @@ const CHUNK_MAX: u32 = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) fence: Fence,
-    /// Nothing at or below becomes visible any more without the revision growing.
+    /// Where the stretches of the horizon end: it knows what to look for at or below.
     pub(super) floor: i64,
     /// The highest seq that was read.
     pub(super) cursor: i64,

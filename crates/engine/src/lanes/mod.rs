@@ -67,8 +67,9 @@ struct State {
     book: Book,
     horizon: Horizon,
     payload_bytes_mean: usize,
-    /// When the store was last asked who is writing.
+    /// When the store was last asked who is writing, and how much was read since.
     writers_asked: Option<Instant>,
+    read_since: usize,
 }
 
 impl LaneReader {
@@ -89,6 +90,7 @@ impl LaneReader {
             horizon: Horizon::default(),
             payload_bytes_mean: 0,
             writers_asked: None,
+            read_since: 0,
         };
         Self { lanes, route, owner, options, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }
     }
@@ -247,6 +249,7 @@ impl Store for LaneReader {
                 match state.book.handed(settlement.held) {
                     Some(handed) => settlements.push(LaneSettlement {
                         held: settlement.held,
+                        lane: handed.lane,
                         attempts: handed.attempts,
                         verdict: by_lanes(settlement.verdict),
                     }),

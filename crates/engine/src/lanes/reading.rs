@@ -10,10 +10,14 @@ use pillarbox_core::port::{
 use pillarbox_core::{Result, Timestamp};
 use tokio::time::Instant;
 
+use super::horizon::{Set, set};
+use super::lane::Lane;
 use super::{LaneReader, OnDead, State};
 
-/// How often the store is asked who is writing.
+/// How often the store is asked who is writing, and after how many entries at the latest: what is read between two
+/// questions is passed over with each read.
 const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
+const WRITERS_ENTRIES: usize = 1_000;
 /// Most reads of one claim that has something to hand out already.
 const READS_MAX: u32 = 4;
 
@@ -61,24 +65,27 @@ impl LaneReader {
             if positions.is_empty() {
                 return Ok(None);
             }
-            let writers = state.writers_asked.is_none_or(|asked| asked.elapsed() >= WRITERS_INTERVAL);
-            if writers {
-                state.writers_asked = Some(Instant::now());
-            }
+            // Looking from the beginning misses nothing, and hands out nothing.
+            let writers = !anew && state.asks_who_is_writing();
             state.book.begin_read();
+            if !anew {
+                state.horizon.begin();
+            }
             ReadRequest { route: self.route.clone(), session: state.session, positions, writers }
         };
         let (session, positions, writers) = (request.session, request.positions.clone(), request.writers);
         let at = Instant::now();
         let read = self.lanes.read(request).await?;
         let now = read.now;
-        let (late, changed) = {
+        let (late, changed, missed) = {
             let mut state = self.state();
             state.lose_if(read.lost, session);
             if state.session != session || read.lost {
                 return Ok(None);
             }
-            (state.book.late(&read.present), state.changed(&read))
+            let lanes = lanes_of(&positions);
+            let missed = if writers { state.horizon.writing(&read.writers, lanes) } else { 0 };
+            (state.book.late(&read.present), state.changed(&read), missed)
         };
         // Before anything of this read can be handed out, what must go before it is put in its place.
         if !changed.is_empty() && !anew {
@@ -87,16 +94,59 @@ impl LaneReader {
         if !late.is_empty() {
             self.fetch(session, late).await?;
         }
+        if missed != 0 && !self.look(session, missed).await? {
+            return Ok(None);
+        }
         let mut state = self.state();
         if state.session == session {
             if let Some(changed) = since {
                 // Changed once more since: what was found to be dead, and what was not, is not what it was before.
                 let same = changed.iter().filter(|lane| read.revisions.contains(lane));
                 same.for_each(|(lane, revision)| state.book.looked_at(*lane, *revision));
+                // The read of which this is a part goes on, and has seen less than this one.
+                state.horizon.looked(lanes_of(&positions));
             }
-            state.took(read, &positions, writers, exhausted, at);
+            let writing = writers.then(|| read.writers.clone());
+            state.took(read, &positions, exhausted, at);
+            if !anew {
+                state.read_ended(&positions, writing.as_deref());
+            }
         }
         Ok(Some(now))
+    }
+
+    /// Looks at lanes where the read that is under way did not: a transaction that could commit something there has
+    /// ended. `false`: the session was lost.
+    async fn look(&self, session: SessionId, missed: Set) -> Result<bool> {
+        let positions = {
+            let state = self.state();
+            let lanes = state.book.lanes.iter().filter(|(number, _)| set(**number) & missed != 0);
+            let position = |(number, lane): (&u8, &Lane)| LanePosition {
+                lane: *number,
+                floor: state.horizon.look_from(*number, lane.floor),
+                cursor: lane.cursor,
+                limit: 0,
+            };
+            lanes.map(position).collect()
+        };
+        let request = ReadRequest { route: self.route.clone(), session, positions, writers: false };
+        let read = self.lanes.read(request).await?;
+        let late = {
+            let mut state = self.state();
+            state.lose_if(read.lost, session);
+            if state.session != session || read.lost {
+                return Ok(false);
+            }
+            state.book.late(&read.present)
+        };
+        if !late.is_empty() {
+            self.fetch(session, late).await?;
+        }
+        let mut state = self.state();
+        if state.session == session {
+            state.horizon.looked(missed);
+        }
+        Ok(true)
     }
 
     /// Looks at lanes from their beginning: they are new, or an operator has changed something in them.
@@ -156,6 +206,19 @@ impl LaneReader {
 }
 
 impl State {
+    /// Whether to ask who is writing: it is time, much was read, or there is something that need not be looked at as long
+    /// as that is known.
+    fn asks_who_is_writing(&mut self) -> bool {
+        let asks = self.horizon.rests()
+            || self.read_since >= WRITERS_ENTRIES
+            || self.writers_asked.is_none_or(|asked| asked.elapsed() >= WRITERS_INTERVAL);
+        if asks {
+            self.writers_asked = Some(Instant::now());
+            self.read_since = 0;
+        }
+        asks
+    }
+
     /// Where to read on, and how much.
     fn positions(
         &self,
@@ -178,7 +241,7 @@ impl State {
         wanted()
             .map(|(number, lane)| LanePosition {
                 lane: *number,
-                floor: if anew { 0 } else { lane.floor },
+                floor: if anew { 0 } else { self.horizon.look_from(*number, lane.floor) },
                 cursor: lane.cursor,
                 limit: if anew { 0 } else { share(lane.chunk) },
             })
@@ -195,14 +258,7 @@ impl State {
     }
 
     /// Takes over what was read.
-    fn took(
-        &mut self,
-        read: LaneRead,
-        positions: &[LanePosition],
-        writers: bool,
-        exhausted: &mut HashSet<u8>,
-        at: Instant,
-    ) {
+    fn took(&mut self, read: LaneRead, positions: &[LanePosition], exhausted: &mut HashSet<u8>, at: Instant) {
         let mut got = [0_u32; 64];
         let mut top = [i64::MIN; 64];
         let mut count = |lane: Option<u8>, seq: i64| {
@@ -212,6 +268,7 @@ impl State {
         };
         read.entries.iter().for_each(|entry| count(entry.lane, entry.seq));
         read.undecodable.iter().for_each(|row| count(Some(row.lane), row.row.held.seq));
+        self.read_since += read.entries.len();
         let bytes: usize = read.entries.iter().map(|entry| entry.payload.len()).sum();
         if !read.entries.is_empty() {
             self.payload_bytes_mean = (bytes / read.entries.len()).max(1);
@@ -232,18 +289,21 @@ impl State {
         for row in read.undecodable {
             self.book.add_undecodable(row, at);
         }
-        let lanes = &self.book.lanes;
+    }
+
+    /// A read is over; with `writers`, it has asked who is writing.
+    fn read_ended(&mut self, positions: &[LanePosition], writers: Option<&[u64]>) {
         // What is being handed over is not read any more.
-        let cursors = || {
-            let held = lanes.iter().filter(|(_, lane)| !lane.leaving);
-            held.map(|(number, lane)| (*number, lane.cursor)).collect()
-        };
-        let looked_at: Vec<u8> = positions.iter().map(|position| position.lane).collect();
-        let floors = self.horizon.read(&looked_at, writers.then_some(read.writers.as_slice()), cursors);
-        for (number, floor) in floors {
-            if let Some(lane) = self.book.lanes.get_mut(&number) {
-                lane.floor = lane.floor.max(floor.min(lane.cursor));
-            }
+        let lanes = || self.book.lanes.iter().filter(|(_, lane)| !lane.leaving);
+        let held = lanes().fold(0, |held, (number, _)| held | set(*number));
+        self.horizon.end(lanes_of(positions), held);
+        if let Some(writers) = writers {
+            let lanes = self.book.lanes.iter_mut().filter(|(_, lane)| !lane.leaving);
+            self.horizon.note(lanes, writers);
         }
     }
+}
+
+fn lanes_of(positions: &[LanePosition]) -> Set {
+    positions.iter().fold(0, |lanes, position| lanes | set(position.lane))
 }

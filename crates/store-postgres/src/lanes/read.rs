@@ -69,10 +69,27 @@ impl PostgresStore {
             let fence = decoded.entry.lane.and_then(|lane| fences.get(&lane)).copied();
             sort_out(decoded, fence, &mut read.entries, &mut read.undecodable);
         }
+        let newest = read.entries.iter().map(|entry| entry.seq);
+        let newest = newest.chain(read.undecodable.iter().map(|row| row.row.held.seq)).max();
+        if let Some(newest) = newest
+            && !self.note(&request, newest).await?
+        {
+            let mut lost = LaneRead::nothing(read.now);
+            lost.lost = true;
+            return Ok(lost);
+        }
         read.present = present;
         read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
         read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
         Ok(read)
+    }
+
+    /// Notes how far was read. `false`: the session was taken for dead.
+    async fn note(&self, request: &ReadRequest, newest: i64) -> Result<bool> {
+        let arguments =
+            Bind::new().text(request.route.as_str()).value(request.session.0).number(newest).done()?;
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_note, arguments).await?;
+        rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(unreadable)
     }
 
     pub(crate) async fn fetch_lanes(&self, request: FetchRequest) -> Result<Fetched> {

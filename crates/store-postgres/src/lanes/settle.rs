@@ -1,7 +1,10 @@
 //! Recording what came of entries that a lane handed out.
 
+use std::collections::BTreeSet;
+
 use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Verdict};
-use pillarbox_core::{Held, Result};
+use pillarbox_core::{Error, ErrorKind, Held, Result};
+use sqlx::Row;
 
 use crate::bind::Bind;
 use crate::call::{Again, Line};
@@ -9,35 +12,83 @@ use crate::claim::micros;
 use crate::settle::Changed;
 use crate::store::PostgresStore;
 
+/// Not again when the answer is lost: what was settled then would come back as fenced. The caller decides, it knows the
+/// lease.
+const AGAIN: Again = Again::IfUndone;
+
 impl PostgresStore {
-    /// The whole batch in one statement.
+    /// The whole batch in one statement; in two, if a lane of a delivered batch is not held any more.
     pub(crate) async fn settle_lanes(&self, request: LaneSettleRequest) -> Result<Settled> {
-        if request.settlements.is_empty() {
-            return Ok(Settled::default());
-        }
         let mut settlements: Vec<&LaneSettlement> = request.settlements.iter().collect();
         // In the order of the rows: whoever locks several locks them in this order.
         settlements.sort_by_key(|settlement| settlement.held);
-        let held: Vec<Held> = settlements.iter().map(|settlement| settlement.held).collect();
-        let attempts: Vec<i32> = settlements
-            .iter()
-            .map(|settlement| i32::try_from(settlement.attempts).unwrap_or(i32::MAX))
-            .collect();
-        let bind = Bind::new().text(request.route.as_str()).value(request.session.0).held(&held);
-        let delivered = settlements.iter().all(|settlement| settlement.verdict == Verdict::Delivered);
-        let (sql, bind) = match request.keep {
-            Keep::No if delivered => (&self.sql().lanes_settle_deleted, bind),
-            Keep::UntilPurged if delivered => {
-                (&self.sql().lanes_settle_delivered, bind.value(attempts).at(request.now))
-            }
-            _ => (&self.sql().lanes_settle_mixed, mixed(bind.value(attempts), &settlements, &request)),
+        let Some(first) = settlements.first() else { return Ok(Settled::default()) };
+        let alike = |one: &&LaneSettlement| {
+            one.verdict == Verdict::Delivered && (request.keep == Keep::No || one.attempts == first.attempts)
         };
-        // Not again when the answer is lost: what was settled then would come back as fenced. The caller decides, it
-        // knows the lease.
-        let rows = self.run(Line::Reserved, Again::IfUndone, sql, bind.done()?).await?;
+        if settlements.iter().all(alike)
+            && let Some(settled) = self.settle_delivered(&request, &settlements).await?
+        {
+            return Ok(settled);
+        }
+        self.settle_mixed(&request, &settlements).await
+    }
+
+    /// Everything was delivered. `None`: a lane is not held as it was, and nothing happened.
+    async fn settle_delivered(
+        &self,
+        request: &LaneSettleRequest,
+        settlements: &[&LaneSettlement],
+    ) -> Result<Option<Settled>> {
+        let seqs: Vec<i64> = settlements.iter().map(|settlement| settlement.held.seq).collect();
+        let lanes: BTreeSet<(i16, i64)> =
+            settlements.iter().map(|one| (one.lane.into(), one.held.fence.0)).collect();
+        let (lanes, fences): (Vec<i16>, Vec<i64>) = lanes.into_iter().unzip();
+        let bind = Bind::new().text(request.route.as_str()).value(request.session.0);
+        let bind = bind.value(seqs).value(lanes).value(fences);
+        let (sql, bind) = match request.keep {
+            Keep::No => (&self.sql().lanes_settle_deleted, bind),
+            Keep::UntilPurged => {
+                let attempts = settlements.first().map_or(0, |one| one.attempts);
+                (&self.sql().lanes_settle_delivered, bind.value(count(attempts)).at(request.now))
+            }
+        };
+        let rows = self.run(Line::Reserved, AGAIN, sql, bind.done()?).await?;
+        let row = rows.first().ok_or_else(unreadable)?;
+        if !row.try_get::<bool, _>(0).map_err(|_| unreadable())? {
+            return Ok(None);
+        }
+        let changed: i64 = row.try_get(1).map_err(|_| unreadable())?;
+        let accepted = u64::try_from(changed).unwrap_or(0);
+        if accepted == settlements.len() as u64 {
+            return Ok(Some(Settled { accepted, fenced: vec![] }));
+        }
+        let changed: Option<Vec<i64>> = row.try_get(2).map_err(|_| unreadable())?;
+        // An entry that is named twice is changed once.
+        let mut changed: BTreeSet<i64> = changed.unwrap_or_default().into_iter().collect();
+        let held = settlements.iter().map(|settlement| settlement.held);
+        Ok(Some(Settled { accepted, fenced: held.filter(|held| !changed.remove(&held.seq)).collect() }))
+    }
+
+    /// Anything else.
+    async fn settle_mixed(
+        &self,
+        request: &LaneSettleRequest,
+        settlements: &[&LaneSettlement],
+    ) -> Result<Settled> {
+        let held: Vec<Held> = settlements.iter().map(|settlement| settlement.held).collect();
+        let attempts: Vec<i32> = settlements.iter().map(|settlement| count(settlement.attempts)).collect();
+        let bind = Bind::new().text(request.route.as_str()).value(request.session.0).held(&held);
+        let bind = mixed(bind.value(attempts), settlements, request);
+        let rows = self.run(Line::Reserved, AGAIN, &self.sql().lanes_settle_mixed, bind.done()?).await?;
         let changed = Changed::read(&rows)?;
         Ok(Settled { accepted: changed.count, fenced: changed.fenced(held) })
     }
+}
+
+/// Attempts as the database has them.
+fn count(attempts: u32) -> i32 {
+    i32::try_from(attempts).unwrap_or(i32::MAX)
 }
 
 fn mixed(bind: Bind, settlements: &[&LaneSettlement], request: &LaneSettleRequest) -> Bind {
@@ -60,4 +111,8 @@ fn mixed(bind: Bind, settlements: &[&LaneSettlement], request: &LaneSettleReques
     }
     let deaths = verdicts.contains(&"dead");
     bind.value(verdicts).value(afters).value(errors).at(request.now).value(deaths).text(&request.owner)
+}
+
+fn unreadable() -> Error {
+    Error::new(ErrorKind::Corrupt, "the answer to a settle of lanes cannot be read")
 }

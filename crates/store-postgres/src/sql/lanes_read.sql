@@ -1,58 +1,27 @@
--- The next entries of held lanes, what is unsettled between floor and cursor, and how far was read: from one snapshot.
+-- The next entries of held lanes, and what is unsettled between floor and cursor: from one snapshot.
 -- Floors ($3), cursors ($4) and limits ($5) have a place for each lane, null for those that were not asked for.
--- The first row tells about the lanes, the others are entries. Of each lane only the head of its part of the index is
--- read, and `offset 0` keeps it so: else the planner may read all of the index once. Nothing is written when there
--- is nothing to read; what is, nobody waits for.
+-- The first row tells about the lanes, the others are entries: they go to the reader as they are found, because keeping
+-- them for a second look costs more than finding them. Of each lane only the head of its part of the index is read, and
+-- `offset 0` keeps it so: else the planner may read all of the index once.
 with held as materialized (
     select l.lane, l.fence, l.revision, ($3::bigint[])[l.lane + 1] as floor, ($4::bigint[])[l.lane + 1] as cursor, ($5::bigint[])[l.lane + 1] as amount
     from {lane} as l
     where l.route = $1 and l.session = $2 and ($5::bigint[])[l.lane + 1] is not null
         and exists (select from {lane_session} where route = $1 and session = $2)
-), found as materialized (
-    select e.*
-    from held as h
-    cross join lateral (
-        select {claimed}, status, due_at, owner, h.lane
-        from {outbox}
-        where route = $1 and {lane_of} = h.lane and status in ('pending', 'retrying') and seq > h.cursor
-        order by seq
-        limit h.amount
-    ) as e
-), present as (
-    select e.seq
-    from held as h
-    cross join lateral (
-        select seq from {outbox}
-        where route = $1 and {lane_of} = h.lane and status in ('pending', 'retrying')
-            and seq > h.floor and seq <= h.cursor
-        offset 0
-    ) as e
-), newest as materialized (
-    select max(seq) as seq from found
-), me as materialized (
-    -- Who buries this session waits for this statement, and sees how far it has read; or it is too late here.
-    select session from {lane_session}
-    where route = $1 and session = $2 and (select seq from newest) is not null
-    for key share
-), before as materialized (
-    select handed from {lane_handed} where route = $1 and session = $2 order by handed desc limit 1
-), noted as (
-    insert into {lane_handed} (route, session, handed)
-    select $1, $2, newest.seq
-    from newest
-    where exists (select from me) and newest.seq > coalesce((select handed from before), -1)
-        and (select set_config('synchronous_commit', 'off', true)) is not null
-    on conflict do nothing
-), forgotten as (
-    delete from {lane_handed}
-    where route = $1 and session = $2 and handed = (select handed from before)
-        and exists (select from me) and handed < (select seq from newest)
 )
 select {unread},
-    array(select seq from present) as present,
+    array(
+        select e.seq
+        from held as h
+        cross join lateral (
+            select seq from {outbox}
+            where route = $1 and {lane_of} = h.lane and status in ('pending', 'retrying')
+                and seq > h.floor and seq <= h.cursor
+            offset 0
+        ) as e
+    ) as present,
     json_build_object(
-        'here', exists (select from {lane_session} where route = $1 and session = $2)
-            and ((select seq from newest) is null or exists (select from me)),
+        'here', exists (select from {lane_session} where route = $1 and session = $2),
         'lanes', array(select json_build_array(h.lane, h.fence, h.revision) from held as h),
         -- Who holds this lock may have staged: an INSERT takes it before it draws its seq, and keeps it to its end.
         'writers', array(
@@ -64,4 +33,12 @@ select {unread},
         'now', (extract(epoch from statement_timestamp()) * 1000000)::bigint
     )::text as head
 union all
-select found.*, null, null from found
+select e.*, null, null
+from held as h
+cross join lateral (
+    select {claimed}, status, due_at, owner, h.lane
+    from {outbox}
+    where route = $1 and {lane_of} = h.lane and status in ('pending', 'retrying') and seq > h.cursor
+    order by seq
+    limit h.amount
+) as e

@@ -1,21 +1,22 @@
--- The common batch of lanes without retention: everything was delivered and goes at once. The row is checked against the
--- fence of its lane, which is a place in an array: a join would try all lanes for each row. The subselect hides the
--- statuses: else the planner may read the index of all lanes, not the rows.
+-- The common batch of lanes without retention: everything was delivered and goes at once. Rows ($3) were handed out by
+-- lanes ($4) under fences ($5), which are checked once, not for each row; if a lane is not held so any more, nothing
+-- happens here. The subselect hides the statuses: else the planner may read the index of all lanes, not the rows.
 with me as materialized (
     select session from {lane_session} where route = $1 and session = $2 for key share
 ), held as materialized (
     select array_agg(case when session = (select session from me) then fence end order by lane) as fences
     from {lane}
     where route = $1
+), mine as materialized (
+    select bool_and(coalesce((select fences from held)[h.lane + 1] = h.fence, false)) as whole
+    from unnest($4::smallint[], $5::bigint[]) as h(lane, fence)
 ), settled as (
-    delete from {outbox} as o
-    using unnest($3::bigint[], $4::bigint[]) as h(seq, fence)
-    where o.seq = h.seq and o.route = $1 and o.status = any ((select array['pending', 'retrying'])::text[])
-        and (select fences from held)[{lane_of} + 1] = h.fence
+    delete from {outbox}
+    where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying'])::text[])
+        and (select mine.whole from mine)
         and (select set_config('synchronous_commit', 'off', true)) is not null
-    returning h.seq, h.fence
+    returning seq
 )
-select count(*) as changed,
-    case when count(*) < cardinality($3) then array_agg(seq) end as seqs,
-    case when count(*) < cardinality($3) then array_agg(fence) end as fences
+select (select mine.whole from mine) as mine, count(*) as changed,
+    case when count(*) < cardinality($3) then array_agg(seq) end as seqs
 from settled

@@ -1,6 +1,7 @@
 -- Any batch of lanes. The rows are locked first, so that exactly what is audited dies. A second end is refused by the
 -- status, a second retry only by the attempts. A release changes nothing. Waits for the disk if there are dead ($10):
--- nobody would try these again. Else as `lanes_settle_deleted.sql`.
+-- nobody would try these again. Each row is checked against the fence of its lane, which is a place in an array: a join
+-- would try all lanes for each row. The subselect hides the statuses: else the planner may read the index of all lanes.
 with me as materialized (
     select session from {lane_session} where route = $1 and session = $2 for key share
 ), held as materialized (

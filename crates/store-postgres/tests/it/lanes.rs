@@ -50,6 +50,7 @@ async fn settle(
         let lane = held.lanes.iter().find(|lane| Some(lane.lane) == entry.lane).unwrap();
         LaneSettlement {
             held: Held { seq: entry.seq, fence: lane.fence },
+            lane: lane.lane,
             attempts: entry.attempts + 1,
             verdict,
         }

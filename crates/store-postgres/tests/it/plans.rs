@@ -101,7 +101,13 @@ fn subjects() -> Vec<Subject> {
             "lanes_read",
             "text, uuid, bigint[], bigint[], bigint[], boolean",
             format!("'orders', '{SESSION}', {lanes}, {lanes}, {lanes}, true"),
-            ["outbox_lane", "lane_pkey", "lane_session_pkey", "lane_handed_pkey"]
+            ["outbox_lane", "lane_pkey", "lane_session_pkey"]
+        ),
+        subject!(
+            "lanes_note",
+            "text, uuid, bigint",
+            format!("'orders', '{SESSION}', 1"),
+            ["lane_session_pkey", "lane_handed_pkey"]
         ),
         subject!(
             "lanes_fetch",
@@ -112,14 +118,14 @@ fn subjects() -> Vec<Subject> {
         subject!("lanes_dead", "text, smallint[]", format!("'orders', {lanes}"), ["outbox_ended"]),
         subject!(
             "lanes_settle_deleted",
-            "text, uuid, bigint[], bigint[]",
-            format!("'orders', '{SESSION}', {batch}, {batch}"),
+            "text, uuid, bigint[], smallint[], bigint[]",
+            format!("'orders', '{SESSION}', {batch}, {lanes}, {lanes}"),
             ["outbox_pkey"]
         ),
         subject!(
             "lanes_settle_delivered",
-            "text, uuid, bigint[], bigint[], integer[], timestamptz",
-            format!("'orders', '{SESSION}', {batch}, {batch}, {batch}, null"),
+            "text, uuid, bigint[], smallint[], bigint[], integer, timestamptz",
+            format!("'orders', '{SESSION}', {batch}, {lanes}, {lanes}, 1, null"),
             ["outbox_pkey"]
         ),
         subject!(

@@ -118,6 +118,7 @@ fn delivered(entry: &Entry, fences: &[Fence; LANES as usize]) -> LaneSettlement 
     let fence = entry.lane.and_then(|lane| fences.get(usize::from(lane))).copied().unwrap_or(Fence::NONE);
     LaneSettlement {
         held: Held { seq: entry.seq, fence },
+        lane: entry.lane.unwrap_or(LANES),
         attempts: entry.attempts + 1,
         verdict: Verdict::Delivered,
     }

@@ -205,7 +205,7 @@ pub async fn an_undecodable_row_of_a_lane_is_told<H: LanesHarness>(harness: &H) 
     assert_eq!(fetched.undecodable[0].row.held, row.row.held);
 
     let verdict = Verdict::Dead { failure: row.row.failure.clone() };
-    let death = LaneSettlement { held: row.row.held, attempts: 1, verdict };
+    let death = LaneSettlement { held: row.row.held, lane: row.lane, attempts: 1, verdict };
     assert_eq!(reader.settle_all(vec![death], now).await.accepted, 1);
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(2)))]);
     assert!(reader.read_all().await.undecodable.is_empty());

@@ -126,7 +126,7 @@ pub async fn fenced_entries_do_not_disturb_the_rest_of_a_batch<H: LanesHarness>(
     batch[1].held.fence = Fence(batch[1].held.fence.0 - 1);
     batch[5].held.fence = Fence(batch[5].held.fence.0 + 1);
     let nobody = Held { seq: entries[5].seq + 1_000, fence: batch[0].held.fence };
-    batch.push(LaneSettlement { held: nobody, attempts: 1, verdict: Verdict::Delivered });
+    batch.push(LaneSettlement { held: nobody, ..batch[0].clone() });
     let mut settled = reader.settle_all(batch.clone(), now).await;
     settled.fenced.sort_unstable();
     assert_eq!(settled, Settled { accepted: 4, fenced: vec![batch[1].held, batch[5].held, nobody] });
@@ -199,7 +199,7 @@ pub async fn an_entry_of_another_route_is_not_settled<H: LanesHarness>(harness: 
     let read = orders.entries().await.remove(0);
     let before = all(harness).await;
     for held in [mails.held(&read), orders.held(&read)] {
-        let verdict = LaneSettlement { held, attempts: 1, verdict: Verdict::Delivered };
+        let verdict = LaneSettlement { held, ..orders.verdict(&read, Verdict::Delivered) };
         assert_eq!(mails.settle_all(vec![verdict], now).await, Settled { accepted: 0, fenced: vec![held] });
     }
     assert_eq!(all(harness).await, before);

@@ -142,7 +142,8 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
 
     /// The verdict on an entry that was read, with the attempt that it cost.
     pub(super) fn verdict(&self, entry: &Entry, verdict: Verdict) -> LaneSettlement {
-        LaneSettlement { held: self.held(entry), attempts: entry.attempts + 1, verdict }
+        let lane = entry.lane.expect("the lane that it was read from");
+        LaneSettlement { held: self.held(entry), lane, attempts: entry.attempts + 1, verdict }
     }
 
     pub(super) fn settle_request(
