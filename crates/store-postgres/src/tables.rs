@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 37],
+    names: [(&'static str, String); 38],
 }
 
 impl Tables {
@@ -54,6 +54,7 @@ impl Tables {
                 ("{stage}", table("stage")),
                 ("{serialize}", table("serialize")),
                 ("{status}", table("status")),
+                ("{route}", table("route")),
                 ("{event_index}", bare("outbox_event")),
                 ("{ready_index}", bare("outbox_ready")),
                 ("{due_index}", bare("outbox_due")),

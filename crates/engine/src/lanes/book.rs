@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::OnDead;
 use super::chain::{Chain, Name};
 use super::lane::Lane;
+use super::seqs::{SeqMap, SeqSet};
 
 /// Most entries of one key that are kept with their payload; of the others only the seq is.
 const BODIES_PER_KEY_MAX: usize = 64;
@@ -42,16 +43,16 @@ pub(super) struct Book {
     on_dead: OnDead,
     pub(super) lanes: BTreeMap<u8, Lane>,
     chains: HashMap<Name, Chain>,
-    known: HashSet<i64>,
-    bodies: HashMap<i64, Entry>,
+    known: SeqSet,
+    bodies: SeqMap<Entry>,
     ready: BTreeMap<i64, Name>,
     waiting: BTreeMap<(Instant, i64), Name>,
     /// When an entry becomes due, if that is not now.
-    due: HashMap<i64, Instant>,
-    handed: HashMap<i64, Handed>,
+    due: SeqMap<Instant>,
+    handed: SeqMap<Handed>,
     undecodable: Vec<Undecodable>,
     /// What was settled while a read was under way: the read may still show it.
-    settled_meanwhile: HashSet<i64>,
+    settled_meanwhile: SeqSet,
 }
 
 impl Book {
@@ -61,14 +62,14 @@ impl Book {
             on_dead,
             lanes: BTreeMap::new(),
             chains: HashMap::new(),
-            known: HashSet::new(),
-            bodies: HashMap::new(),
+            known: SeqSet::default(),
+            bodies: SeqMap::default(),
             ready: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            due: HashMap::new(),
-            handed: HashMap::new(),
+            due: SeqMap::default(),
+            handed: SeqMap::default(),
             undecodable: Vec::new(),
-            settled_meanwhile: HashSet::new(),
+            settled_meanwhile: SeqSet::default(),
         }
     }
 
@@ -190,7 +191,7 @@ impl Book {
         if soon && due.is_none() && !chain.is_blocked(seq) {
             self.bodies.insert(seq, entry);
         }
-        self.note(&name);
+        self.note_at(&name, at);
     }
 
     /// Adds a row that cannot be read: it is in flight until its verdict is recorded.
