@@ -1,5 +1,6 @@
 //! Lanes on PostgreSQL: what a crash of the server leaves, who counts as a writer, and what is written where.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::port::{
@@ -7,12 +8,16 @@ use pillarbox_core::port::{
     ReadRequest, SessionId, Settled, Store, Verdict,
 };
 use pillarbox_core::{Entry, Held};
+use pillarbox_engine::Relay;
 use pillarbox_store_postgres::PostgresStore;
-use pillarbox_testkit::StoreHarness;
-use sqlx::Row;
+use pillarbox_testkit::{MemorySink, StoreHarness, eventually};
+use sqlx::{AssertSqlSafe, Row};
 
 use crate::harness::{Direct, Pooled, PostgresHarness, connect};
 use crate::steps::{ROUTE, claim, dead, events, reap_request, route, settle_request, stage, verdicts};
+
+/// Long enough on any machine.
+const WAIT: Duration = Duration::from_secs(60);
 
 fn session(number: u64) -> SessionId {
     SessionId::of_random(7, number)
@@ -197,4 +202,48 @@ async fn what_comes_back_from_a_claim_by_rows_is_noticed_by_its_lane() {
     assert_eq!(store.reap(reap_request()).await.unwrap().released, 1);
     assert_eq!(grown().await, 2);
     assert_eq!(read(&store, 1).await.entries.len(), 2);
+}
+
+/// A prepared transaction goes on under another number, and nobody may take it for one that has ended.
+#[tokio::test]
+async fn what_a_prepared_transaction_staged_is_delivered_once_it_commits() {
+    let harness = Direct::start().await;
+    let sink = MemorySink::new();
+    let relay = Relay::ordered(harness.store(), Arc::new(sink.clone())).route(ROUTE).build().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let run = relay.run(async { drop(stopped.await) });
+    let work = async {
+        let name = format!("prepared_{}", std::process::id());
+        let mut open = connect().await;
+        let stage = |key: &str| {
+            let insert = "insert into {s}.pillarbox_outbox (route, type, key, payload)";
+            harness.sql(&format!("{insert} values ('orders', 't', '{key}', '')"))
+        };
+        let delivered = async |count: usize| {
+            eventually(WAIT, async || sink.received_ids().len() == count).await;
+        };
+        sqlx::raw_sql("begin").execute(&mut open).await.unwrap();
+        sqlx::raw_sql(stage("open")).execute(&mut open).await.unwrap();
+        let mut other = connect().await;
+        let mut count = 0;
+        let mut pass = async || {
+            // One after the other, so that the reader passes what is open and asks who is writing.
+            for _ in 0..10 {
+                sqlx::raw_sql(stage("other")).execute(&mut other).await.unwrap();
+                count += 1;
+                delivered(count).await;
+            }
+        };
+        pass().await;
+        let prepare = AssertSqlSafe(format!("prepare transaction '{name}'"));
+        sqlx::raw_sql(prepare).execute(&mut open).await.unwrap();
+        pass().await;
+        let commit = AssertSqlSafe(format!("commit prepared '{name}'"));
+        sqlx::raw_sql(commit).execute(&mut open).await.unwrap();
+        delivered(21).await;
+        let _ = stop.send(());
+    };
+    let (tally, ()) = tokio::join!(run, work);
+    assert_eq!(tally.unwrap().delivered, 21);
+    assert_eq!(sink.received().last().unwrap().key.as_deref(), Some("open"));
 }
