@@ -168,22 +168,27 @@ async fn a_dead_head_can_be_skipped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lower_seq_that_commits_later_goes_before_what_was_staged_after_that() {
-    let world = World::new();
-    let outbox = MemoryOutbox::new(&world.store, ROUTE);
-    let stage = async |tx: &mut _| outbox.stage(tx, Event::new("t", "{}").key("k")).await.unwrap().event_id();
-    let mut held = world.store.begin();
-    let low = stage(&mut held).await;
-    let before = world.stage_keyed("k", 3).await;
-    let relay = world.ordered(options()).build().unwrap();
-    let late = async {
-        sleep(Duration::from_secs(20)).await;
-        assert_eq!(world.first_received()["k"], before, "an open transaction delays nothing");
-        held.commit();
-        let after = world.stage_keyed("k", 2).await;
-        sleep(Duration::from_secs(20)).await;
-        assert_eq!(world.first_received()["k"], [before.clone(), vec![low], after].concat());
-    };
-    relay.run(late).await.unwrap();
+    // With one at a time, the first thing that is read after the commit is handed out at once.
+    for batch in [1, 100] {
+        let world = World::new();
+        let outbox = MemoryOutbox::new(&world.store, ROUTE);
+        let event = || Event::new("t", "{}").key("k");
+        let mut held = world.store.begin();
+        let low = outbox.stage(&mut held, event()).await.unwrap().event_id();
+        let before = world.stage_keyed("k", 3).await;
+        let mut options = options();
+        options.batch = batch;
+        let relay = world.ordered(options).build().unwrap();
+        let late = async {
+            sleep(Duration::from_secs(20)).await;
+            assert_eq!(world.first_received()["k"], before, "an open transaction delays nothing");
+            held.commit();
+            let after = world.stage_keyed("k", 2).await;
+            sleep(Duration::from_secs(20)).await;
+            assert_eq!(world.first_received()["k"], [before.clone(), vec![low], after].concat());
+        };
+        relay.run(late).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
