@@ -60,7 +60,7 @@ impl SagaAdmin for PostgresStore {
             };
             let work = SagaWork::resume(saga, seen, request.how, now)?;
             let one = std::slice::from_ref(&work);
-            if sagas.write(one, &request.actor, Keep::UntilPurged, now).await?.contains(&request.id) {
+            if sagas.write(None, one, &request.actor, Keep::UntilPurged, now).await?.contains(&request.id) {
                 return Ok(Resumed { status: work.saga.status, requeued: work.requeued() });
             }
         }

@@ -14,6 +14,7 @@ mod harness;
 mod lanes;
 mod plans;
 mod roles;
+mod round_trips;
 mod sagas;
 mod schema;
 mod settling;
