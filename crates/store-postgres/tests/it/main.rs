@@ -15,6 +15,7 @@ mod lanes;
 mod plans;
 mod roles;
 mod round_trips;
+mod saga_plans;
 mod sagas;
 mod schema;
 mod settling;
