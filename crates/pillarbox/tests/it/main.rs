@@ -5,6 +5,7 @@
 
 mod broker;
 mod inbox;
+mod saga_crash;
 
 /// A value that `cargo xtask services` sets.
 fn variable(name: &str) -> String {
