@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 37],
+    names: [(&'static str, String); 38],
 }
 
 impl Tables {
@@ -68,6 +68,7 @@ impl Tables {
                 ("{saga_dead_index}", bare("saga_dead")),
                 ("{saga_due_index}", bare("saga_due")),
                 ("{saga_status_index}", bare("saga_status")),
+                ("{saga_ended_index}", bare("saga_ended")),
                 ("{inbox_age_index}", bare("inbox_age")),
             ],
         }

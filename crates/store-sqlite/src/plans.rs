@@ -130,6 +130,9 @@ async fn check_sagas(store: &SqliteStore, when: &str) {
     let sweep = [dead_step, "pillarbox_saga_dead", "pillarbox_saga_due", saga];
     check(store, when, &s.saga_sweep, &sweep, true).await;
     check(store, when, &s.saga_stage, &[generation], false).await;
+    let age = "INDEX pillarbox_saga_ended (ended_at";
+    check(store, when, &s.saga_purgeable, &[age], false).await;
+    check(store, when, &s.saga_purge, &[age, saga], false).await;
 }
 
 async fn check_lanes(store: &SqliteStore, when: &str) {

@@ -68,6 +68,12 @@ fn steered() -> Vec<Subject> {
             "null, 100",
             ["outbox_dead_step", "saga_dead", "saga_due", "saga_pkey"]
         ),
+        subject!(
+            "saga_purge",
+            "timestamptz, bigint, bigint, text",
+            "null, 1000000, 500, 'operator'",
+            ["saga_ended", "saga_pkey"]
+        ),
     ]
 }
 
