@@ -132,7 +132,7 @@ impl Wire {
         }
         self.harness.commit(tx).await;
         let held = claim(&self.store, sagas * steps).await;
-        assert_eq!(held.len() as u32, sagas * steps);
+        assert_eq!(held.len(), (sagas * steps) as usize);
         held
     }
 
