@@ -26,6 +26,8 @@ pub enum AuditKind {
     Purged,
     /// Rows of the inbox were deleted by age; `detail` says how many.
     InboxPurged,
+    /// Sagas that had ended were deleted by age; `detail` says how many.
+    SagasPurged,
     /// A step of a saga was done.
     StepSucceeded,
     /// A step of a saga was given up; `detail` begins with `abandoned`.
@@ -45,12 +47,13 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Dead,
         Self::Requeued,
         Self::Discarded,
         Self::Purged,
         Self::InboxPurged,
+        Self::SagasPurged,
         Self::StepSucceeded,
         Self::StepFailed,
         Self::Compensating,
@@ -70,6 +73,7 @@ impl AuditKind {
             Self::Discarded => "discarded",
             Self::Purged => "purged",
             Self::InboxPurged => "inbox_purged",
+            Self::SagasPurged => "sagas_purged",
             Self::StepSucceeded => "step_succeeded",
             Self::StepFailed => "step_failed",
             Self::Compensating => "compensating",

@@ -1,4 +1,5 @@
-//! Retention: delivered entries and rows of the inbox go after a while, in small batches that never block live traffic.
+//! Retention: delivered entries, rows of the inbox and ended sagas go after a while, in small batches that never block
+//! live traffic.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,10 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use pillarbox_core::limits::BATCH_MAX;
-use pillarbox_core::port::{Admin, Effect, PurgeRequest, Purged};
+use pillarbox_core::port::{Admin, Effect, PurgeRequest, Purged, SagaAdmin};
 use pillarbox_core::{Error, Result};
 
-/// How long settled entries and rows of the inbox stay.
+/// How long settled entries, rows of the inbox and ended sagas stay.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RetentionOptions {
@@ -19,9 +20,12 @@ pub struct RetentionOptions {
     /// How long the inbox remembers what was accepted. It must be longer than a broker or a relay can bring an event
     /// again: what is forgotten is applied again. Default: 30 days.
     pub inbox: Duration,
+    /// How long sagas stay that have completed or were compensated. Others are never purged, and no audit record is.
+    /// Default: 30 days.
+    pub sagas: Duration,
     /// How often to look. Default: 1 min.
     pub interval: Duration,
-    /// Most entries or rows of one delete. Default: 1,000.
+    /// Most entries, rows or sagas of one delete. Default: 1,000.
     pub batch: u32,
     /// Who purges, for the audit trail. Default: `retention`.
     pub actor: String,
@@ -32,6 +36,7 @@ impl Default for RetentionOptions {
         Self {
             delivered: Duration::from_secs(24 * 3600),
             inbox: Duration::from_secs(30 * 24 * 3600),
+            sagas: Duration::from_secs(30 * 24 * 3600),
             interval: Duration::from_secs(60),
             batch: 1_000,
             actor: "retention".into(),
@@ -39,9 +44,10 @@ impl Default for RetentionOptions {
     }
 }
 
-/// Purges what was settled, or accepted, long enough ago.
+/// Purges what was settled, accepted, or ended long enough ago.
 pub struct Retention {
     admin: Arc<dyn Admin>,
+    sagas: Option<Arc<dyn SagaAdmin>>,
     options: RetentionOptions,
 }
 
@@ -60,17 +66,28 @@ impl Retention {
         if options.inbox.is_zero() {
             return Err(Error::invalid("an inbox that remembers nothing applies everything again"));
         }
-        Ok(Self { admin, options })
+        Ok(Self { admin, sagas: None, options })
     }
 
-    /// Purges everything that is old enough now, batch by batch, and returns how many entries and rows.
+    /// Purges ended sagas too. Without it they stay for ever.
+    #[must_use]
+    pub fn sagas(mut self, sagas: Arc<dyn SagaAdmin>) -> Self {
+        self.sagas = Some(sagas);
+        self
+    }
+
+    /// Purges everything that is old enough now, batch by batch, and returns how many entries, rows and sagas.
     ///
     /// # Errors
     /// When the store fails; what was purged by then stays purged, and is audited.
     pub async fn run_once(&self) -> Result<u64> {
         let entries = self.batches(self.options.delivered, |request| self.admin.purge(request)).await?;
         let rows = self.batches(self.options.inbox, |request| self.admin.purge_inbox(request)).await?;
-        Ok(entries + rows)
+        let sagas = match &self.sagas {
+            Some(sagas) => self.batches(self.options.sagas, |request| sagas.purge_sagas(request)).await?,
+            None => 0,
+        };
+        Ok(entries + rows + sagas)
     }
 
     /// Purges batch by batch until one is not full.

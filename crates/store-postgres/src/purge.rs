@@ -1,4 +1,4 @@
-//! Purging: what was settled, or accepted, long enough ago goes, in small batches.
+//! Purging: what was settled, accepted, or ended long enough ago goes, in small batches.
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Effect, PurgeRequest, Purged};
@@ -19,6 +19,10 @@ impl PostgresStore {
 
     pub(crate) async fn purge_accepted(&self, request: PurgeRequest) -> Result<Purged> {
         self.purge_by(request, &self.sql().inbox_purge, &self.sql().inbox_purgeable).await
+    }
+
+    pub(crate) async fn purge_ended(&self, request: PurgeRequest) -> Result<Purged> {
+        self.purge_by(request, &self.sql().saga_purge, &self.sql().saga_purgeable).await
     }
 
     async fn purge_by(&self, request: PurgeRequest, apply: &Sql, count: &Sql) -> Result<Purged> {

@@ -69,6 +69,7 @@ impl Tables {
                 ("{saga_dead_index}", bare("saga_dead")),
                 ("{saga_due_index}", bare("saga_due")),
                 ("{saga_status_index}", bare("saga_status")),
+                ("{saga_ended_index}", bare("saga_ended")),
                 ("{inbox_age_index}", bare("inbox_age")),
             ],
         }

@@ -14,6 +14,20 @@ use tempfile::TempDir;
 use crate::sql::query;
 use crate::{Options, SqliteStore};
 
+const BACKLOG: &str = "insert into pillarbox_outbox (route, type, payload, hlc, lane) \
+    with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) \
+    select iif(i % 10, 'orders', 'mails'), 't', x'00', i, i % 64 from n";
+
+/// A migrated store with one connection, because each has read the statistics at a time of its own.
+async fn single(directory: &TempDir) -> SqliteStore {
+    let options =
+        SqliteConnectOptions::new().filename(directory.path().join("plans.db")).create_if_missing(true);
+    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let store = SqliteStore::new(pool, Options::default().causal_order(true)).unwrap();
+    let _ = store.migrate().await.unwrap();
+    store
+}
+
 /// What the planner says it will do, a line a step.
 async fn plan(store: &SqliteStore, sql: &str) -> Vec<String> {
     let sql: Arc<str> = ["explain query plan ", sql].concat().into();
@@ -22,7 +36,7 @@ async fn plan(store: &SqliteStore, sql: &str) -> Vec<String> {
     rows.iter().map(|row| row.get_unchecked(3)).collect()
 }
 
-/// Every look at the outbox goes by one of these; nothing is sorted unless `sorts` says so.
+/// Every look at the outbox or at sagas goes by one of these; nothing is sorted unless `sorts` says so.
 async fn check(store: &SqliteStore, when: &str, sql: &Arc<str>, wanted: &[&str], sorts: bool) {
     let plan = plan(store, sql).await;
     let shown = plan.join("\n");
@@ -36,10 +50,11 @@ async fn check(store: &SqliteStore, when: &str, sql: &Arc<str>, wanted: &[&str],
     assert!(sorts || !shown.contains("TEMP B-TREE"), "{when}: sorts in\n{shown}");
 }
 
-/// Whether a step looks at the outbox; who holds which lane is another table of a few rows.
+/// Whether a step looks at the outbox or at sagas; who holds which lane is another table of a few rows.
 fn is_of_outbox(step: &str) -> bool {
     let few = ["pillarbox_lane", " held ", " reader "].iter().any(|table| step.contains(table));
-    !few && (step.contains("pillarbox_") || step.contains(" entry "))
+    let word = |word: &str| step.split(' ').any(|other| other == word);
+    !few && (step.contains("pillarbox_") || word("entry") || word("saga"))
 }
 
 async fn check_all(store: &SqliteStore, when: &str) {
@@ -53,12 +68,8 @@ async fn check_all(store: &SqliteStore, when: &str) {
     check(store, when, &s.claim_staged, &[row, ready, due], false).await;
     check(store, when, &s.claim_causal, &[row, causal, due], false).await;
     check(store, when, &s.claimable, &["USING INDEX pillarbox_outbox_", due], false).await;
-    let dead_step = "INDEX pillarbox_outbox_dead_step";
-    check(store, when, &s.saga_held, &[row], false).await;
-    check(store, when, &s.saga_sweep, &[dead_step, "pillarbox_saga_dead", "pillarbox_saga_due"], true).await;
+    check_sagas(store, when).await;
     for sql in [
-        &s.saga_entry,
-        &s.saga_deleted,
         &s.extend,
         &s.settle_mixed,
         &s.settle_dead,
@@ -100,6 +111,30 @@ async fn check_all(store: &SqliteStore, when: &str) {
     check(store, when, &s.audit_of, &["USING INDEX pillarbox_audit_event (event_id=?)"], false).await;
 }
 
+/// What runs for every step of a saga, and for every sweep.
+async fn check_sagas(store: &SqliteStore, when: &str) {
+    let s = &store.statements;
+    let row = "USING INTEGER PRIMARY KEY (rowid=?)";
+    let saga = "USING PRIMARY KEY (id=?)";
+    let generation =
+        "INDEX sqlite_autoindex_pillarbox_saga_2 (name=? AND subject_kind=? AND subject_value=?)";
+    let event = "USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)";
+    let dead_step = "INDEX pillarbox_outbox_dead_step";
+    check(store, when, &s.saga_held, &[row, saga], false).await;
+    check(store, when, &s.saga_entry, &[row], false).await;
+    check(store, when, &s.saga_deleted, &[row], false).await;
+    check(store, when, &s.saga_move, &[saga], false).await;
+    check(store, when, &s.saga_show, &[saga], false).await;
+    // The few entries of one saga are put in their order.
+    check(store, when, &s.saga_entries, &[event], true).await;
+    let sweep = [dead_step, "pillarbox_saga_dead", "pillarbox_saga_due", saga];
+    check(store, when, &s.saga_sweep, &sweep, true).await;
+    check(store, when, &s.saga_stage, &[generation], false).await;
+    let age = "INDEX pillarbox_saga_ended (ended_at";
+    check(store, when, &s.saga_purgeable, &[age], false).await;
+    check(store, when, &s.saga_purge, &[age, saga], false).await;
+}
+
 async fn check_lanes(store: &SqliteStore, when: &str) {
     let s = &store.statements;
     let row = "USING INTEGER PRIMARY KEY (rowid=?)";
@@ -129,19 +164,11 @@ async fn check_lanes(store: &SqliteStore, when: &str) {
 #[tokio::test]
 async fn no_call_scans_or_sorts_the_backlog_whatever_the_statistics_say() {
     let directory = TempDir::new().unwrap();
-    // One connection, because each has read the statistics at a time of its own.
-    let options =
-        SqliteConnectOptions::new().filename(directory.path().join("plans.db")).create_if_missing(true);
-    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
-    let store = SqliteStore::new(pool, Options::default().causal_order(true)).unwrap();
-    let _ = store.migrate().await.unwrap();
+    let store = single(&directory).await;
     let execute = async |sql: &'static str| {
         sqlx::raw_sql(sql).execute(store.pool()).await.unwrap();
     };
-    let backlog = "insert into pillarbox_outbox (route, type, payload, hlc, lane) \
-        with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) \
-        select iif(i % 10, 'orders', 'mails'), 't', x'00', i, i % 64 from n";
-    execute(backlog).await;
+    execute(BACKLOG).await;
     check_all(&store, "without statistics").await;
     execute("analyze").await;
     check_all(&store, "with fresh statistics").await;
@@ -157,6 +184,29 @@ async fn no_call_scans_or_sorts_the_backlog_whatever_the_statistics_say() {
     execute("analyze").await;
     check_all(&store, "with fresh statistics of a mixture").await;
     execute("delete from pillarbox_outbox; analyze").await;
-    execute(backlog).await;
+    execute(BACKLOG).await;
     check_all(&store, "with the statistics of an empty table").await;
+}
+
+#[tokio::test]
+async fn among_10_000_sagas_no_step_scans_them_or_the_outbox() {
+    let directory = TempDir::new().unwrap();
+    let store = single(&directory).await;
+    let execute = async |sql: &'static str| {
+        sqlx::raw_sql(sql).execute(store.pool()).await.unwrap();
+    };
+    execute("analyze").await;
+    execute(BACKLOG).await;
+    execute(
+        "insert into pillarbox_saga (id, name, route, subject_kind, subject_value, generation, status, dead, body) \
+         with recursive n (i) as (select 1 union all select i + 1 from n where i < 10000) \
+         select 's-' || i, 'erase', 'sagas', 'person', 'p-' || i, 1, 'running', i % 10 = 0, '{}' from n; \
+         insert into pillarbox_outbox (route, type, payload, group_id, status) \
+         select 'sagas', 'erase', x'00', saga.id, iif(saga.dead and step.value = 1, 'dead', 'pending') \
+         from pillarbox_saga as saga, json_each('[1, 2, 3]') as step",
+    )
+    .await;
+    check_sagas(&store, "with the statistics of empty tables").await;
+    execute("analyze").await;
+    check_sagas(&store, "with fresh statistics").await;
 }

@@ -1,8 +1,10 @@
-//! Deleting by age: entries, and rows of the inbox.
+//! Deleting by age: entries, rows of the inbox, and sagas.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Effect, PurgeRequest, Purged};
-use pillarbox_core::{Result, Timestamp};
+use pillarbox_core::{Result, Timestamp, check_name};
 use sqlx::{Row, SqliteConnection};
 
 use crate::claim::{micros, seqs_json};
@@ -65,26 +67,44 @@ impl Step for Purge<'_> {
 }
 
 pub(crate) async fn purge_inbox(store: &SqliteStore, request: PurgeRequest) -> Result<Purged> {
-    let step = PurgeInbox { statements: &store.statements, request: &request };
+    let s = &store.statements;
+    let (count, audit, delete) = (&s.inbox_purgeable, &s.inbox_purge_audit, &s.inbox_purge);
+    let step = PurgeRows { request: &request, count, audit, delete, forget: Some(&s.fence_purge) };
+    purge_rows(store, &step).await
+}
+
+pub(crate) async fn purge_sagas(store: &SqliteStore, request: PurgeRequest) -> Result<Purged> {
+    check_name("actor", &request.actor)?;
+    let s = &store.statements;
+    let (count, audit, delete) = (&s.saga_purgeable, &s.saga_purge_audit, &s.saga_purge);
+    purge_rows(store, &PurgeRows { request: &request, count, audit, delete, forget: None }).await
+}
+
+async fn purge_rows(store: &SqliteStore, step: &PurgeRows<'_>) -> Result<Purged> {
     let found = step.count(&mut *store.writer().await?).await?;
-    if found == 0 || request.effect == Effect::DryRun {
+    if found == 0 || step.request.effect == Effect::DryRun {
         return Ok(Purged { purged: found });
     }
-    store.durably(&step).await
+    store.durably(step).await
 }
 
-struct PurgeInbox<'a> {
-    statements: &'a Statements,
+/// Rows that are counted, and then deleted by the same condition.
+struct PurgeRows<'a> {
     request: &'a PurgeRequest,
+    count: &'a Arc<str>,
+    audit: &'a Arc<str>,
+    delete: &'a Arc<str>,
+    /// What else goes by the same age.
+    forget: Option<&'a Arc<str>>,
 }
 
-impl PurgeInbox<'_> {
+impl PurgeRows<'_> {
     fn now(&self) -> Option<i64> {
         self.request.now.map(Timestamp::as_micros)
     }
 
     async fn count(&self, connection: &mut SqliteConnection) -> Result<u64> {
-        let row = query(&self.statements.inbox_purgeable)
+        let row = query(self.count)
             .bind(self.now())
             .bind(micros(self.request.older_than))
             .bind(self.request.limit)
@@ -97,7 +117,7 @@ impl PurgeInbox<'_> {
 }
 
 #[async_trait]
-impl Step for PurgeInbox<'_> {
+impl Step for PurgeRows<'_> {
     type Outcome = Purged;
 
     async fn run(&self, tx: &mut SqliteConnection) -> Result<Purged> {
@@ -106,22 +126,23 @@ impl Step for PurgeInbox<'_> {
             return Ok(Purged::default());
         }
         let age = micros(self.request.older_than);
-        query(&self.statements.inbox_purge_audit)
+        query(self.audit)
             .bind(self.now())
             .bind(self.request.actor.clone())
             .bind(found.to_string())
             .execute(&mut *tx)
             .await
             .map_err(classify)?;
-        let purged = query(&self.statements.inbox_purge)
+        let purged = query(self.delete)
             .bind(self.now())
             .bind(age)
             .bind(self.request.limit)
             .execute(&mut *tx)
             .await
             .map_err(classify)?;
-        let forgotten = query(&self.statements.fence_purge).bind(self.now()).bind(age);
-        forgotten.execute(tx).await.map_err(classify)?;
+        if let Some(forget) = self.forget {
+            query(forget).bind(self.now()).bind(age).execute(tx).await.map_err(classify)?;
+        }
         Ok(Purged { purged: purged.rows_affected() })
     }
 }

@@ -66,7 +66,7 @@ const WANTED: [(&str, &[&str]); 9] = [
 ];
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 13] = [
+const WANTED_INDEXES: [&str; 14] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
@@ -79,6 +79,7 @@ const WANTED_INDEXES: [&str; 13] = [
     "saga_dead",
     "saga_due",
     "saga_status",
+    "saga_ended",
     "inbox_age",
 ];
 

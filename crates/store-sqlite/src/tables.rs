@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 26] = [
+const NAMES: [(&str, &str); 27] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{saga}", "saga"),
@@ -32,6 +32,7 @@ const NAMES: [(&str, &str); 26] = [
     ("{saga_dead_index}", "saga_dead"),
     ("{saga_due_index}", "saga_due"),
     ("{saga_status_index}", "saga_status"),
+    ("{saga_ended_index}", "saga_ended"),
     ("{inbox_age_index}", "inbox_age"),
 ];
 

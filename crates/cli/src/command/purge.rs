@@ -16,17 +16,19 @@ use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Progress, confirm};
 
-/// Entries or rows of one deleting transaction: small, so that live traffic is never blocked for long.
+/// Entries, rows or sagas of one deleting transaction: small, so that live traffic is never blocked for long.
 const BATCH: u32 = 1000;
 
 const EXAMPLES: &str = "\
 A running relay does this by itself. Dead entries are never purged: requeue or discard them \
-first. What the inbox forgets is applied again if it comes again.
+first. What the inbox forgets is applied again if it comes again. Sagas that have not ended stay, \
+and so does every audit record.
 
 Examples:
   pillarbox purge --dry-run
   pillarbox purge --older-than 7d --yes
-  pillarbox purge --inbox-older-than 90d --yes";
+  pillarbox purge --inbox-older-than 90d --yes
+  pillarbox purge --sagas-older-than 365d --yes";
 
 /// How old is old.
 #[derive(Args, Debug)]
@@ -39,6 +41,10 @@ pub(crate) struct PurgeArgs {
     /// configuration, 30d]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     inbox_older_than: Option<Duration>,
+    /// Only sagas that completed or were compensated at least this long ago [default: retention.sagas of the
+    /// configuration, 30d]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
+    sagas_older_than: Option<Duration>,
     /// Only count what would be deleted
     #[arg(long)]
     dry_run: bool,
@@ -51,6 +57,7 @@ pub(crate) struct PurgeArgs {
 struct PurgedJson {
     purged: u64,
     inbox_purged: u64,
+    sagas_purged: u64,
     dry_run: bool,
     /// A dry run counts so many at most: there may be more.
     at_least: bool,
@@ -61,14 +68,16 @@ struct PurgedJson {
 struct Count {
     entries: u64,
     rows: u64,
+    sagas: u64,
     at_least: bool,
 }
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at_least = if self.at_least { "at least " } else { "" };
-        let plural = if self.rows == 1 { "" } else { "s" };
-        write!(f, "{at_least}{} and {} row{plural} of the inbox", entries(self.entries, ""), self.rows)
+        let s = |number| if number == 1 { "" } else { "s" };
+        let (entries, rows, sagas) = (entries(self.entries, ""), self.rows, self.sagas);
+        write!(f, "{at_least}{entries}, {rows} row{} of the inbox and {sagas} saga{}", s(rows), s(sagas))
     }
 }
 
@@ -76,31 +85,40 @@ pub(crate) async fn run(args: &PurgeArgs, context: &Context) -> Result<(), Fault
     let retention = &context.config.retention;
     let settled = args.older_than.unwrap_or(retention.delivered());
     let accepted = args.inbox_older_than.unwrap_or(retention.inbox());
+    let ended = args.sagas_older_than.unwrap_or(retention.sagas());
     let database = context.open().await?;
-    let admin = &*database.admin;
+    let (admin, sagas) = (&*database.admin, &*database.sagas);
     let most = |older_than| request(older_than, BATCH_MAX, Effect::DryRun);
-    let (entries, rows) =
-        (admin.purge(most(settled)).await?.purged, admin.purge_inbox(most(accepted)).await?.purged);
-    let mut count = Count { entries, rows, at_least: entries.max(rows) >= u64::from(BATCH_MAX) };
-    if !args.dry_run && entries + rows > 0 {
-        let (settled_for, accepted_for) = (format_duration(settled), format_duration(accepted));
+    let mut count = Count {
+        entries: admin.purge(most(settled)).await?.purged,
+        rows: admin.purge_inbox(most(accepted)).await?.purged,
+        sagas: sagas.purge_sagas(most(ended)).await?.purged,
+        at_least: false,
+    };
+    count.at_least = count.entries.max(count.rows).max(count.sagas) >= u64::from(BATCH_MAX);
+    if !args.dry_run && count.entries + count.rows + count.sagas > 0 {
+        let [settled_for, accepted_for, ended_for] = [settled, accepted, ended].map(format_duration);
         confirm(
             context.out,
             &format!(
-                "{count}, settled more than {settled_for} ago and accepted more than {accepted_for} ago, \
-                 will be deleted"
+                "{count}, settled more than {settled_for} ago, accepted more than {accepted_for} ago and ended \
+                 more than {ended_for} ago, will be deleted"
             ),
             args.yes,
         )?;
         let progress = Progress::new(context.out, "purging", None);
-        let entries = batches(settled, &progress, |request| admin.purge(request)).await?;
-        let rows = batches(accepted, &progress, |request| admin.purge_inbox(request)).await?;
-        count = Count { entries, rows, at_least: false };
+        count = Count {
+            entries: batches(settled, &progress, |request| admin.purge(request)).await?,
+            rows: batches(accepted, &progress, |request| admin.purge_inbox(request)).await?,
+            sagas: batches(ended, &progress, |request| sagas.purge_sagas(request)).await?,
+            at_least: false,
+        };
     }
     database.staging.close().await;
     if context.out.json {
-        let Count { entries: purged, rows: inbox_purged, at_least } = count;
-        return context.out.json(&PurgedJson { purged, inbox_purged, dry_run: args.dry_run, at_least });
+        let Count { entries: purged, rows: inbox_purged, sagas: sagas_purged, at_least } = count;
+        let dry_run = args.dry_run;
+        return context.out.json(&PurgedJson { purged, inbox_purged, sagas_purged, dry_run, at_least });
     }
     let verb = if args.dry_run { "would be deleted" } else { "deleted" };
     context.out.data(format_args!("{count} {verb}"))

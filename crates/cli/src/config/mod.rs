@@ -26,6 +26,8 @@ pub(crate) const FILE_DEFAULT: &str = "pillarbox.toml";
 const RETENTION_DELIVERED: Duration = Duration::from_secs(24 * 3600);
 /// How long inbox rows stay when the file does not say.
 const RETENTION_INBOX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long ended sagas stay when the file does not say.
+const RETENTION_SAGAS: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Everything that a file may say. Checked when loaded, so nothing in it fails at run time.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -85,6 +87,7 @@ impl std::fmt::Debug for DatabaseConfig {
 pub(crate) struct RetentionConfig {
     delivered: Option<Period>,
     inbox: Option<Positive>,
+    sagas: Option<Period>,
 }
 
 impl RetentionConfig {
@@ -96,6 +99,11 @@ impl RetentionConfig {
     /// How long inbox rows stay; never zero, because what is forgotten is applied again. Default: 30 days.
     pub(crate) fn inbox(&self) -> Duration {
         self.inbox.map_or(RETENTION_INBOX, |period| period.0)
+    }
+
+    /// How long sagas stay that have completed or were compensated. Default: 30 days.
+    pub(crate) fn sagas(&self) -> Duration {
+        self.sagas.map_or(RETENTION_SAGAS, |period| period.0)
     }
 }
 

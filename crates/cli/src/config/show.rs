@@ -67,6 +67,7 @@ struct Backoff {
 struct Retention {
     delivered: String,
     inbox: String,
+    sagas: String,
 }
 
 impl Shown {
@@ -91,6 +92,7 @@ impl Shown {
             retention: Retention {
                 delivered: format_duration(config.retention.delivered()),
                 inbox: format_duration(config.retention.inbox()),
+                sagas: format_duration(config.retention.sagas()),
             },
         }
     }

@@ -151,12 +151,15 @@ fn purge_and_a_draining_relay_forget_old_rows_of_the_inbox() {
             ('billing', 'a', 0), ('billing', 'b', 0), ('mailing', 'a', 0);
          insert into pillarbox_inbox (consumer, event_id) values ('billing', 'now')",
     );
-    home.run(["purge"]).refused(2, &["0 entries and 3 rows of the inbox", "more than 30d ago", "--yes"]);
+    home.run(["purge"])
+        .refused(2, &["0 entries, 3 rows of the inbox and 0 sagas", "more than 30d ago", "--yes"]);
     let said = home.ok(["purge", "--inbox-older-than", "36500d", "--yes", "--json"]).json();
     assert_eq!((said["purged"].as_u64(), said["inbox_purged"].as_u64()), (Some(0), Some(0)));
     let said = home.ok(["purge", "--yes", "--json"]).json();
     assert_eq!((said["purged"].as_u64(), said["inbox_purged"].as_u64()), (Some(0), Some(3)));
-    assert!(home.ok(["purge", "--yes"]).stdout.contains("0 entries and 0 rows of the inbox deleted"));
+    assert!(
+        home.ok(["purge", "--yes"]).stdout.contains("0 entries, 0 rows of the inbox and 0 sagas deleted")
+    );
 
     home.sql("update pillarbox_inbox set accepted_at = accepted_at - 7200000000");
     home.write("pillarbox.toml", "[routes.r]\nto = \"null:\"\n[retention]\ninbox = \"1h\"");

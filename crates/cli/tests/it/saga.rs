@@ -286,6 +286,49 @@ fn a_requeued_step_on_postgres_lets_its_saga_complete() {
     a_requeued_step_lets_its_saga_complete(&Application::on_postgres());
 }
 
+fn ended_sagas_are_purged_and_their_trails_stay(application: &Application) {
+    let home = &application.home;
+    let (first, second) = (application.stage(erasure(1)), application.stage(erasure(2)));
+    application.work(Answers::default());
+    let stuck = application.stage(erasure(3));
+    application.work(Answers { rejects: &["crm.erase"], ..Answers::default() });
+
+    let purge = |more: &[&str]| home.ok(["purge", "--json", "--yes"].iter().chain(more)).json();
+    assert_eq!(purge(&[])["sagas_purged"], 0, "thirty days are the default");
+    home.run(["purge", "--sagas-older-than", "0s"]).refused(2, &["2 sagas", "--yes"]);
+    assert_eq!(purge(&["--sagas-older-than", "0s", "--dry-run"])["sagas_purged"], 2);
+    assert_eq!(purge(&["--sagas-older-than", "0s"])["sagas_purged"], 2);
+    for id in [&first, &second] {
+        home.run(["saga", "show", id]).refused(1, &["no saga"]);
+    }
+    assert_eq!(home.ok(["saga", "list", "--json"]).json()["id"], stuck.as_str(), "it waits for somebody");
+    let trail = home.ok(["saga", "audit", "person/p-1", "--json"]);
+    assert_eq!(trail.stdout.lines().count(), 4, "{trail:?}");
+
+    application.stage(erasure(4));
+    application.work(Answers::default());
+    let config = match application.store {
+        Either::Sqlite(_) => String::new(),
+        Either::Postgres(_) => home.read("pillarbox.toml"),
+    };
+    home.write(
+        "pillarbox.toml",
+        &format!("{config}\n[routes.other]\nto = \"null:\"\n[retention]\nsagas = \"0s\"\n"),
+    );
+    home.ok(["relay", "--drain"]);
+    assert_eq!(home.ok(["saga", "list", "--json"]).stdout.lines().count(), 1, "a relay does it by itself");
+}
+
+#[test]
+fn ended_sagas_on_sqlite_are_purged_and_their_trails_stay() {
+    ended_sagas_are_purged_and_their_trails_stay(&Application::on_sqlite());
+}
+
+#[test]
+fn ended_sagas_on_postgres_are_purged_and_their_trails_stay() {
+    ended_sagas_are_purged_and_their_trails_stay(&Application::on_postgres());
+}
+
 #[test]
 fn a_saga_is_drawn_with_the_state_of_its_steps() {
     let application = Application::on_sqlite();

@@ -251,10 +251,10 @@ pub struct Changed {
     pub skipped: u64,
 }
 
-/// A wish to delete old entries, or old rows of the inbox.
+/// A wish to delete old entries, old rows of the inbox, or sagas that ended long ago.
 #[derive(Clone, Debug)]
 pub struct PurgeRequest {
-    /// Only what was settled, or accepted, at least this long ago.
+    /// Only what was settled, accepted, or ended at least this long ago.
     pub older_than: Duration,
     /// At most this many, so that live traffic is never blocked for long.
     pub limit: u32,
@@ -270,6 +270,6 @@ pub struct PurgeRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Purged {
-    /// Entries or rows that were deleted. Below the request's limit: nothing is left to purge.
+    /// Entries, rows or sagas that were deleted. Below the request's limit: nothing is left to purge.
     pub purged: u64,
 }

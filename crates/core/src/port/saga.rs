@@ -14,7 +14,7 @@ use crate::outcome::Failure;
 use crate::saga::{Reference, Saga, SagaId, SagaRecord, SagaStatus, TimelineItem, timeline};
 use crate::time::Timestamp;
 
-use super::Keep;
+use super::{Keep, PurgeRequest, Purged};
 
 /// Stages a saga inside the application's own transaction, with the entries of the steps that may run now.
 #[async_trait]
@@ -134,7 +134,7 @@ pub struct Swept {
     pub ended: Vec<SagaId>,
 }
 
-/// Sagas as an operator sees them. Reading changes nothing; a resume is audited before it happens.
+/// Sagas as an operator sees them. Reading changes nothing; a resume and a purge are audited before they happen.
 #[async_trait]
 pub trait SagaAdmin: Send + Sync {
     /// Sagas that match, oldest first.
@@ -151,6 +151,9 @@ pub trait SagaAdmin: Send + Sync {
 
     /// The audit records of all sagas on a subject, by its kind and value, oldest first.
     async fn audit_of(&self, subject: &Reference) -> Result<Vec<AuditRecord>>;
+
+    /// Deletes sagas that ended long enough ago, and nothing of their audit trail. Never one that has not ended.
+    async fn purge_sagas(&self, request: PurgeRequest) -> Result<Purged>;
 }
 
 /// Which sagas to list. Every field that is set narrows the list.

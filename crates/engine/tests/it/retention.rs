@@ -1,14 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox_core::port::{AcceptRequest, Accepted, Admin, Entropy, Inbox, Keep};
-use pillarbox_core::{AuditKind, Event, Outcome, Status};
-use pillarbox_engine::{Retention, RetentionOptions};
+use pillarbox_core::port::{AcceptRequest, Accepted, Admin, Entropy, Inbox, Keep, SagaAdmin};
+use pillarbox_core::{AuditKind, Event, Outcome, Reference, Saga, Status, Step};
+use pillarbox_engine::sink::Handlers;
+use pillarbox_engine::{Relay, Retention, RetentionOptions};
 use pillarbox_host::OsEntropy;
-use pillarbox_testkit::{MemoryInbox, Reply, Which};
+use pillarbox_testkit::{MemoryInbox, MemoryOutbox, Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{World, options};
+use crate::world::{ROUTE, World, options};
 
 #[tokio::test(start_paused = true)]
 async fn delivered_entries_go_after_their_time_and_dead_ones_never() {
@@ -58,6 +59,35 @@ async fn the_inbox_forgets_after_a_time_of_its_own() {
     let details: Vec<_> = trail.iter().map(|record| (record.kind, record.detail.as_str())).collect();
     let purged = AuditKind::InboxPurged;
     assert_eq!(details, [(purged, "10"), (purged, "10"), (purged, "5")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ended_saga_goes_after_a_time_of_its_own() {
+    let world = World::new();
+    let saga = Saga::group("erase", Reference::new("person", "p-1")).step(Step::new("crm", "crm.erase"));
+    let mut tx = world.store.begin();
+    let staged =
+        MemoryOutbox::new(&world.store, ROUTE).stage_saga(&mut tx, saga.build().unwrap()).await.unwrap();
+    tx.commit();
+    let handlers = Handlers::new().on("crm.erase", async |_| Ok(())).unwrap();
+    let store = Arc::new(world.store.clone());
+    let relay = Relay::sagas(store.clone(), Arc::new(world.store.sagas()), Arc::new(handlers))
+        .route(ROUTE)
+        .build()
+        .unwrap();
+    assert_eq!(relay.drain().await.unwrap().delivered, 1);
+
+    let retention = Retention::new(store.clone(), RetentionOptions::default()).unwrap();
+    sleep(Duration::from_secs(31 * 24 * 3600)).await;
+    assert_eq!(retention.run_once().await.unwrap(), 1, "its entry; who does not name sagas keeps them");
+    let mut longer = RetentionOptions::default();
+    longer.sagas = Duration::from_secs(60 * 24 * 3600);
+    let retention = Retention::new(store.clone(), longer).unwrap().sagas(store.clone());
+    assert_eq!(retention.run_once().await.unwrap(), 0, "too young");
+    sleep(Duration::from_secs(30 * 24 * 3600)).await;
+    assert_eq!(retention.run_once().await.unwrap(), 1);
+    assert!(store.show_saga(staged.id()).await.unwrap().is_none());
+    assert_eq!(store.audit_of(&Reference::new("person", "p-1")).await.unwrap().len(), 2, "the trail stays");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,11 @@
 //! Every broker with every database: the suite for consuming, with real servers on both sides.
 //!
 //! `cargo xtask services postgres rabbitmq nats redis -- cargo test -p pillarbox --all-features` starts them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
 mod broker;
 mod inbox;
+mod saga_crash;
 
 /// A value that `cargo xtask services` sets.
 fn variable(name: &str) -> String {

@@ -42,6 +42,8 @@ create index if not exists {saga_dead_index} on {saga} (id) where dead > 0;
 create index if not exists {saga_due_index} on {saga} (due_at) where due_at is not null;
 -- For lists and counts.
 create index if not exists {saga_status_index} on {saga} (status, created_at, id);
+-- For purging sagas by age.
+create index if not exists {saga_ended_index} on {saga} (ended_at) where ended_at is not null;
 
 -- For purging the inbox by age.
 create index if not exists {inbox_age_index} on {inbox} (accepted_at);

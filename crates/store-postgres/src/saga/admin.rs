@@ -1,7 +1,9 @@
 //! What operators see and do of sagas.
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Keep, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory};
+use pillarbox_core::port::{
+    Keep, PurgeRequest, Purged, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
+};
 use pillarbox_core::{
     AuditRecord, Entry, Error, ErrorKind, Reference, Result, SagaId, SagaRecord, SagaStatus, SagaWork,
     Timestamp, check_name,
@@ -60,7 +62,7 @@ impl SagaAdmin for PostgresStore {
             };
             let work = SagaWork::resume(saga, seen, request.how, now)?;
             let one = std::slice::from_ref(&work);
-            if sagas.write(one, &request.actor, Keep::UntilPurged, now).await?.contains(&request.id) {
+            if sagas.write(None, one, &request.actor, Keep::UntilPurged, now).await?.contains(&request.id) {
                 return Ok(Resumed { status: work.saga.status, requeued: work.requeued() });
             }
         }
@@ -93,5 +95,9 @@ impl SagaAdmin for PostgresStore {
         let arguments = Bind::new().text(&subject.kind).text(&subject.value).done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().audit_subject, arguments).await?;
         rows.iter().map(decode_audit).collect()
+    }
+
+    async fn purge_sagas(&self, request: PurgeRequest) -> Result<Purged> {
+        self.purge_ended(request).await
     }
 }

@@ -11,7 +11,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Line, Unit};
 use crate::error::{Phase, classify};
 use crate::options::Mode;
 use crate::row::decode_whole;
@@ -41,10 +41,19 @@ impl port::Sagas for Sagas {
             if left.is_empty() {
                 return Ok(settled);
             }
-            let decided = self.decide(std::mem::take(&mut left), request.now, &mut settled).await?;
-            let Some(now) = decided.now else { return Ok(settled) };
+            // Where nothing stays prepared every statement has a transaction around it: one does for both.
+            let mut unit = match self.store.mode() {
+                Mode::Pooled => Some(self.store.begin(Line::Reserved).await?),
+                Mode::Direct => None,
+            };
+            let asked = std::mem::take(&mut left);
+            let decided = self.decide(unit.as_mut(), asked, request.now, &mut settled).await?;
+            let Some(now) = decided.now else {
+                end(unit).await?;
+                return Ok(settled);
+            };
             let work: Vec<SagaWork> = decided.work.into_values().collect();
-            let written = self.write(&work, &request.owner, request.keep, now).await?;
+            let written = self.write(unit, &work, &request.owner, request.keep, now).await?;
             for one in &work {
                 let held = decided.held.get(&one.saga.id).cloned().unwrap_or_default();
                 if written.contains(&one.saga.id) {
@@ -87,6 +96,7 @@ impl Sagas {
     /// Reads what is held and decides what follows from it.
     async fn decide(
         &self,
+        unit: Option<&mut Unit>,
         settlements: Vec<StepSettlement>,
         pinned: Option<Timestamp>,
         settled: &mut StepsSettled,
@@ -94,7 +104,11 @@ impl Sagas {
         let held: Vec<Held> = settlements.iter().map(|settlement| settlement.held).collect();
         let bind = Bind::new().held(&held).at(pinned).done()?;
         let store = &self.store;
-        let rows = store.run(Line::Reserved, Again::Always, &store.sql().saga_of_held, bind).await?;
+        let sql = &store.sql().saga_of_held;
+        let rows = match unit {
+            Some(unit) => unit.rows(sql, bind).await?,
+            None => store.run(Line::Reserved, Again::Always, sql, bind).await?,
+        };
         let mut found = BTreeMap::new();
         for row in &rows {
             let step = held_step(row)?;
@@ -122,9 +136,11 @@ impl Sagas {
         Ok(decided)
     }
 
-    /// Writes what was decided and says for which sagas: the others have changed since.
+    /// Writes what was decided and says for which sagas: the others have changed since. In the transaction in which
+    /// they were read, if there is one and nobody else writes.
     pub(super) async fn write(
         &self,
+        unit: Option<Unit>,
         work: &[SagaWork],
         actor: &str,
         keep: Keep,
@@ -137,9 +153,15 @@ impl Sagas {
         let arguments = batch.bind(now, actor, keep)?;
         let store = &self.store;
         if !work.iter().any(|one| self.hooks.wants(&one.moves)) {
-            let rows = store.run(Line::Reserved, Again::IfUndone, &store.sql().saga_write, arguments).await?;
+            let sql = &store.sql().saga_write;
+            let Some(mut unit) = unit else {
+                return written(&store.run(Line::Reserved, Again::IfUndone, sql, arguments).await?);
+            };
+            let rows = unit.rows(sql, arguments).await?;
+            unit.commit(Phase::Committing).await?;
             return written(&rows);
         }
+        end(unit).await?;
         // The application writes in it too, so it is a transaction of the driver's; and it may take its time, so it is
         // not on the line that leases are renewed on.
         let begun = store.line(Line::Relay).begin_with(store.begin_script(Line::Operator).beginning()).await;
@@ -167,7 +189,7 @@ impl Sagas {
             let Some((saga, seen, now)) = self.load(id, request.now).await? else { return Ok(None) };
             let Some(work) = SagaWork::sweep(saga, seen, now)? else { return Ok(None) };
             let one = std::slice::from_ref(&work);
-            if self.write(one, &request.owner, Keep::UntilPurged, now).await?.contains(&id) {
+            if self.write(None, one, &request.owner, Keep::UntilPurged, now).await?.contains(&id) {
                 return Ok(Some(work));
             }
         }
@@ -200,6 +222,14 @@ impl Sagas {
             });
         }
         Ok(Some((saga, seen, now)))
+    }
+}
+
+/// Gives a transaction back in which nothing was written.
+async fn end(unit: Option<Unit>) -> Result<()> {
+    match unit {
+        Some(unit) => unit.commit(Phase::Before).await,
+        None => Ok(()),
     }
 }
 

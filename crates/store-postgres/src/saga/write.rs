@@ -1,4 +1,5 @@
-//! Decisions on sagas as the values of `saga_write.sql`: one array a column.
+//! Decisions on sagas as the values of `saga_write.sql`: one array a column. Other lists name a saga by its place among
+//! the sagas, from 1.
 
 use pillarbox_core::port::Keep;
 use pillarbox_core::{EntryMove, EventId, EventLimits, NewEntry, Result, SagaWork, Timestamp};
@@ -27,12 +28,11 @@ struct Sagas {
     due_ats: Vec<Option<At>>,
     bodies: Vec<String>,
     ended: Vec<bool>,
-    entries: Vec<i64>,
 }
 
 #[derive(Default)]
 struct Entries {
-    sagas: Vec<String>,
+    sagas: Vec<i64>,
     seqs: Vec<i64>,
     fences: Vec<i64>,
     seen: Vec<&'static str>,
@@ -42,7 +42,11 @@ struct Entries {
 
 #[derive(Default)]
 struct Audit {
-    sagas: Vec<String>,
+    sagas: Vec<i64>,
+    saga_ids: Vec<String>,
+    routes: Vec<String>,
+    subject_kinds: Vec<String>,
+    subject_values: Vec<String>,
     kinds: Vec<&'static str>,
     event_ids: Vec<Option<Uuid>>,
     steps: Vec<Option<String>>,
@@ -51,7 +55,9 @@ struct Audit {
 
 #[derive(Default)]
 struct Staged {
-    sagas: Vec<String>,
+    sagas: Vec<i64>,
+    saga_ids: Vec<String>,
+    routes: Vec<String>,
     event_ids: Vec<Uuid>,
     types: Vec<String>,
     payloads: Vec<Vec<u8>>,
@@ -66,7 +72,6 @@ struct Staged {
 impl Batch {
     pub(super) fn push(&mut self, work: &SagaWork) -> Result<()> {
         let saga = work.saga.columns()?;
-        let entries = work.entries();
         self.sagas.ids.push(saga.id.clone());
         self.sagas.versions.push(work.version);
         self.sagas.statuses.push(saga.status);
@@ -74,15 +79,15 @@ impl Batch {
         self.sagas.due_ats.push(saga.due_at.map(At::from));
         self.sagas.bodies.push(saga.body);
         self.sagas.ended.push(work.moves.ended);
-        self.sagas.entries.push(i64::try_from(entries.len()).unwrap_or(i64::MAX));
-        for entry in entries {
+        let place = i64::try_from(self.sagas.ids.len()).unwrap_or(i64::MAX);
+        for entry in work.entries() {
             let (change, failure) = match &entry.change {
                 EntryMove::Deliver => ("delivered", None),
                 EntryMove::Bury(failure) => ("dead", Some(failure)),
                 EntryMove::Discard(failure) => ("discarded", Some(failure)),
                 EntryMove::Requeue => ("requeued", None),
             };
-            self.entries.sagas.push(saga.id.clone());
+            self.entries.sagas.push(place);
             self.entries.seqs.push(entry.held.seq);
             self.entries.fences.push(entry.held.fence.0);
             self.entries.seen.push(entry.seen.as_str());
@@ -90,7 +95,11 @@ impl Batch {
             self.entries.errors.push(failure.map(ToString::to_string));
         }
         for record in &work.moves.audit {
-            self.audit.sagas.push(saga.id.clone());
+            self.audit.sagas.push(place);
+            self.audit.saga_ids.push(saga.id.clone());
+            self.audit.routes.push(saga.route.clone());
+            self.audit.subject_kinds.push(saga.subject_kind.clone());
+            self.audit.subject_values.push(saga.subject_value.clone());
             self.audit.kinds.push(record.kind.as_str());
             self.audit.event_ids.push(record.event_id.map(|id| id.0));
             self.audit.steps.push(record.step.clone());
@@ -103,7 +112,9 @@ impl Batch {
             let entry =
                 NewEntry::new(&work.saga.route, event.clone(), fresh, stamp, &EventLimits::default())?;
             let headers = crate::outbox::headers(&entry.event.headers)?;
-            self.staged.sagas.push(saga.id.clone());
+            self.staged.sagas.push(place);
+            self.staged.saga_ids.push(saga.id.clone());
+            self.staged.routes.push(saga.route.clone());
             self.staged.event_ids.push(entry.event_id.0);
             self.staged.hlcs.push(entry.hlc.raw());
             let event = entry.event;
@@ -131,7 +142,6 @@ impl Batch {
             .value(sagas.due_ats)
             .value(sagas.bodies)
             .value(sagas.ended)
-            .value(sagas.entries)
             .value(entries.sagas)
             .value(entries.seqs)
             .value(entries.fences)
@@ -139,11 +149,17 @@ impl Batch {
             .value(entries.changes)
             .value(entries.errors)
             .value(audit.sagas)
+            .value(audit.saga_ids)
+            .value(audit.routes)
+            .value(audit.subject_kinds)
+            .value(audit.subject_values)
             .value(audit.kinds)
             .value(audit.event_ids)
             .value(audit.steps)
             .value(audit.details)
             .value(staged.sagas)
+            .value(staged.saga_ids)
+            .value(staged.routes)
             .value(staged.event_ids)
             .value(staged.types)
             .value(staged.payloads)

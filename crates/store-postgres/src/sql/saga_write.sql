@@ -2,62 +2,52 @@
 -- Sagas are locked in the order of their ids, and after them their entries in the order of staging. A saga that has
 -- moved since it was read, or one of whose entries is not as it was, is left as it is and not returned. The audit
 -- records are counted, and so written, before anything that they explain.
--- Each row is looked up by itself, in an order that is made before: asked for the rows in that order, the database reads
--- a whole table in the order of its key, because it takes every list here for ten rows. The series of one row that it
--- takes for more lets it join the lists by hashing; else it compares all of each with all of the others.
+-- Every list names a saga by its place among the sagas, and whether a saga is to be written is an element of an array:
+-- no list is joined with another one, so nothing depends on how long the planner takes them for. Rows of tables are
+-- looked up one by one, in an order that is made before.
 with wanted as materialized (
-    select w.id, w.version, w.status, w.dead, w.due_at, w.body, w.ended, w.entries
-    from unnest($4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::timestamptz[], $9::text[], $10::boolean[],
-        $11::bigint[]) as w(id, version, status, dead, due_at, body, ended, entries)
-    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g where g = 1
+    select w.id, w.version, w.status, w.dead, w.due_at, w.body, w.ended, w.place
+    from unnest($4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::timestamptz[], $9::text[], $10::boolean[])
+        with ordinality as w(id, version, status, dead, due_at, body, ended, place)
 ), locked as materialized (
-    select s.id, s.route, s.subject_kind, s.subject_value
-    from (select w.id, w.version from wanted as w order by w.id) as w
-    cross join lateral (
-        select s.id, s.route, s.subject_kind, s.subject_value
-        from {saga} as s
-        where s.id = w.id and s.version = w.version
-        for update
-    ) as s
-), meant as materialized (
-    select e.saga_id, e.seq, e.fence, e.seen, e.change, e.error
-    from unnest($12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[])
-        as e(saga_id, seq, fence, seen, change, error)
-    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g where g = 1
+    select w.place, s.id is not null as stands
+    from (select w.id, w.version, w.place from wanted as w order by w.id) as w
+    left join lateral (
+        select s.id from {saga} as s where s.id = w.id and s.version = w.version for update
+    ) as s on true
+), standing as materialized (
+    select array_agg(l.stands order by l.place) as sagas from locked as l
 ), found as materialized (
-    select o.seq, e.saga_id, e.change, e.error
+    select e.saga, e.seq, e.change, e.error, o.seq is not null as stands
     from (
-        select e.saga_id, e.seq, e.fence, e.seen, e.change, e.error
-        from meant as e
-        join locked as l on l.id = e.saga_id
+        select e.saga, e.seq, e.fence, e.seen, e.change, e.error
+        from unnest($11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[], $16::text[])
+            as e(saga, seq, fence, seen, change, error)
+        where (select s.sagas from standing as s)[e.saga]
         order by e.seq
     ) as e
-    cross join lateral (
+    left join lateral (
         select o.seq from {outbox} as o where o.seq = e.seq and o.fence = e.fence and o.status = e.seen for update
-    ) as o
-), counted as materialized (
-    select f.saga_id, count(*) as entries from found as f group by f.saga_id
+    ) as o on true
+), fallen as materialized (
+    select coalesce(array_agg(f.saga), '{}') as sagas from found as f where not f.stands
 ), ready as materialized (
-    select l.id, l.route, l.subject_kind, l.subject_value, w.status, w.dead, w.due_at, w.body, w.ended
-    from locked as l
-    join wanted as w on w.id = l.id
-    left join counted as c on c.saga_id = l.id
-    where w.entries = coalesce(c.entries, 0)
+    select array_agg(l.stands and l.place <> all (f.sagas) order by l.place) as sagas
+    from locked as l cross join fallen as f
 ), audited as (
     insert into {audit} (at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail)
-    select $1, a.kind, $2, r.route, a.event_id, r.id, r.subject_kind, r.subject_value, a.step, a.detail
-    from unnest($18::text[], $19::text[], $20::uuid[], $21::text[], $22::text[])
-        with ordinality as a(saga_id, kind, event_id, step, detail, place)
-    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g
-    join ready as r on r.id = a.saga_id
-    where g = 1
+    select $1, a.kind, $2, a.route, a.event_id, a.saga_id, a.subject_kind, a.subject_value, a.step, a.detail
+    from unnest($17::bigint[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::uuid[],
+            $24::text[], $25::text[])
+        with ordinality as a(saga, saga_id, route, subject_kind, subject_value, kind, event_id, step, detail, place)
+    where (select r.sagas from ready as r)[a.saga]
     order by a.place
     returning 1
 ), deleted as (
     delete from {outbox} as o
     using found as f
-    join ready as r on r.id = f.saga_id
-    where o.seq = f.seq and f.change = 'delivered' and $3 and (select count(*) from audited) >= 0
+    where o.seq = f.seq and f.change = 'delivered' and $3 and (select r.sagas from ready as r)[f.saga]
+        and (select count(*) from audited) >= 0
 ), updated as (
     update {outbox} as o
     set status = case f.change when 'requeued' then 'pending' else f.change end,
@@ -66,26 +56,24 @@ with wanted as materialized (
         last_error = case f.change when 'delivered' then null else coalesce(f.error, o.last_error) end,
         settled_at = case f.change when 'requeued' then null else $1 end
     from found as f
-    join ready as r on r.id = f.saga_id
-    where o.seq = f.seq and not (f.change = 'delivered' and $3) and (select count(*) from audited) >= 0
+    where o.seq = f.seq and not (f.change = 'delivered' and $3) and (select r.sagas from ready as r)[f.saga]
+        and (select count(*) from audited) >= 0
 ), staged as (
     insert into {outbox} (event_id, route, type, payload, content_type, headers, tenant, correlation_id, group_id,
         hlc, max_attempts)
-    select n.event_id, r.route, n.type, n.payload, n.content_type, n.headers::jsonb, n.tenant, n.correlation_id, r.id,
-        n.hlc, n.max_attempts
-    from unnest($23::text[], $24::uuid[], $25::text[], $26::bytea[], $27::text[], $28::text[], $29::text[],
-            $30::text[], $31::bigint[], $32::integer[])
-        with ordinality as n(saga_id, event_id, type, payload, content_type, headers, tenant, correlation_id, hlc,
-            max_attempts, place)
-    cross join generate_series(1, 1 + 0 * cardinality($4::text[])) as g
-    join ready as r on r.id = n.saga_id
-    where g = 1
+    select n.event_id, n.route, n.type, n.payload, n.content_type, n.headers::jsonb, n.tenant, n.correlation_id,
+        n.saga_id, n.hlc, n.max_attempts
+    from unnest($26::bigint[], $27::text[], $28::text[], $29::uuid[], $30::text[], $31::bytea[], $32::text[],
+            $33::text[], $34::text[], $35::text[], $36::bigint[], $37::integer[])
+        with ordinality as n(saga, saga_id, route, event_id, type, payload, content_type, headers, tenant,
+            correlation_id, hlc, max_attempts, place)
+    where (select r.sagas from ready as r)[n.saga]
     order by n.place
 ), moved as (
     update {saga} as s
-    set status = r.status, dead = r.dead, due_at = r.due_at, body = r.body, version = s.version + 1, updated_at = $1,
-        ended_at = case when r.ended then $1 else s.ended_at end
-    from ready as r
-    where s.id = r.id and (select count(*) from audited) >= 0
+    set status = w.status, dead = w.dead, due_at = w.due_at, body = w.body, version = s.version + 1, updated_at = $1,
+        ended_at = case when w.ended then $1 else s.ended_at end
+    from wanted as w
+    where s.id = w.id and (select r.sagas from ready as r)[w.place] and (select count(*) from audited) >= 0
 )
-select id from ready
+select w.id from wanted as w where (select r.sagas from ready as r)[w.place]

@@ -14,6 +14,8 @@ mod harness;
 mod lanes;
 mod plans;
 mod roles;
+mod round_trips;
+mod saga_plans;
 mod sagas;
 mod schema;
 mod settling;

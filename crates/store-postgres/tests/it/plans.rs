@@ -7,13 +7,13 @@ use crate::harness::{Direct, connect};
 
 const ENTRIES: u32 = 200_000;
 /// What the store sets for a relay's calls.
-const STEER: &str = include_str!("../../src/sql/steer.sql");
+pub(crate) const STEER: &str = include_str!("../../src/sql/steer.sql");
 
 const SESSION: &str = "01900000-0000-7000-8000-000000000001";
 
 /// What the planner knows of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Statistics {
+pub(crate) enum Statistics {
     /// Gathered with all entries in it.
     Fresh,
     /// Gathered when it was empty.
@@ -21,18 +21,18 @@ enum Statistics {
 }
 
 /// A statement, the types of its parameters, and values for them.
-struct Subject {
-    name: &'static str,
-    text: &'static str,
-    types: &'static str,
-    values: String,
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) types: &'static str,
+    pub(crate) values: String,
     /// Indexes that the plan must go through.
-    by: &'static [&'static str],
+    pub(crate) by: &'static [&'static str],
 }
 
 macro_rules! subject {
     ($name:literal, $types:literal, $values:expr, $by:expr) => {
-        Subject {
+        $crate::plans::Subject {
             name: $name,
             text: include_str!(concat!("../../src/sql/", $name, ".sql")),
             types: $types,
@@ -41,6 +41,8 @@ macro_rules! subject {
         }
     };
 }
+
+pub(crate) use subject;
 
 fn subjects() -> Vec<Subject> {
     let batch = format!("'{{{}}}'", (1000..1500).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
@@ -147,7 +149,7 @@ fn subjects() -> Vec<Subject> {
     ]
 }
 
-async fn fill(harness: &Direct) {
+pub(crate) async fn fill(harness: &Direct) {
     harness
         .execute(
             "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
@@ -160,11 +162,14 @@ async fn fill(harness: &Direct) {
     assert_eq!(harness.number("select count(*) from {s}.pillarbox_outbox").await, i64::from(ENTRIES));
 }
 
-async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject) -> String {
+pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject) -> String {
     let text = subject
         .text
         .replace("{outbox}", "{s}.pillarbox_outbox")
         .replace("{audit}", "{s}.pillarbox_audit")
+        .replace("{saga}", "{s}.pillarbox_saga")
+        .replace("{saga_columns}", "s.id, s.version, s.body")
+        .replace("{columns}", "seq, fence, event_id, payload")
         .replace("{inbox}", "{s}.pillarbox_inbox")
         .replace("{inbox_fence}", "{s}.pillarbox_inbox_fence")
         .replace("{lane}", "{s}.pillarbox_lane")

@@ -1,12 +1,15 @@
 //! What operators see and do of sagas.
 
 use async_trait::async_trait;
-use pillarbox_core::port::{ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory};
+use pillarbox_core::port::{
+    PurgeRequest, Purged, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
+};
 use pillarbox_core::{AuditRecord, Reference, Result, SagaId, SagaRecord, SagaStatus, Timestamp, check_name};
 use sqlx::Row;
 
 use crate::admin::records;
 use crate::error::classify;
+use crate::purge;
 use crate::sql::{query, timestamp};
 use crate::store::SqliteStore;
 
@@ -65,5 +68,9 @@ impl SagaAdmin for SqliteStore {
         let rows =
             query(&self.statements.audit_subject).bind(subject.kind.clone()).bind(subject.value.clone());
         records(&rows.fetch_all(self.pool()).await.map_err(classify)?)
+    }
+
+    async fn purge_sagas(&self, request: PurgeRequest) -> Result<Purged> {
+        purge::purge_sagas(self, request).await
     }
 }

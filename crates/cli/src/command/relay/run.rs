@@ -49,7 +49,9 @@ impl Work {
         let mut options = RetentionOptions::default();
         options.delivered = delivered;
         options.inbox = context.config.retention.inbox();
-        let retention = Retention::new(Arc::clone(&database.admin), options)?;
+        options.sagas = context.config.retention.sagas();
+        let retention =
+            Retention::new(Arc::clone(&database.admin), options)?.sagas(Arc::clone(&database.sagas));
         Ok(Self { relays, retention, out: context.out, failed: watch::Sender::new(false) })
     }
 

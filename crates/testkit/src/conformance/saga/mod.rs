@@ -80,6 +80,8 @@ macro_rules! __saga_cases {
                 a_sagas_timeline_joins_steps_attempts_and_audit,
                 only_a_stuck_saga_is_resumed,
                 a_discarded_step_blocks_its_saga_for_ever,
+                an_ended_saga_goes_by_age_and_its_trail_stays,
+                a_purge_of_sagas_is_bounded_and_audited_with_its_count,
             }
         }
     };

@@ -1,10 +1,15 @@
 //! What operators see and do.
 
-use pillarbox_core::port::{Admin, ResumeHow, ResumeRequest, SagaAdmin, SagaFilter, Selection};
-use pillarbox_core::{ErrorKind, FailureKind, SagaId, SagaStatus, StepState};
+use std::time::Duration;
+
+use pillarbox_core::port::{
+    Admin, Effect, PurgeRequest, ResumeHow, ResumeRequest, SagaAdmin, SagaFilter, Selection,
+};
+use pillarbox_core::{AuditKind, ErrorKind, FailureKind, SagaId, SagaStatus, StepState, Timestamp};
 
 use super::SagaHarness;
-use super::steps::{booking, dead, done, erasure, forward, person, show, stage, sweep, work};
+use super::steps::{booking, dead, done, erasure, forward, kinds, person, show, stage, sweep, work};
+use crate::conformance::Tamper;
 use crate::conformance::store::steps::{HOUR, select, soon};
 
 /// Oldest first, narrowed by every field, bounded.
@@ -95,4 +100,79 @@ pub async fn a_discarded_step_blocks_its_saga_for_ever<H: SagaHarness>(harness: 
     assert_eq!((saga.status, saga.steps[0].state), (SagaStatus::Blocked, StepState::Abandoned));
     let request = ResumeRequest { id, how: ResumeHow::Retry, actor: "ops".into(), now: None };
     assert_eq!(harness.store().resume_saga(request).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+fn purge_request(now: Timestamp) -> PurgeRequest {
+    PurgeRequest {
+        older_than: HOUR,
+        limit: 1000,
+        actor: "retention".into(),
+        effect: Effect::Apply,
+        now: Some(now),
+    }
+}
+
+/// By age, to the microsecond, completed or compensated; what runs or waits for somebody stays, and so does the trail.
+pub async fn an_ended_saga_goes_by_age_and_its_trail_stays<H: SagaHarness>(harness: &H) {
+    let completed = stage(harness, erasure(1)).await;
+    let compensated = stage(harness, booking(2)).await;
+    while !show(harness, compensated).await.saga.status.is_ended() {
+        work(harness, |name| if name == "card.charge" { dead(FailureKind::Rejected) } else { done() }).await;
+    }
+    let blocked = stage(harness, erasure(3)).await;
+    work(harness, |_| dead(FailureKind::Rejected)).await;
+    let running = stage(harness, erasure(4)).await;
+    let (done_trail, undone_trail) = (kinds(harness, &person(1)).await, kinds(harness, &person(2)).await);
+
+    let ended_at = async |id| show(harness, id).await.saga.ended_at.expect("an ended saga");
+    let last = ended_at(completed).await.max(ended_at(compensated).await);
+    let early = last.saturating_add(HOUR).saturating_sub(Duration::from_micros(1));
+    assert!(harness.store().purge_sagas(purge_request(early)).await.unwrap().purged < 2);
+    let late = last.saturating_add(HOUR * 24 * 3650);
+    let _ = harness.store().purge_sagas(purge_request(late)).await.unwrap();
+    for id in [completed, compensated] {
+        assert!(harness.store().show_saga(id).await.unwrap().is_none(), "it is gone");
+    }
+    let left = harness.store().list_sagas(SagaFilter::default()).await.unwrap();
+    assert_eq!(left.iter().map(|saga| saga.id).collect::<Vec<_>>(), [blocked, running]);
+
+    assert_eq!(kinds(harness, &person(1)).await, done_trail);
+    assert_eq!(kinds(harness, &person(2)).await, undone_trail);
+    // What it left in the outbox is nobody's concern, and the subject can have a saga again.
+    let now = soon(harness).await;
+    assert_eq!(sweep(harness, now).await.changed, 0);
+    let again = stage(harness, erasure(1)).await;
+    while !show(harness, again).await.saga.status.is_ended() {
+        work(harness, |_| done()).await;
+    }
+    assert_eq!(kinds(harness, &person(1)).await.len(), 2 * done_trail.len());
+}
+
+/// At most so many at once, audited with its number, nothing while the audit fails or for a dry run.
+pub async fn a_purge_of_sagas_is_bounded_and_audited_with_its_count<H: SagaHarness>(harness: &H) {
+    for n in 1..=5 {
+        stage(harness, erasure(n)).await;
+    }
+    work(harness, |_| done()).await;
+    let later = soon(harness).await.saturating_add(HOUR);
+    let bounded = || PurgeRequest { limit: 3, ..purge_request(later) };
+    let dry = PurgeRequest { effect: Effect::DryRun, ..bounded() };
+    assert_eq!(harness.store().purge_sagas(dry).await.unwrap().purged, 3);
+    let unnamed = PurgeRequest { actor: String::new(), ..bounded() };
+    assert_eq!(harness.store().purge_sagas(unnamed).await.unwrap_err().kind(), ErrorKind::Invalid);
+    if harness.tamper(Tamper::FailAudit).await {
+        assert!(harness.store().purge_sagas(bounded()).await.is_err());
+        assert!(harness.tamper(Tamper::RepairAudit).await);
+    }
+    let count = async || harness.store().list_sagas(SagaFilter::default()).await.unwrap().len();
+    assert_eq!(count().await, 5, "nothing has gone yet");
+    let mut purged = vec![];
+    for _ in 0..3 {
+        purged.push(harness.store().purge_sagas(bounded()).await.unwrap().purged);
+    }
+    assert_eq!((purged, count().await), (vec![3, 2, 0], 0));
+    let trail = harness.store().audit(100).await.unwrap();
+    let purges = trail.iter().filter(|record| record.kind == AuditKind::SagasPurged);
+    let purges: Vec<_> = purges.map(|record| (record.actor.as_str(), record.detail.as_str())).collect();
+    assert_eq!(purges, [("retention", "3"), ("retention", "2")], "a purge of nothing leaves no record");
 }

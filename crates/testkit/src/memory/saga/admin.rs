@@ -1,14 +1,16 @@
 //! The operator's side of sagas in memory.
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Keep, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory};
+use pillarbox_core::port::{
+    Effect, Keep, PurgeRequest, Purged, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
+};
 use pillarbox_core::{
-    AuditRecord, Reference, Result, SagaColumns, SagaId, SagaRecord, SagaStatus, SagaWork, Timestamp,
-    check_name,
+    AuditKind, AuditRecord, Reference, Result, SagaColumns, SagaId, SagaRecord, SagaStatus, SagaWork,
+    Timestamp, check_name,
 };
 
 use super::missing;
-use crate::memory::state::State;
+use crate::memory::state::{Key, State};
 use crate::memory::store::MemoryStore;
 
 #[async_trait]
@@ -74,9 +76,35 @@ impl SagaAdmin for MemoryStore {
         };
         Ok(state.audit.iter().filter(of).cloned().collect())
     }
+
+    async fn purge_sagas(&self, request: PurgeRequest) -> Result<Purged> {
+        check_name("actor", &request.actor)?;
+        let _turn = self.shared.sagas.lock().await;
+        let now = self.shared.now(request.now);
+        self.shared.lock().purge_sagas(&request, now)
+    }
 }
 
 impl State {
+    fn purge_sagas(&mut self, request: &PurgeRequest, now: Timestamp) -> Result<Purged> {
+        let before = now.saturating_sub(request.older_than);
+        let ended = self.sagas.iter().filter_map(|(id, saga)| Some((saga.ended_at?, *id)));
+        let mut old: Vec<(Timestamp, SagaId)> = ended.filter(|(at, _)| *at <= before).collect();
+        old.sort_unstable();
+        old.truncate(usize::try_from(request.limit).unwrap_or(usize::MAX));
+        let purged = Purged { purged: old.len() as u64 };
+        if request.effect == Effect::DryRun || old.is_empty() {
+            return Ok(purged);
+        }
+        self.check_audit(true)?;
+        self.record(now, AuditKind::SagasPurged, &request.actor, None, old.len().to_string());
+        for (_, id) in old {
+            self.sagas.remove(&id);
+            self.taken.remove(&Key::Saga(id));
+        }
+        Ok(purged)
+    }
+
     fn resume_saga(&mut self, request: &ResumeRequest, now: Timestamp) -> Result<Resumed> {
         let columns = self.sagas.get(&request.id).ok_or_else(|| missing(request.id))?;
         let saga = SagaRecord::read(columns.clone())?;

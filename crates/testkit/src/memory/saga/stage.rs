@@ -29,7 +29,7 @@ impl MemoryOutbox {
             if exists(state, &keys[0]) {
                 return (vec![], Ok(StagedSaga::Duplicate(id)));
             }
-            let generation = state.sagas_of(&subject).saturating_add(own).saturating_add(1);
+            let generation = state.newest_of(&subject).saturating_add(own).saturating_add(1);
             let mut record = SagaRecord::new(saga, id, route.clone(), generation, now);
             let staged = record.start().and_then(|moves| {
                 let stamped = moves
@@ -67,10 +67,11 @@ impl StageSaga<MemoryTx> for MemoryOutbox {
 }
 
 impl State {
-    /// How many sagas of this name and subject are committed.
-    fn sagas_of(&self, subject: &Key) -> u32 {
+    /// The newest generation of this name and subject that is committed.
+    fn newest_of(&self, subject: &Key) -> u32 {
         let of = self.sagas.values().filter(|saga| subject_of(saga) == *subject);
-        u32::try_from(of.count()).unwrap_or(u32::MAX)
+        let newest = of.map(|saga| saga.generation).max().unwrap_or(0);
+        u32::try_from(newest).unwrap_or(u32::MAX)
     }
 }
 
