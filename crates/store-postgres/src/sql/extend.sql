@@ -1,8 +1,9 @@
 -- Prolongs leases that are still held. The arrays are null when all were, which is nearly always.
+-- The subqueries are those of settle_delivered.sql.
 with extended as (
     update {outbox} as o
     set due_at = coalesce($3, statement_timestamp()) + $4 * interval '1 microsecond'
-    from unnest($1::bigint[], $2::bigint[]) as h(seq, fence)
+    from unnest((select $1::bigint[]), (select $2::bigint[])) as h(seq, fence)
     where o.seq = h.seq and o.fence = h.fence and o.status = 'in_flight'
         and (select set_config('synchronous_commit', 'off', true)) is not null
     returning o.seq, o.fence

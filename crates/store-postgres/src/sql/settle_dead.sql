@@ -1,8 +1,9 @@
 -- The dead of a batch, with their audit records. The rows are locked first, so that exactly what is audited
 -- dies. Waits for the disk, unlike the other verdicts: nobody would try these again.
+-- The subqueries are those of settle_delivered.sql.
 with verdicts as materialized (
     select v.seq, v.fence, v.error
-    from unnest($1::bigint[], $2::bigint[], $3::text[]) as v(seq, fence, error)
+    from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[])) as v(seq, fence, error)
 ), doomed as materialized (
     select o.seq, o.route, o.event_id, v.error
     from verdicts as v

@@ -1,7 +1,8 @@
 -- The common batch without retention: everything was delivered and goes at once.
+-- The subqueries are those of settle_delivered.sql.
 with settled as (
     delete from {outbox} as o
-    using unnest($1::bigint[], $2::bigint[]) as h(seq, fence)
+    using unnest((select $1::bigint[]), (select $2::bigint[])) as h(seq, fence)
     where o.seq = h.seq and o.fence = h.fence and o.status = 'in_flight'
         and (select set_config('synchronous_commit', 'off', true)) is not null
     returning o.seq, o.fence

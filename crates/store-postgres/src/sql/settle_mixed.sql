@@ -1,7 +1,9 @@
 -- A batch of delivered, retry, park and release: one row a verdict. Each row is either deleted or updated.
+-- The subqueries are those of settle_delivered.sql.
 with verdicts as materialized (
     select v.seq, v.fence, v.verdict, v.after, v.error
-    from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
+    from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::text[]), (select $4::bigint[]),
+            (select $5::text[]))
         as v(seq, fence, verdict, after, error)
 ), deleted as (
     delete from {outbox} as o

@@ -248,6 +248,31 @@ async fn among_200_000_delivered_entries_every_call_goes_by_an_index_and_sorts_n
     check_both(&harness).await;
 }
 
+/// Reading the whole of a small table looks cheap, above all if hardly anything of it is expected to be in flight.
+#[tokio::test]
+async fn of_a_few_thousand_entries_none_is_compared_with_each_of_a_batch() {
+    let harness = Direct::start().await;
+    harness
+        .execute(
+            "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
+             insert into {s}.pillarbox_outbox (route, type, payload) \
+             select 'orders', 'order.placed', convert_to(repeat('x', 100), 'UTF8') from generate_series(1, 5000); \
+             analyze {s}.pillarbox_outbox",
+        )
+        .await;
+    let mut connection = connect().await;
+    sqlx::raw_sql(harness.sql(&STEER.replace("set local", "set"))).execute(&mut connection).await.unwrap();
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        let set = format!("set plan_cache_mode = {mode}");
+        sqlx::raw_sql(harness.sql(&set)).execute(&mut connection).await.unwrap();
+        let of_batches = |subject: &Subject| subject.name.contains("settle") || subject.name == "extend";
+        for subject in subjects().iter().filter(|subject| of_batches(subject)) {
+            let plan = plan(&mut connection, &harness, subject).await;
+            assert!(!plan.contains("Join Filter"), "{}, {mode}:\n{plan}", subject.name);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_claim_on_a_plain_pool_goes_by_an_index_too() {
     let harness = Direct::start().await;

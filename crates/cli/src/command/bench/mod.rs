@@ -52,7 +52,7 @@ With --to, instead:
   drain     the relay from this database to null:, by rows and by lanes
   relay     the relay from this database to the destination, and its ratio to the lower of both; and to what
             the processors allow, if client and drain each cost what they did alone: where servers and relay share a
-            machine, that is the limit
+            machine, that is the limit; and how busy they were: idle ones waited for a disk, a network or each other
   consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
 With --sagas, instead, all with handlers that do nothing, in steps a second:
   entries   plain entries of the same payload

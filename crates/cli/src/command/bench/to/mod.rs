@@ -26,7 +26,7 @@ use crate::fault::Fault;
 use crate::output::Progress;
 
 use from::FromSource;
-use processors::{Busy, together};
+use processors::{Busy, busy_share, together};
 pub(crate) use report::ToReport;
 
 /// A destination that can be measured, checked before anything is touched.
@@ -40,6 +40,9 @@ pub(crate) struct To {
 pub(crate) struct RelayFigures {
     /// The destination's client alone: the same batches from memory, as many under way as the relay has.
     pub(crate) client_per_second: f64,
+    /// How much of the processors' time was spent meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_busy: Option<f64>,
     pub(crate) rows: Relayed,
     pub(crate) lanes: Relayed,
 }
@@ -64,6 +67,10 @@ pub(crate) struct Relayed {
     /// The relay of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) relay_to_processors: Option<f64>,
+    /// How much of the processors' time was spent during the relay, by all programs: what is missing to one was spent
+    /// waiting, for a disk, for a network, or for each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) relay_busy: Option<f64>,
 }
 
 /// The rounds of one way, entries a second.
@@ -72,11 +79,12 @@ struct Rounds {
     drain: Vec<f64>,
     relay: Vec<f64>,
     processors: Vec<Option<f64>>,
+    busy: Vec<Option<f64>>,
 }
 
 impl Rounds {
     fn figures(self, client: &[f64]) -> Relayed {
-        let Self { drain, relay, processors } = self;
+        let Self { drain, relay, processors, busy } = self;
         let lower: Vec<f64> = client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
         let processors: Option<Vec<f64>> = processors.into_iter().collect();
         Relayed {
@@ -87,8 +95,15 @@ impl Rounds {
             relay_to_limit: ratio(&relay, &lower),
             processors_per_second: processors.as_deref().map(|most| median(most).round()),
             relay_to_processors: processors.as_deref().map(|most| ratio(&relay, most)),
+            relay_busy: share(busy),
         }
     }
+}
+
+/// The median of the shares of all rounds.
+fn share(rounds: Vec<Option<f64>>) -> Option<f64> {
+    let rounds: Option<Vec<f64>> = rounds.into_iter().collect();
+    rounds.as_deref().map(|shares| (median(shares) * 100.0).round() / 100.0)
 }
 
 impl To {
@@ -128,18 +143,22 @@ impl To {
         let progress = Progress::new(context.out, "measuring", Some(u64::from(args.repeat)));
         let sink = self.sink()?;
         let options = self.options(args);
-        let mut client = Vec::new();
+        let (mut client, mut client_busy) = (Vec::new(), Vec::new());
         let mut relayed = [Rounds::default(), Rounds::default()];
         self.warm_up(bed, args, &*sink).await?;
         for _ in 0..args.repeat {
             let batches = feed::batches(bed, args).await?;
             let busy = Busy::now();
-            client.push(feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?);
+            let alone = feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?;
             let client_cost = busy.each(args.events);
+            client.push(alone);
+            client_busy.push(busy_share(client_cost, alone));
             for (by, rounds) in By::BOTH.into_iter().zip(&mut relayed) {
                 let (drain, drain_cost) = self.relay(bed, args, by, Arc::new(NullSink)).await?;
                 rounds.drain.push(drain);
-                rounds.relay.push(self.relay(bed, args, by, Arc::clone(&sink)).await?.0);
+                let (relay, relay_cost) = self.relay(bed, args, by, Arc::clone(&sink)).await?;
+                rounds.relay.push(relay);
+                rounds.busy.push(busy_share(relay_cost, relay));
                 rounds.processors.push(together(client_cost, drain_cost));
             }
             // The client and the relays have sent more events than both consumers take.
@@ -161,7 +180,12 @@ impl To {
             batch: args.batch,
             payload_bytes: args.payload,
             repeat: args.repeat,
-            relay: RelayFigures { client_per_second: median(&client).round(), rows, lanes },
+            relay: RelayFigures {
+                client_per_second: median(&client).round(),
+                client_busy: share(client_busy),
+                rows,
+                lanes,
+            },
             consumer: self.from.as_ref().map(FromSource::figures),
             latency,
         })

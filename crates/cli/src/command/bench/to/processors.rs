@@ -27,6 +27,12 @@ pub(super) fn together(client: Option<f64>, drain: Option<f64>) -> Option<f64> {
     (each > 0.0).then(|| f64::from(processors) / each)
 }
 
+/// How much of all processors' time was spent while entries of this cost went by at this rate.
+pub(super) fn busy_share(each: Option<f64>, per_second: f64) -> Option<f64> {
+    let processors = u32::try_from(available_parallelism().ok()?.get()).ok()?;
+    Some((each? * per_second / f64::from(processors)).min(1.0))
+}
+
 /// The first line counts hundredths of a second: user, nice, system, idle, waiting, interrupts twice, stolen, …
 fn busy_seconds(stat: &str) -> Option<f64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -49,5 +55,13 @@ mod tests {
         let processors = f64::from(u32::try_from(available_parallelism().unwrap().get()).unwrap());
         assert_eq!(together(Some(0.25), Some(0.75)), Some(processors));
         assert_eq!(together(None, Some(1.0)), None);
+    }
+
+    #[test]
+    fn processors_are_busy_with_what_each_entry_costs() {
+        let processors = f64::from(u32::try_from(available_parallelism().unwrap().get()).unwrap());
+        assert_eq!(busy_share(Some(0.25), processors), Some(0.25));
+        assert_eq!(busy_share(Some(0.5), 4.0 * processors), Some(1.0), "a reading may be a little late");
+        assert_eq!(busy_share(None, 1.0), None);
     }
 }

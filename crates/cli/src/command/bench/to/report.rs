@@ -42,7 +42,9 @@ impl fmt::Display for ToReport {
         let mut table = Table::new(&[("", Align::Left), ("a second", Align::Right), ("ratio", Align::Left)]);
         let mut row =
             |what: &str, rate: f64, ratio: String| table.row([what.to_owned(), format!("{rate:.0}"), ratio]);
-        row("client alone, from memory", relay.client_per_second, String::new());
+        let busy = |share: Option<f64>| share.map(|share| format!("processors {share:.2} busy"));
+        let client_busy = busy(relay.client_busy).unwrap_or_default();
+        row("client alone, from memory", relay.client_per_second, client_busy);
         for (by, relayed) in [("rows", &relay.rows), ("lanes", &relay.lanes)] {
             row(&format!("drain to null:, {by}"), relayed.drain_per_second, String::new());
             row(
@@ -54,7 +56,8 @@ impl fmt::Display for ToReport {
                 ),
             );
             if let (Some(rate), Some(ratio)) = (relayed.processors_per_second, relayed.relay_to_processors) {
-                row("  the most that these processors allow", rate, format!("{ratio:.2} of it"));
+                let busy = busy(relayed.relay_busy).map_or_else(String::new, |busy| format!(", {busy}"));
+                row("  the most that these processors allow", rate, format!("{ratio:.2} of it{busy}"));
             }
         }
         if let Some(consumer) = consumer {
