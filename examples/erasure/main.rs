@@ -17,7 +17,7 @@ use std::time::Duration;
 use application::Application;
 use chance::Chance;
 use pillarbox::sqlite::{Options, SqliteStore};
-use pillarbox::{Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter, SagaStatus, Schema};
+use pillarbox::{Admin, Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter, Schema};
 use services::{ObjectStore, PaymentProvider};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -76,8 +76,11 @@ fn policy() -> Result<RelayOptions, Failure> {
 
 /// Resolves when no step is left to run. A blocked saga is no sign of it: its other steps still go on.
 async fn nothing_moves(store: &SqliteStore) {
-    let waits = |route: &RouteCounts| route.of(Status::Pending) + route.of(Status::Leased) > 0;
-    while store.counts(None).await.is_ok_and(|routes| routes.iter().any(waits)) {
+    let over = async || {
+        let routes = store.counts(None).await;
+        routes.is_ok_and(|routes| routes.iter().all(|route| route.undrained() == 0))
+    };
+    while !over().await {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
