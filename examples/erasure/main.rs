@@ -17,7 +17,9 @@ use std::time::Duration;
 use application::Application;
 use chance::Chance;
 use pillarbox::sqlite::{Options, SqliteStore};
-use pillarbox::{Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter, SagaStatus, Schema};
+use pillarbox::{
+    Admin, Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter, SagaStatus, Schema,
+};
 use services::{ObjectStore, PaymentProvider};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -74,10 +76,17 @@ fn policy() -> Result<RelayOptions, Failure> {
     Ok(policy)
 }
 
-/// Resolves when no step is left to run. A blocked saga is no sign of it: its other steps still go on.
+/// Resolves when no step is left to run and every saga knows of it. A blocked saga alone is no sign of it: its other
+/// steps still go on. Nor is a question that failed.
 async fn nothing_moves(store: &SqliteStore) {
-    let waits = |route: &RouteCounts| route.of(Status::Pending) + route.of(Status::Leased) > 0;
-    while store.counts(None).await.is_ok_and(|routes| routes.iter().any(waits)) {
+    loop {
+        let running = store.list_sagas(SagaFilter::default().status(SagaStatus::Running).limit(1)).await;
+        let counts = store.counts(None).await;
+        if running.is_ok_and(|sagas| sagas.is_empty())
+            && counts.is_ok_and(|routes| routes.iter().all(|route| route.undrained() == 0))
+        {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
