@@ -74,8 +74,8 @@ fn policy() -> Result<RelayOptions, Failure> {
     Ok(policy)
 }
 
-/// Resolves when no step is left to run and every saga knows of it. A blocked saga alone is no sign of it: its other
-/// steps still go on. Nor is a question that failed.
+/// Resolves when no step is left to run. A blocked saga is no sign of it: its other steps still go on. Nor is a question
+/// that failed.
 async fn nothing_moves(store: &SqliteStore) {
     let over = async || {
         let routes = store.counts(None).await;
