@@ -18,6 +18,7 @@ mod place;
 mod relay;
 mod saga;
 mod schema;
+mod server;
 mod signals;
 mod stage;
 mod storm;

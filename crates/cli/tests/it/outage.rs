@@ -1,5 +1,6 @@
-//! A broker that goes away under load, and one that does not answer: nothing is lost, and the operator sees why.
+//! A broker that goes away under load, one that hangs, and one that does not confirm: nothing is lost, and the operator sees why.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::home::{Home, eventually};
 use crate::place::{Broker, Place, Wire};
+use crate::server::Server;
 
 /// What `status` says of a route and of the one relay that delivers it.
 fn seen(home: &Home, route: &str) -> (Value, Value) {
@@ -46,46 +48,71 @@ impl Drop for Stop<'_> {
     }
 }
 
-fn goes_away_under_load(broker: Broker) {
-    let place = Place::new(broker);
-    let (wire, through) = Wire::to(&place.server);
+/// What is there for a while and then not.
+struct Away<'a> {
+    place: &'a Place,
+    /// The server's URL, as the relay knows it.
+    server: &'a str,
+    /// Ends it.
+    leave: &'a mut dyn FnMut(),
+    /// Brings it back.
+    come_back: &'a mut dyn FnMut(),
+    /// Whether nobody listens while it is away. Otherwise what it had not confirmed has an unknown outcome.
+    refuses: bool,
+}
+
+fn goes_away_under_load(away: Away<'_>) {
+    let Away { place, server, leave, come_back, refuses } = away;
     let home = Home::migrated();
-    let to = place.to(&through);
+    let to = place.to(server);
+    // Whoever does not answer at all is found out when it is waited for no longer.
+    let patience = if refuses { "" } else { "publish_timeout = \"8s\"\n" };
     home.write(
         "pillarbox.toml",
-        &format!("[routes.orders]\nto = \"{to}\"\n[routes.mail]\nto = \"file:mail.ndjson\"\n"),
+        &format!("[routes.orders]\nto = \"{to}\"\n{patience}[routes.mail]\nto = \"file:mail.ndjson\"\n"),
     );
+    // What was under way when a server hangs may have arrived: only that spends an attempt.
+    let is_sure = |entry: &Value, before: &[Value]| {
+        refuses || before.iter().all(|known| known["event_id"] != entry["event_id"])
+    };
     let mut relay = home.start_logged("log", ["relay"]);
     let stop = AtomicBool::new(false);
+    let mut known_before = Vec::new();
     let orders = std::thread::scope(|scope| {
         let load = scope.spawn(|| load(&home, &stop));
         let stopping = Stop(&stop);
         eventually("orders are delivered", || number(&seen(&home, "orders").0, "delivered") >= 20);
 
-        wire.set(Fault::Down);
+        leave();
         eventually("status says that the circuit of the orders is open", || {
             seen(&home, "orders").1["circuit"] == "open"
         });
-        let mail = number(&seen(&home, "mail").0, "delivered");
+        known_before.extend(entries(&home, None));
+        let (waiting, mail) =
+            (number(&seen(&home, "orders").0, "pending"), number(&seen(&home, "mail").0, "delivered"));
+        let (mut counts, mut relay) = (Value::Null, Value::Null);
         eventually("it was tried, orders wait, and mail is delivered", || {
-            let (counts, relay) = seen(&home, "orders");
-            number(&relay, "outages") >= 3
-                && number(&counts, "pending") >= 60
+            (counts, relay) = seen(&home, "orders");
+            // What was under way when a server hangs is given up one after the other, before anything is tried.
+            relay["reason"].as_str().is_some_and(|reason| reason.starts_with("down/"))
+                && number(&relay, "outages") >= 3
+                && number(&counts, "pending") >= waiting + 60
                 && number(&seen(&home, "mail").0, "delivered") >= mail + 25
         });
-        let (counts, relay) = seen(&home, "orders");
         assert_ne!(relay["circuit"], "closed", "{relay}");
-        assert!(relay["reason"].as_str().unwrap().starts_with("down/"), "{relay}");
         assert!(relay["down_since"].is_string() && relay["gone"] == false, "{relay}");
-        assert_eq!((&counts["retrying"], &counts["dead"]), (&json!(0), &json!(0)), "{counts}");
+        assert_eq!(counts["dead"], 0, "{counts}");
+        if refuses {
+            assert_eq!(counts["retrying"], 0, "{counts}");
+        }
         assert_eq!(seen(&home, "mail").1["circuit"], "closed");
         let said = home.ok(["status"]).stdout;
         assert!(said.contains(", tried "), "{said}");
-        for entry in home.ok(["list", "--route", "orders", "--status", "pending", "--json"]).lines() {
+        for entry in entries(&home, Some("pending")).iter().filter(|entry| is_sure(entry, &known_before)) {
             assert_eq!(entry["attempts"], 0, "an attempt was spent: {entry}");
         }
 
-        wire.heal();
+        come_back();
         drop(stopping);
         load.join().unwrap()
     });
@@ -98,26 +125,98 @@ fn goes_away_under_load(broker: Broker) {
     assert_eq!(relay.end().code, 0);
     let (counts, relay) = seen(&home, "orders");
     assert_eq!((&counts["dead"], &relay), (&json!(0), &Value::Null), "whoever stops is not seen any more");
-    let entries = home.ok(["list", "--route", "orders", "--limit", "10000", "--json"]).lines();
+    let entries = entries(&home, None);
     assert_eq!(entries.len(), orders.len());
-    assert!(entries.iter().all(|entry| entry["attempts"] == 1), "no attempt was spent on the outage");
+    let mut sure = entries.iter().filter(|entry| is_sure(entry, &known_before)).peekable();
+    assert!(
+        sure.peek().is_some() && sure.all(|entry| entry["attempts"] == 1),
+        "no attempt was spent on the outage"
+    );
     let stored = place.stored();
     assert!(orders.iter().all(|id| stored.contains(id)), "{} of {} arrived", stored.len(), orders.len());
 }
 
+/// The orders, all or those of one status.
+fn entries(home: &Home, status: Option<&str>) -> Vec<Value> {
+    let mut list = vec!["list", "--route", "orders", "--limit", "10000", "--json"];
+    list.extend(status.iter().flat_map(|status| ["--status", status]));
+    home.ok(list).lines()
+}
+
+/// The connection is cut and refused, and heals.
+fn is_unreachable_under_load(broker: Broker) {
+    let place = Place::new(broker);
+    let (wire, through) = Wire::to(&place.server);
+    goes_away_under_load(Away {
+        place: &place,
+        server: &through,
+        leave: &mut || wire.set(Fault::Down),
+        come_back: &mut || wire.heal(),
+        refuses: true,
+    });
+}
+
+/// The process is stopped, and started again on the same port and data.
+fn is_stopped_under_load(broker: Broker) {
+    let server = RefCell::new(Server::start(broker));
+    let place = Place::of(&server.borrow());
+    let url = place.server.clone();
+    goes_away_under_load(Away {
+        place: &place,
+        server: &url,
+        leave: &mut || server.borrow_mut().stop(),
+        come_back: &mut || server.borrow_mut().start_again(),
+        refuses: true,
+    });
+}
+
+/// The process hangs: connections are still accepted, and nobody answers on them.
+fn hangs_under_load(broker: Broker) {
+    let server = RefCell::new(Server::start(broker));
+    let place = Place::of(&server.borrow());
+    let url = place.server.clone();
+    goes_away_under_load(Away {
+        place: &place,
+        server: &url,
+        leave: &mut || server.borrow_mut().freeze(),
+        come_back: &mut || server.borrow_mut().thaw(),
+        refuses: false,
+    });
+}
+
 #[test]
 fn rabbitmq_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    goes_away_under_load(Broker::RabbitMq);
+    is_unreachable_under_load(Broker::RabbitMq);
 }
 
 #[test]
 fn nats_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    goes_away_under_load(Broker::Nats);
+    is_unreachable_under_load(Broker::Nats);
 }
 
 #[test]
 fn redis_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    goes_away_under_load(Broker::Redis);
+    is_unreachable_under_load(Broker::Redis);
+}
+
+#[test]
+fn a_nats_server_stopped_under_load_costs_no_attempt_and_all_arrives_after_its_restart() {
+    is_stopped_under_load(Broker::Nats);
+}
+
+#[test]
+fn a_redis_server_stopped_under_load_costs_no_attempt_and_all_arrives_after_its_restart() {
+    is_stopped_under_load(Broker::Redis);
+}
+
+#[test]
+fn a_nats_server_that_hangs_under_load_is_seen_in_status_and_all_arrives_afterwards() {
+    hangs_under_load(Broker::Nats);
+}
+
+#[test]
+fn a_redis_server_that_hangs_under_load_is_seen_in_status_and_all_arrives_afterwards() {
+    hangs_under_load(Broker::Redis);
 }
 
 fn never_confirms(broker: Broker) {

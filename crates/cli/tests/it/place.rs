@@ -11,6 +11,8 @@ use lapin::{Channel, Connection, ConnectionProperties};
 use pillarbox_testkit::{Direction, Fault, FaultProxy};
 use tokio::runtime::Runtime;
 
+use crate::server::Server;
+
 /// These tests have no runtime of their own: clients and wires share this one.
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -110,12 +112,21 @@ impl Place {
     }
 
     fn with(broker: Broker, of_queue: FieldTable) -> Self {
-        let name = format!("cli{}", uuid::Uuid::new_v4().simple());
         let server = variable(match broker {
             Broker::RabbitMq => "PILLARBOX_TEST_AMQP",
             Broker::Nats => "PILLARBOX_TEST_NATS",
             Broker::Redis => "PILLARBOX_TEST_REDIS",
         });
+        Self::on(broker, server, of_queue)
+    }
+
+    /// One on a server of the test's own.
+    pub(crate) fn of(server: &Server) -> Self {
+        Self::on(server.broker, server.url(), FieldTable::default())
+    }
+
+    fn on(broker: Broker, server: String, of_queue: FieldTable) -> Self {
+        let name = format!("cli{}", uuid::Uuid::new_v4().simple());
         let place = Self { broker, server, name, keeps_nothing: false };
         wait(place.declare(of_queue));
         place
