@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use pillarbox_core::{Error, ErrorKind, Result, Retry};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres};
 use tokio::time::timeout;
 
@@ -45,8 +47,20 @@ impl PostgresStore {
         sql: &Sql,
         arguments: PgArguments,
     ) -> Result<Vec<PgRow>> {
+        self.run_each(line, again, sql, arguments, Ok).await
+    }
+
+    /// The same; each row goes through `read` when it comes, while the server looks for the next ones.
+    pub(crate) async fn run_each<T: Send>(
+        &self,
+        line: Line,
+        again: Again,
+        sql: &Sql,
+        arguments: PgArguments,
+        read: impl Fn(PgRow) -> sqlx::Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         let held = self.acquire(line).await?;
-        let error = match self.attempt(held, line, again, sql, arguments.clone()).await {
+        let error = match self.attempt(held, line, again, sql.with(arguments.clone()), &read).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => error,
             answer => return answer,
         };
@@ -57,7 +71,7 @@ impl PostgresStore {
         }
         tracing::debug!(%error, "the connection broke; once more on a fresh one");
         let held = self.acquire_tested(line).await?;
-        self.attempt(held, line, again, sql, arguments).await
+        self.attempt(held, line, again, sql.with(arguments), &read).await
     }
 
     /// Begins a transaction of several statements. Dropped without a commit, it is rolled back.
@@ -78,21 +92,21 @@ impl PostgresStore {
         self.options().statement_timeout.saturating_add(SILENCE)
     }
 
-    async fn attempt(
+    async fn attempt<T: Send>(
         &self,
         held: Held,
         line: Line,
         again: Again,
-        sql: &Sql,
-        arguments: PgArguments,
-    ) -> Result<Vec<PgRow>> {
+        query: Statement,
+        read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
+    ) -> Result<Vec<T>> {
         let lost = if again == Again::Always { Phase::Before } else { Phase::Committing };
         let work = async {
             match self.mode() {
-                Mode::Direct => held.run_alone(sql, arguments, lost).await,
+                Mode::Direct => held.run_alone(query, lost, read).await,
                 Mode::Pooled => {
                     let mut unit = Unit::begin(held, self.begin_script(line), self.patience()).await?;
-                    let rows = unit.rows(sql, arguments).await?;
+                    let rows = unit.each(query, read).await?;
                     unit.commit(lost).await?;
                     Ok(rows)
                 }
@@ -123,6 +137,23 @@ impl PostgresStore {
     }
 }
 
+/// A statement with its values.
+type Statement = Query<'static, Postgres, PgArguments>;
+
+/// Each row goes through `read` when it comes.
+async fn collect<T>(
+    query: Statement,
+    connection: &mut PgConnection,
+    read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
+) -> sqlx::Result<Vec<T>> {
+    let mut rows = query.fetch(connection);
+    let mut all = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        all.push(read(row)?);
+    }
+    Ok(all)
+}
+
 fn silent() -> Error {
     Error::new(ErrorKind::Timeout, "the database went silent during a call")
 }
@@ -143,8 +174,13 @@ impl Drop for Held {
 }
 
 impl Held {
-    async fn run_alone(mut self, sql: &Sql, arguments: PgArguments, lost: Phase) -> Result<Vec<PgRow>> {
-        let answer = sql.with(arguments).fetch_all(&mut *self.connection).await;
+    async fn run_alone<T: Send>(
+        mut self,
+        query: Statement,
+        lost: Phase,
+        read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
+    ) -> Result<Vec<T>> {
+        let answer = collect(query, &mut self.connection, read).await;
         let answer = answer.map_err(|error| classify(error, lost));
         // An error that is about the statement leaves the connection as good as it was.
         self.reusable = match &answer {
@@ -177,8 +213,16 @@ impl Unit {
     }
 
     pub(crate) async fn rows(&mut self, sql: &Sql, arguments: PgArguments) -> Result<Vec<PgRow>> {
-        let query = sql.with(arguments).persistent(false);
-        let answer = timeout(self.patience, query.fetch_all(self.connection())).await;
+        self.each(sql.with(arguments), &Ok).await
+    }
+
+    async fn each<T: Send>(
+        &mut self,
+        query: Statement,
+        read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
+    ) -> Result<Vec<T>> {
+        let rows = collect(query.persistent(false), &mut self.held.connection, read);
+        let answer = timeout(self.patience, rows).await;
         self.or_rollback(answer.map_err(|_| silent())?).await
     }
 

@@ -237,8 +237,13 @@ impl Book {
         }
     }
 
-    /// How many chains can go on now.
-    pub(super) fn ready(&mut self, now: Instant) -> usize {
+    /// Whether entries of one key may follow each other in one batch.
+    pub(super) fn hands_out_prefixes(&self) -> bool {
+        self.prefix
+    }
+
+    /// How many entries can go on now; not counted beyond `enough`.
+    pub(super) fn ready(&mut self, now: Instant, enough: usize) -> usize {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
             let name = first.remove();
             if let Some(chain) = self.chains.get_mut(&name) {
@@ -246,7 +251,17 @@ impl Book {
             }
             self.note_at(&name, now);
         }
-        self.ready.len()
+        if !self.prefix || self.ready.len() >= enough {
+            return self.ready.len();
+        }
+        let mut ready = 0;
+        for chain in self.ready.values().filter_map(|name| self.chains.get(name)) {
+            ready += chain.queued.len();
+            if ready >= enough {
+                break;
+            }
+        }
+        ready
     }
 
     /// Seqs whose payloads are needed before so many entries can be handed out.

@@ -17,7 +17,9 @@ use super::{LaneReader, OnDead, State};
 /// How often the store is asked who is writing, and after how many entries at the latest: what is read between two
 /// questions is passed over with each read.
 const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
-const WRITERS_ENTRIES: usize = 1_000;
+const WRITERS_ENTRIES: usize = 500;
+/// How many lanes are read at once at least while all of them are full.
+const LANES_PER_TURN: usize = 16;
 /// Most reads of one claim that has something to hand out already.
 const READS_MAX: u32 = 4;
 
@@ -28,7 +30,7 @@ impl LaneReader {
         let mut now = Timestamp::MIN;
         let mut exhausted = HashSet::new();
         for reads in 0.. {
-            let ready = self.state().book.ready(Instant::now());
+            let ready = self.state().book.ready(Instant::now(), limit);
             // However much stands behind keys that wait: a claim has to end.
             let enough = ready >= limit || (ready > 0 && reads >= READS_MAX);
             if limit == 0 || enough || begun.elapsed() > self.options.lease / 8 {
@@ -37,7 +39,7 @@ impl LaneReader {
             let Some(read) = self.read(limit, &mut exhausted, None).await? else { break };
             now = now.max(read);
         }
-        while self.state().book.ready(Instant::now()) > 0 {
+        while self.state().book.ready(Instant::now(), 1) > 0 {
             let (session, missing) = {
                 let state = self.state();
                 (state.session, state.book.missing(limit))
@@ -221,31 +223,46 @@ impl State {
 
     /// Where to read on, and how much.
     fn positions(
-        &self,
+        &mut self,
         limit: usize,
         bytes_max: usize,
         exhausted: &HashSet<u8>,
         anew: bool,
     ) -> Vec<LanePosition> {
-        let wanted =
-            || self.book.lanes.iter().filter(|(number, lane)| !lane.leaving && !exhausted.contains(number));
-        let sum: usize = wanted().map(|(_, lane)| usize::try_from(lane.chunk).unwrap_or(usize::MAX)).sum();
+        let wanted = |(number, lane): &(&u8, &Lane)| !lane.leaving && !exhausted.contains(number);
+        let mut lanes: Vec<(&u8, &Lane)> = self.book.lanes.iter().filter(wanted).collect();
+        let size = |lane: &Lane| usize::try_from(lane.chunk).unwrap_or(usize::MAX);
+        let sum: usize = lanes.iter().map(|(_, lane)| size(lane)).sum();
         // Not more than twice what is wanted, nor than fits by what was seen so far.
         let fits = bytes_max / self.payload_bytes_mean.max(1);
         let most = limit.saturating_mul(2).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX));
-        let share = |chunk: u32| {
-            let chunk = usize::try_from(chunk).unwrap_or(usize::MAX);
-            let share = if sum > most { chunk * most / sum } else { chunk };
-            u32::try_from(share.max(1)).unwrap_or(1)
+        // However little is read of a lane, the server goes through a page of its index. So it is rather much of a few
+        // lanes in turn, unless only one entry of a key can go at a time: then it takes many keys to fill a claim.
+        let in_turn = sum > most && self.book.hands_out_prefixes() && !anew;
+        if in_turn {
+            lanes.sort_by_key(|(number, _)| (**number < self.turn, **number));
+        }
+        let share = |lane: &Lane| match size(lane) {
+            size if in_turn => size.min(most / LANES_PER_TURN).max(1),
+            size if sum > most => (size * most / sum).max(1),
+            size => size,
         };
-        wanted()
-            .map(|(number, lane)| LanePosition {
+        let mut taken = 0;
+        let mut positions = Vec::with_capacity(lanes.len());
+        for (number, lane) in lanes {
+            if in_turn && taken >= most {
+                self.turn = *number;
+                break;
+            }
+            taken += share(lane);
+            positions.push(LanePosition {
                 lane: *number,
                 floor: if anew { 0 } else { self.horizon.look_from(*number, lane.floor) },
                 cursor: lane.cursor,
-                limit: if anew { 0 } else { share(lane.chunk) },
-            })
-            .collect()
+                limit: if anew { 0 } else { u32::try_from(share(lane)).unwrap_or(1) },
+            });
+        }
+        positions
     }
 
     /// Lanes that are read for the first time, or that an operator has changed since the last read, with their

@@ -30,6 +30,27 @@ struct Head {
     now: i64,
 }
 
+/// A row of the answer to a read.
+enum Answer {
+    /// The first one.
+    Head {
+        present: Vec<i64>,
+        head: Head,
+    },
+    Entry(Decoded),
+}
+
+impl Answer {
+    fn read(row: &PgRow, route: &RouteName) -> sqlx::Result<Self> {
+        if row.try_get::<Option<i64>, _>(0)?.is_some() {
+            return decode_read(row, route).map(Self::Entry);
+        }
+        let head = serde_json::from_str(row.try_get(READ_COLUMNS + 1)?);
+        let head = head.map_err(|error| sqlx::Error::Decode(error.into()))?;
+        Ok(Self::Head { present: row.try_get(READ_COLUMNS)?, head })
+    }
+}
+
 impl PostgresStore {
     pub(crate) async fn read_lanes(&self, request: ReadRequest) -> Result<LaneRead> {
         request.check()?;
@@ -51,11 +72,11 @@ impl PostgresStore {
             .value(request.writers)
             .done()?;
         // What is read twice is read.
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_read, arguments).await?;
-        let Some((head, rows)) = rows.split_first() else { return Err(unreadable()) };
-        let present: Vec<i64> = head.try_get(READ_COLUMNS).map_err(|_| unreadable())?;
-        let head: &str = head.try_get(READ_COLUMNS + 1).map_err(|_| unreadable())?;
-        let head: Head = serde_json::from_str(head).map_err(|_| unreadable())?;
+        let read_row = |row: PgRow| Answer::read(&row, &request.route);
+        let sql = &self.sql().lanes_read;
+        let rows = self.run_each(Line::Relay, Again::Always, sql, arguments, read_row).await?;
+        let mut rows = rows.into_iter();
+        let Some(Answer::Head { present, head }) = rows.next() else { return Err(unreadable()) };
         let mut read = LaneRead::nothing(time(head.now));
         if !head.here {
             read.lost = true;
@@ -63,14 +84,14 @@ impl PostgresStore {
         }
         let fences: BTreeMap<u8, Fence> =
             head.lanes.iter().map(|(lane, fence, _)| (*lane, Fence(*fence))).collect();
+        let mut newest = None;
         read.entries.reserve(rows.len());
         for row in rows {
-            let decoded = decode_read(row, &request.route).map_err(|error| classify(error, Phase::Before))?;
+            let Answer::Entry(decoded) = row else { return Err(unreadable()) };
+            newest = newest.max(Some(decoded.entry.seq));
             let fence = decoded.entry.lane.and_then(|lane| fences.get(&lane)).copied();
             sort_out(decoded, fence, &mut read.entries, &mut read.undecodable);
         }
-        let newest = read.entries.iter().map(|entry| entry.seq);
-        let newest = newest.chain(read.undecodable.iter().map(|row| row.row.held.seq)).max();
         if let Some(newest) = newest
             && !self.note(&request, newest).await?
         {

@@ -8,6 +8,7 @@ with settled as (
     from unnest((select $1::bigint[]), (select $2::bigint[])) as h(seq, fence)
     where o.seq = h.seq and o.fence = h.fence and o.status = 'in_flight'
         and (select set_config('synchronous_commit', 'off', true)) is not null
+        and {stages_nothing}
     returning o.seq, o.fence
 )
 select count(*) as changed,

@@ -109,6 +109,32 @@ async fn a_transaction_that_never_touched_the_outbox_is_no_writer() {
 }
 
 #[tokio::test]
+async fn a_settle_that_is_under_way_is_no_writer() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let held = attend(&store, 1, true).await;
+    for keep in [Keep::No, Keep::UntilPurged] {
+        stage(&harness.outbox(ROUTE), store.pool(), events(3)).await;
+        let entries = read(&store, 1).await.entries;
+        let mut other = connect().await;
+        let lock = "begin; select from {s}.pillarbox_outbox for update";
+        sqlx::raw_sql(harness.sql(lock)).execute(&mut other).await.unwrap();
+        let verdicts = entries.iter().map(|entry| (entry, Verdict::Delivered)).collect();
+        let settling = settle(&store, &held, verdicts, keep);
+        let looking = async {
+            let waiting = "select count(*) from pg_locks as l join pg_stat_activity as a using (pid) \
+                           where not l.granted and a.query like '%{s}%'";
+            eventually(WAIT, async || harness.number(waiting).await == 1).await;
+            let writers = read(&store, 1).await.writers;
+            sqlx::raw_sql("rollback").execute(&mut other).await.unwrap();
+            writers
+        };
+        let (settled, writers) = tokio::join!(settling, looking);
+        assert_eq!((settled.accepted, writers), (3, vec![]), "{keep:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_leaves_one_note_of_how_far_it_has_read_and_takes_it_along() {
     let harness = Direct::start().await;
     let store = harness.store();
