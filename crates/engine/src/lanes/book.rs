@@ -50,6 +50,7 @@ pub(super) struct Book {
     /// When an entry becomes due, if that is not now.
     due: SeqMap<Instant>,
     handed: SeqMap<Handed>,
+    /// Rows that cannot be read and for which no claim had room yet. They count as handed out: nobody else is at them.
     undecodable: Vec<Undecodable>,
     /// What was settled while a read was under way: the read may still show it.
     settled_meanwhile: SeqSet,
@@ -119,8 +120,9 @@ impl Book {
         *self = Self::new(self.prefix, self.on_dead);
     }
 
+    /// How many the relay was given that have no verdict yet.
     pub(super) fn in_flight(&self) -> usize {
-        self.handed.len()
+        self.handed.len().saturating_sub(self.undecodable.len())
     }
 
     /// Forgets everything of a lane that is not handed out.
@@ -194,7 +196,7 @@ impl Book {
         self.note_at(&name, at);
     }
 
-    /// Adds a row that cannot be read: it is in flight until its verdict is recorded.
+    /// Adds a row that cannot be read: nothing of its lane that has a key goes on until its verdict is recorded.
     pub(super) fn add_undecodable(&mut self, row: LaneRow, at: Instant) {
         let Some(lane) = self.lanes.get(&row.lane).filter(|lane| !lane.leaving) else { return };
         let fence = lane.fence;
@@ -237,7 +239,7 @@ impl Book {
         }
     }
 
-    /// How many chains can go on now.
+    /// How many chains can go on now, and rows that cannot be read.
     pub(super) fn ready(&mut self, now: Instant) -> usize {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
             let name = first.remove();
@@ -246,7 +248,7 @@ impl Book {
             }
             self.note_at(&name, now);
         }
-        self.ready.len()
+        self.ready.len() + self.undecodable.len()
     }
 
     /// Seqs whose payloads are needed before so many entries can be handed out.
@@ -347,8 +349,11 @@ impl Book {
         out
     }
 
-    pub(super) fn take_undecodable(&mut self) -> Vec<Undecodable> {
-        std::mem::take(&mut self.undecodable)
+    /// Hands out rows that cannot be read: they take places in flight as entries do.
+    pub(super) fn take_undecodable(&mut self, limit: usize, at: Instant) -> Vec<Undecodable> {
+        let taken: Vec<_> = self.undecodable.drain(..limit.min(self.undecodable.len())).collect();
+        taken.iter().for_each(|row| self.seen(row.held, at));
+        taken
     }
 
     /// The entry of this claim, if it is in flight under it.
@@ -382,8 +387,10 @@ impl Book {
 
     /// Puts back what the relay has given up without a verdict, because none could be recorded.
     pub(super) fn put_back_abandoned(&mut self, since: Instant) -> usize {
-        let abandoned: Vec<i64> =
-            self.handed.iter().filter(|(_, handed)| handed.seen < since).map(|(seq, _)| *seq).collect();
+        let waiting: HashSet<i64> = self.undecodable.iter().map(|row| row.held.seq).collect();
+        let abandoned =
+            self.handed.iter().filter(|(seq, handed)| handed.seen < since && !waiting.contains(seq));
+        let abandoned: Vec<i64> = abandoned.map(|(seq, _)| *seq).collect();
         for seq in &abandoned {
             self.settled(*seq, &Verdict::Release { failure: None }, Instant::now());
         }

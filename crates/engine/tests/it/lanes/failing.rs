@@ -8,7 +8,8 @@ use pillarbox_core::port::{
     LaneRow, LaneSettleRequest, ReadRequest, Settled, Undecodable,
 };
 use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Result};
-use pillarbox_testkit::MemoryStore;
+use pillarbox_testkit::conformance::{StoreHarness, Tamper};
+use pillarbox_testkit::{MemoryHarness, MemoryStore};
 
 use super::*;
 
@@ -172,6 +173,24 @@ async fn behind_a_row_that_cannot_be_read_the_key_goes_on_where_dead_heads_are_s
     relay(&world, &lanes, options).run(sleep(Duration::from_secs(30))).await.unwrap();
     assert_eq!(world.entry(ids[0]).status, Status::Dead);
     assert_eq!(world.first_received()["k"], ids[1..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_cannot_be_read_take_places_in_flight_as_others_do() {
+    let harness = MemoryHarness::start().await;
+    let world = World { store: (*harness.store()).clone(), ..World::new() };
+    let ids = world.stage_many(6).await;
+    for id in &ids[..3] {
+        assert!(harness.tamper(Tamper::SpoilHeaders(*id)).await);
+    }
+    let mut options = options();
+    (options.batch, options.in_flight_max) = (2, 2);
+    let tally = world.ordered(options.clone()).build().unwrap().run_once().await.unwrap();
+    assert_eq!((tally.claimed, tally.dead), (2, 2));
+    // The third is nobody's now, so the next relay need not wait for it.
+    let tally = world.ordered(options).owner("next").build().unwrap().drain().await.unwrap();
+    assert_eq!((tally.delivered, tally.dead), (3, 1));
+    assert_eq!(world.sink.received_ids(), ids[3..]);
 }
 
 #[tokio::test(start_paused = true)]
