@@ -34,6 +34,7 @@ macro_rules! __lanes_cases {
                 three_sessions_share_evenly,
                 with_one_share_the_second_session_stands_by,
                 the_number_of_shares_can_change_while_running,
+                sessions_that_differ_in_shares_leave_no_lane_unread,
                 the_fence_of_a_lane_grows_with_every_owner,
                 a_lane_that_comes_back_has_a_new_fence,
                 leaving_frees_lanes_at_once_and_spends_nothing,
