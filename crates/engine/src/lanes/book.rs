@@ -24,6 +24,8 @@ const BODIES_PER_KEY_MAX: usize = 64;
 pub(super) struct Handed {
     name: Name,
     pub(super) lane: u8,
+    /// Under which it was: what was handed out under another one, by a session before this, is not this.
+    fence: Fence,
     pub(super) attempts: u32,
     /// Whether it is a row that cannot be read.
     unreadable: bool,
@@ -211,7 +213,8 @@ impl Book {
         let name = Name::Alone(seq);
         self.known.insert(seq);
         self.chains.entry(name.clone()).or_insert_with(|| Chain::new(row.lane)).handed = 1;
-        self.handed.insert(seq, Handed { name, lane: row.lane, attempts: 1, unreadable: true, seen: at });
+        let handed = Handed { name, lane: row.lane, fence, attempts: 1, unreadable: true, seen: at };
+        self.handed.insert(seq, handed);
         self.undecodable.push(Undecodable { held, ..row.row });
         if let Some(lane) = self.lanes.get_mut(&row.lane) {
             lane.unreadable += 1;
@@ -332,8 +335,9 @@ impl Book {
                 entry.due_at = Some(lease_end);
                 entry.owner = Some(owner.to_owned());
                 entry.fence = self.lanes.get(&chain.lane).map_or(Fence::NONE, |lane| lane.fence);
-                let (name, lane, attempts) = (name.clone(), chain.lane, entry.attempts);
-                self.handed.insert(seq, Handed { name, lane, attempts, unreadable: false, seen: at });
+                let (name, lane, fence) = (name.clone(), chain.lane, entry.fence);
+                let attempts = entry.attempts;
+                self.handed.insert(seq, Handed { name, lane, fence, attempts, unreadable: false, seen: at });
                 out.push(entry);
                 if !self.prefix {
                     break;
@@ -358,29 +362,30 @@ impl Book {
 
     /// The entry of this claim, if it is in flight under it.
     pub(super) fn handed(&self, held: Held) -> Option<&Handed> {
-        let handed = self.handed.get(&held.seq)?;
+        let handed = self.handed.get(&held.seq).filter(|handed| handed.fence == held.fence)?;
         self.lanes.get(&handed.lane).filter(|lane| lane.fence == held.fence).map(|_| handed)
     }
 
-    /// Forgets a claim under which nothing can be settled any more.
+    /// Forgets a claim under which nothing can be settled any more. One of the same entry that came after it stays.
     pub(super) fn drop_claim(&mut self, held: Held) {
-        if self.handed(held).is_none()
-            && let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&held.seq)
-        {
-            self.known.remove(&held.seq);
-            if unreadable {
-                self.unreadable_settled(lane);
-            }
-            if let Some(chain) = self.chains.get_mut(&name) {
-                chain.handed -= 1;
-            }
-            self.note(&name);
+        let stale = self.handed.get(&held.seq).is_some_and(|handed| handed.fence == held.fence);
+        if !stale || self.handed(held).is_some() {
+            return;
         }
+        let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&held.seq) else { return };
+        self.known.remove(&held.seq);
+        if unreadable {
+            self.unreadable_settled(lane);
+        }
+        if let Some(chain) = self.chains.get_mut(&name) {
+            chain.handed -= 1;
+        }
+        self.note(&name);
     }
 
     /// The relay is still at it.
     pub(super) fn seen(&mut self, held: Held, at: Instant) {
-        if let Some(handed) = self.handed.get_mut(&held.seq) {
+        if let Some(handed) = self.handed.get_mut(&held.seq).filter(|handed| handed.fence == held.fence) {
             handed.seen = at;
         }
     }
