@@ -1,88 +1,37 @@
-//! The application: people in a database, requests for their erasure, and the handlers that carry them out.
+//! The application: requests for the erasure of people, and the handlers that carry them out.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use pillarbox::sink::{Handled, HandlerError, Handlers, Handling};
-use pillarbox::sqlite::{Outbox, Sagas, SqliteStore};
-use pillarbox::{Error, ErrorKind, Handle, Reference, Saga, Step};
+use pillarbox::{Handle, Reference, Saga, Step};
 
+use crate::database::Database;
 use crate::{Failure, client};
 
-const TABLES: &str = "
-    create table if not exists people (id text primary key, name text not null);
-    create table if not exists requests (person text primary key, saga text not null);
-    create table if not exists erased (person text not null, saga text not null);";
-
 /// Where the data of a person is.
-#[derive(Clone)]
-pub(crate) struct Application {
-    store: SqliteStore,
-    objects: SocketAddr,
-    payments: SocketAddr,
+pub(crate) struct Application<D> {
+    pub(crate) database: D,
+    pub(crate) objects: SocketAddr,
+    pub(crate) payments: SocketAddr,
 }
 
-impl Application {
-    pub(crate) async fn open(
-        store: SqliteStore,
-        objects: SocketAddr,
-        payments: SocketAddr,
-    ) -> Result<Self, Failure> {
-        sqlx::raw_sql(TABLES).execute(store.pool()).await?;
-        Ok(Self { store, objects, payments })
-    }
-
-    /// A person asks to be forgotten: the request and the saga are one transaction. Asking again changes nothing.
+impl<D: Database> Application<D> {
+    /// A person asks to be forgotten. `false`: they did before.
     pub(crate) async fn request(&self, person: &str, relay: Handle) -> Result<bool, Failure> {
-        let outbox = Outbox::new("erasures").wake(Arc::new(relay));
         let saga = Saga::group("erase_person", Reference::new("person", person))
             .step(Step::new("database", "people.delete"))
             .step(Step::new("files", "objects.delete").reference(Reference::new("folder", person)))
             .step(Step::new("payments", "payments.redact").reference(Reference::new("customer", person)))
             .build()?;
-        let mut tx = self.store.pool().begin_with("BEGIN IMMEDIATE").await?;
-        let known = sqlx::query("select 1 from requests where person = ?").bind(person);
-        if known.fetch_optional(&mut *tx).await?.is_some() {
-            return Ok(false);
-        }
-        // There would have been somebody before.
-        sqlx::query("insert into people (id, name) values (?1, 'somebody named ' || ?1)")
-            .bind(person)
-            .execute(&mut *tx)
-            .await?;
-        let staged = outbox.stage_saga(&mut tx, saga).await?;
-        sqlx::query("insert into requests (person, saga) values (?, ?)")
-            .bind(person)
-            .bind(staged.id().to_string())
-            .execute(&mut *tx)
-            .await?;
-        outbox.commit(tx).await?;
-        Ok(true)
-    }
-
-    /// The sagas, with what is written in the very transaction in which one completes.
-    pub(crate) fn sagas(&self) -> Sagas {
-        self.store.sagas().on_end(|tx, saga| {
-            Box::pin(async move {
-                sqlx::query("insert into erased (person, saga) values (?, ?)")
-                    .bind(&saga.subject.value)
-                    .bind(saga.id.to_string())
-                    .execute(&mut **tx)
-                    .await
-                    .map_err(|error| {
-                        Error::new(ErrorKind::Unavailable, "the end cannot be recorded").with_source(error)
-                    })?;
-                Ok(())
-            })
-        })
+        self.database.request(person, saga, relay).await
     }
 
     pub(crate) fn handlers(&self) -> Result<Handlers, Failure> {
-        let (database, objects, payments) = (self.clone(), self.objects, self.payments);
+        let (database, objects, payments) = (self.database.clone(), self.objects, self.payments);
         let handlers = Handlers::new()
-            .step("people.delete", move |handling| delete_person(database.store.clone(), handling))?
+            .step("people.delete", move |handling| delete_person(database.clone(), handling))?
             .step("objects.delete", move |handling| delete_objects(objects, handling))?
             .step("payments.redact", move |handling| redact_payments(payments, handling))?
             // The provider does not like to be asked by too many at once.
@@ -92,11 +41,11 @@ impl Application {
 }
 
 /// Our own database: deleting is idempotent by nature.
-async fn delete_person(store: SqliteStore, handling: Handling) -> Result<Handled, HandlerError> {
+async fn delete_person(database: impl Database, handling: Handling) -> Result<Handled, HandlerError> {
     let person = handling.reference()?.value;
-    let deleted = sqlx::query("delete from people where id = ?").bind(&person).execute(store.pool()).await?;
+    let deleted = database.delete(&person).await?;
     println!("{person}: deleted in the database (attempt {})", handling.attempt());
-    Ok(if deleted.rows_affected() == 0 { Handled::AlreadyDone } else { Handled::Done })
+    Ok(if deleted { Handled::Done } else { Handled::AlreadyDone })
 }
 
 /// The object store: what is not there any more was deleted before.

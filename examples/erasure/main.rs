@@ -2,12 +2,16 @@
 //! the audit trail of each. The other two are small services on this machine that fail now and then.
 //!
 //! `cargo run -p pillarbox-examples --bin erasure -- FOLDER [PEOPLE]`. Kill it at any moment and start it again: every
-//! person is erased once, or is visibly blocked. Everything is in the folder, the services' own data too.
+//! person is erased once, or is visibly blocked. Everything is in the folder, the services' own data too; with
+//! `DATABASE_URL=postgres://…` the application's data is there instead.
 #![allow(clippy::print_stdout)]
 
 mod application;
 mod chance;
 mod client;
+mod database;
+mod on_postgres;
+mod on_sqlite;
 mod services;
 
 use std::path::Path;
@@ -16,8 +20,10 @@ use std::time::Duration;
 
 use application::Application;
 use chance::Chance;
-use pillarbox::sqlite::{Options, SqliteStore};
-use pillarbox::{Admin, Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter, Schema};
+use database::Database;
+use on_postgres::OnPostgres;
+use on_sqlite::OnSqlite;
+use pillarbox::{Admin, Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter};
 use services::{ObjectStore, PaymentProvider};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -28,27 +34,28 @@ async fn main() -> Result<(), Failure> {
     let folder = arguments.next().unwrap_or_else(|| "erasure".into());
     let people: u32 = arguments.next().map_or(Ok(5), |number| number.parse())?;
     let seed: u64 = arguments.next().map_or(Ok(1), |number| number.parse())?;
-    run(Path::new(&folder), people, seed).await
+    let folder = Path::new(&folder);
+    std::fs::create_dir_all(folder)?;
+    match std::env::var("DATABASE_URL") {
+        Ok(url) => run(OnPostgres::open(&url).await?, folder, people, seed).await,
+        Err(_) => {
+            let url = format!("sqlite://{}", folder.join("application.db").display());
+            run(OnSqlite::open(&url).await?, folder, people, seed).await
+        }
+    }
 }
 
-async fn run(folder: &Path, people: u32, seed: u64) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)?;
+async fn run(database: impl Database, folder: &Path, people: u32, seed: u64) -> Result<(), Failure> {
     let objects = ObjectStore::open(folder, Chance::new(seed)).await?;
     let payments = PaymentProvider::open(folder, Chance::new(seed ^ 0xa5a5)).await?;
 
-    let url = format!("sqlite://{}", folder.join("application.db").display());
-    let store = SqliteStore::connect(&url, Options::default()).await?;
-    store.migrate().await?;
-    let application = Application::open(store.clone(), objects.address, payments.address).await?;
-    let relay = Relay::sagas(
-        Arc::new(store.clone()),
-        Arc::new(application.sagas()),
-        Arc::new(application.handlers()?),
-    )
-    .route("erasures")
-    .options(policy()?)
-    .presence(Arc::new(store.clone()))
-    .build()?;
+    let (store, sagas) = (database.store(), database.sagas());
+    let application = Application { database, objects: objects.address, payments: payments.address };
+    let relay = Relay::sagas(store.clone(), sagas, Arc::new(application.handlers()?))
+        .route("erasures")
+        .options(policy()?)
+        .presence(store.clone())
+        .build()?;
 
     for number in 1..=people {
         if application.request(&format!("p-{number}"), relay.handle()).await? {
@@ -57,11 +64,11 @@ async fn run(folder: &Path, people: u32, seed: u64) -> Result<(), Failure> {
     }
     // One future for everything, and no task behind anybody's back: a kill ends the services in mid-sentence too.
     tokio::select! {
-        tally = relay.run(nothing_moves(&store)) => { let _ = tally?; }
+        tally = relay.run(nothing_moves(&*store)) => { let _ = tally?; }
         served = objects.serve() => served?,
         served = payments.serve() => served?,
     }
-    report(&store).await
+    report(&*store).await
 }
 
 /// As handlers have it, but for everything being over in seconds: leases, waits, the search for what a crash left.
@@ -76,7 +83,7 @@ fn policy() -> Result<RelayOptions, Failure> {
 
 /// Resolves when no step is left to run. A blocked saga is no sign of it: its other steps still go on. Nor is a question
 /// that failed.
-async fn nothing_moves(store: &SqliteStore) {
+async fn nothing_moves(store: &impl Admin) {
     let over = async || {
         let routes = store.counts(None).await;
         routes.is_ok_and(|routes| routes.iter().all(|route| route.undrained() == 0))
@@ -87,7 +94,7 @@ async fn nothing_moves(store: &SqliteStore) {
 }
 
 /// What became of each person, and the records that prove it.
-async fn report(store: &SqliteStore) -> Result<(), Failure> {
+async fn report(store: &impl SagaAdmin) -> Result<(), Failure> {
     for saga in store.list_sagas(SagaFilter::default().limit(10_000)).await? {
         println!("{}: {}", saga.subject, saga.status);
         let subject = Reference::new(&saga.subject.kind, &saga.subject.value);

@@ -42,7 +42,8 @@ pub struct RelayOptions {
     pub circuit: Backoff,
     /// What happens to delivered entries at once. Default: they stay until retention takes them.
     pub keep: Keep,
-    /// How many relays can share the route at once, 1 to 64; the others stand by. Only by lanes. Default: 64.
+    /// How many relays can share the route at once, 1 to 64; the others stand by. Where running relays differ, the
+    /// lowest counts for all. Only by lanes. Default: 64.
     pub lanes: u8,
     /// What a dead entry does to the entries of its key behind it. Only by lanes. Default: they wait for an operator.
     pub on_dead: OnDead,

@@ -158,7 +158,14 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
     ),
     (
         "lane_session",
-        &[("route", NAME), ("session", "uuid"), ("rank", "bigint"), ("owner", "text"), ("lease_until", TIME)],
+        &[
+            ("route", NAME),
+            ("session", "uuid"),
+            ("rank", "bigint"),
+            ("owner", "text"),
+            ("lease_until", TIME),
+            ("shares", "smallint"),
+        ],
     ),
     ("lane_handed", &[("route", NAME), ("session", "uuid"), ("handed", "bigint")]),
     ("schema", &[("version", "integer"), ("applied_at", TIME)]),

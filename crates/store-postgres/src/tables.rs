@@ -10,13 +10,6 @@ use crate::row::{CLAIMED, DELIVERY, READ_COLUMNS, SAGA};
 const LANE_OF: &str =
     "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)";
 
-/// By this lock a transaction says that it stages nothing, although it writes to the outbox: what lanes wait for when
-/// others write is not of its making. It never waits; who does not get the lock is taken for a writer.
-const STAGES_NOTHING: &str =
-    "(select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null";
-const IS_STAGES_NOTHING: &str =
-    "(locktype = 'advisory' and classid = 7458911 and objid = '{outbox}'::regclass and objsubid = 2)";
-
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -24,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 41],
+    names: [(&'static str, String); 39],
 }
 
 impl Tables {
@@ -41,9 +34,6 @@ impl Tables {
             names: [
                 ("{claimed}", CLAIMED.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),
-                // Before the table, whose name is in both.
-                ("{stages_nothing}", STAGES_NOTHING.to_owned()),
-                ("{is_stages_nothing}", IS_STAGES_NOTHING.to_owned()),
                 ("{unread}", vec!["null"; READ_COLUMNS].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{saga_columns}", SAGA.to_owned()),

@@ -60,7 +60,7 @@ const WANTED: [(&str, &[&str]); 9] = [
             "seen_at",
         ],
     ),
-    ("lane_session", &["rank", "route", "session", "owner", "lease_until", "handed"]),
+    ("lane_session", &["rank", "route", "session", "owner", "lease_until", "shares", "handed"]),
     ("lane", &["route", "lane", "session", "fence", "revision"]),
     ("schema", &["version", "applied_at"]),
 ];

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use pillarbox::postgres::{self, PostgresStore};
 use pillarbox::sqlite::{Options, SqliteStore};
 use pillarbox::{AuditKind, AuditRecord, SagaAdmin, SagaFilter, SagaRecord, SagaStatus};
-use sqlx::Row;
+use sqlx::{Row, SqlitePool};
 
 use crate::services::{Service, variable, wait};
 use crate::{psql, run};
@@ -28,36 +29,50 @@ struct Known {
     keys: BTreeMap<String, i64>,
 }
 
+/// How often something is there, by person.
+const ERASED: &str = "select person, count(*) from erased group by person";
+const REDACTED: &str = "select customer, count(*) from redactions group by customer";
+
 impl Known {
-    async fn read(folder: &Path) -> Self {
-        let url = |name: &str| format!("sqlite://{}", folder.join(name).display());
-        let store = SqliteStore::connect(&url("application.db"), Options::default()).await.unwrap();
+    async fn on_sqlite(folder: &Path) -> Self {
+        let store = SqliteStore::connect(&file(folder, "application.db"), Options::default()).await.unwrap();
+        let erased = counted(store.pool(), ERASED).await;
+        let known = Self::of(&store, erased, folder).await;
+        store.close().await;
+        known
+    }
+
+    async fn on_postgres(database: &Database, folder: &Path) -> Self {
+        let store = PostgresStore::connect(&database.url, postgres::Options::default()).await.unwrap();
+        let rows = database.rows(ERASED);
+        let row = |row: &String| {
+            let (person, times) = row.split_once('|').unwrap();
+            (person.to_owned(), times.parse().unwrap())
+        };
+        let known = Self::of(&store, rows.iter().map(row).collect(), folder).await;
+        store.close().await;
+        known
+    }
+
+    async fn of(store: &impl SagaAdmin, erased: BTreeMap<String, i64>, folder: &Path) -> Self {
         let sagas = store.list_sagas(SagaFilter::default().limit(10_000)).await.unwrap();
         let mut trails = BTreeMap::new();
         for saga in &sagas {
             trails.insert(saga.subject.value.clone(), store.audit_of(&saga.subject).await.unwrap());
         }
-        let counted = async |pool: &sqlx::SqlitePool, sql: &'static str| {
-            let rows = sqlx::query(sql).fetch_all(pool).await.unwrap();
-            rows.iter().map(|row| (row.get(0), row.get(1))).collect()
-        };
-        let erased = counted(store.pool(), "select person, count(*) from erased group by person").await;
-        let payments = pillarbox::sqlite::app_pool(&url("payments.db")).await.unwrap();
-        let keys = counted(&payments, "select customer, count(*) from redactions group by customer").await;
+        let payments = pillarbox::sqlite::app_pool(&file(folder, "payments.db")).await.unwrap();
+        let keys = counted(&payments, REDACTED).await;
         payments.close().await;
-        store.close().await;
         Self { sagas, trails, erased, keys }
     }
 
     /// Everybody is erased once, or visibly blocked, and the trail says how without a gap.
     fn check(&self, people: u32) {
         assert_eq!(self.sagas.len(), people as usize);
-        let mut seqs = Vec::new();
         for saga in &self.sagas {
             let person = &saga.subject.value;
             let in_dispute = person.ends_with(['3', '8']);
             let trail = &self.trails[person];
-            seqs.extend(trail.iter().map(|record| record.seq));
             let count = |kind| trail.iter().filter(|record| record.kind == kind).count();
             let of_step = |step: &str| -> Vec<AuditKind> {
                 let records = trail.iter().filter(|record| record.step.as_deref() == Some(step));
@@ -79,15 +94,29 @@ impl Known {
                 assert_eq!(self.keys.get(person), Some(&1), "one key for all attempts of {person}");
             }
         }
-        // Rolled-back records leave no hole in SQLite: what is missing was deleted.
+    }
+
+    /// Rolled-back records leave no hole in SQLite: what is missing was deleted.
+    fn check_numbers(&self) {
+        let mut seqs: Vec<i64> = self.trails.values().flatten().map(|record| record.seq).collect();
         seqs.sort_unstable();
         assert_eq!(seqs, (1..=i64::try_from(seqs.len()).unwrap()).collect::<Vec<_>>());
     }
 }
 
+fn file(folder: &Path, name: &str) -> String {
+    format!("sqlite://{}", folder.join(name).display())
+}
+
+async fn counted(pool: &SqlitePool, sql: &'static str) -> BTreeMap<String, i64> {
+    let rows = sqlx::query(sql).fetch_all(pool).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
 fn erasure(folder: &Path, people: u32, seed: u64) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_erasure"));
     command.arg(folder).arg(people.to_string()).arg(seed.to_string()).stdin(Stdio::null());
+    command.env_remove("DATABASE_URL");
     command
 }
 
@@ -100,7 +129,9 @@ fn the_erasure_example_prints_what_became_of_everybody_and_the_proof() {
     assert_eq!(text.matches(": completed").count(), 4, "{text}");
     assert!(text.contains("person/p-3: blocked") && text.contains("rejected/in_dispute"), "{text}");
     assert_eq!(text.matches(" step_succeeded ").count(), 4 * 3 + 2, "{text}");
-    wait(Known::read(folder.path())).check(PEOPLE);
+    let known = wait(Known::on_sqlite(folder.path()));
+    known.check(PEOPLE);
+    known.check_numbers();
 }
 
 /// Waits for so many lines and a moment more, and kills it. `false`: it had ended by itself.
@@ -146,11 +177,26 @@ fn kill_twenty_times(more: u32, lines_max: u64, start: impl Fn(u32, u64) -> Comm
 #[test]
 fn an_erasure_killed_twenty_times_completes_everybody_once_or_is_visibly_blocked() {
     let folder = tempfile::tempdir().unwrap();
-    let people = kill_twenty_times(PEOPLE, 18, |people, seed| erasure(folder.path(), people, seed));
-    run(env!("CARGO_BIN_EXE_erasure"), |command| {
-        command.arg(folder.path()).arg(people.to_string());
-    });
-    wait(Known::read(folder.path())).check(people);
+    let start = |people, seed| erasure(folder.path(), people, seed);
+    let people = kill_twenty_times(PEOPLE, 18, start);
+    assert!(start(people, 1).stdout(Stdio::null()).status().unwrap().success());
+    let known = wait(Known::on_sqlite(folder.path()));
+    known.check(people);
+    known.check_numbers();
+}
+
+#[test]
+fn an_erasure_on_postgresql_killed_twenty_times_completes_everybody_once_or_is_visibly_blocked() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create("killed_erasure");
+    let start = |people, seed| {
+        let mut command = erasure(folder.path(), people, seed);
+        command.env("DATABASE_URL", &database.url);
+        command
+    };
+    let people = kill_twenty_times(PEOPLE, 18, start);
+    assert!(start(people, 1).stdout(Stdio::null()).status().unwrap().success());
+    wait(Known::on_postgres(&database, folder.path())).check(people);
 }
 
 /// A database of PostgreSQL for one test; dropped at its end.

@@ -176,11 +176,19 @@ pub(crate) fn measure(ours: &Ours, runner: &Runner<'_>, options: &Options) -> Re
 }
 
 /// The table.
-pub(crate) fn markdown(measured: &Measured, rows: &[Row], machine: &mut Machine) -> String {
+pub(crate) fn markdown(
+    measured: &Measured,
+    rows: &[Row],
+    machine: &mut Machine,
+    options: &Options,
+) -> String {
     let load = machine.note_load();
     let mut text = format!(
-        "`pillarbox bench --held --latency 1000 --settled 1000000 --pending 1000000 --events 50000`, as the last part of \
-         the same run; load at its end {load:.1}.\n\n| | goal | measured | |\n|---|--:|--:|---|\n"
+        "`pillarbox bench --repeat {} --held --latency 1000 --settled 1000000 --pending 1000000 --events 50000`, as the \
+         last part of the same run: medians of {}; load at its end {load:.1}.\n\n| | goal | measured | |\n\
+         |---|--:|--:|---|\n",
+        options.repeat,
+        options.rounds(),
     );
     let mut line = |what: &str, bound: Bound, value: Option<f64>| {
         let (goal, met) = match bound {
@@ -247,7 +255,10 @@ mod tests {
         });
         let sqlite = json!({"stage": {"bulk_per_second": 54_321.0}});
         let mut machine = Machine { date: String::new(), cores: 2, postgres: String::new(), loads: vec![] };
-        let text = markdown(&Measured { postgres, sqlite }, &rows(), &mut machine);
+        let options = crate::bench::parse(&[]).unwrap();
+        let text = markdown(&Measured { postgres, sqlite }, &rows(), &mut machine, &options);
+        assert!(text.starts_with("`pillarbox bench --repeat 3 --held"), "{text}");
+        assert!(text.contains("medians of 3 rounds; load at its end"), "{text}");
         for line in [
             "| lanes, deleted, of the fastest peer | ≥ 2 | – | not measured here |",
             "| rows, kept, of the bare store | ≥ 0.9 | 1.2 | reached |",

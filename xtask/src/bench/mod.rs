@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     std::fs::create_dir_all(&places.peers)?;
     let peers: Vec<_> = peers::ALL.into_iter().filter(|peer| options.wants(peer.name)).collect();
     let installed = Installed::new(&executor, &places, &peers)?;
-    let ours = Ours::build(&executor, &places)?;
+    let ours = options.wants_ours().then(|| Ours::build(&executor, &places)).transpose()?;
     let servers = Servers::start_named(&executor, &["postgres"])?;
     let runner = Runner::new(&executor, &places, &servers)?;
 
@@ -49,11 +49,11 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     rows.extend(peers.iter().map(|peer| Row::of_peer(peer, options)));
     for round in 1..=options.repeat {
         eprintln!("bench: round {round} of {}, load {}", options.repeat, machine.note_load());
-        if options.wants_ours() {
+        if let Some(ours) = &ours {
             let drained = ours.drain(&runner, options)?;
             rows.iter_mut().for_each(|row| row.add_ours(&drained));
         }
-        for peer in &peers {
+        for peer in peers.iter().filter(|peer| peer.rounds.has(round)) {
             let Some(row) = rows.iter_mut().find(|row| row.is(peer)) else { continue };
             match installed.of(peer).and_then(|()| runner.peer(peer, options)) {
                 Ok(done) => row.add(done),
@@ -68,11 +68,11 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     stats::compare(&mut rows);
     let beside = table::markdown(&rows, &machine, options);
     println!("{beside}");
-    if !options.is_whole() {
+    let Some(ours) = ours.filter(|_| options.is_whole()) else {
         eprintln!("bench: not a whole run, so docs/performance.md stays as it is");
         return Ok(0);
-    }
-    let goals = goals::markdown(&goals::measure(&ours, &runner, options)?, &rows, &mut machine);
+    };
+    let goals = goals::markdown(&goals::measure(&ours, &runner, options)?, &rows, &mut machine, options);
     println!("{goals}");
     page::write(&places.root, &[("peers", &beside), ("goals", &goals)])?;
     std::fs::write(places.root.join(page::PLOT), plot::svg(&rows))?;

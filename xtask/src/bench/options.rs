@@ -10,7 +10,7 @@ started for it; everything in turns, medians of several rounds.
 Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
 
   --quick       A tenth of the jobs and one round: to see that it runs. Its figures mean nothing
-  --repeat N    Rounds; default 3
+  --repeat N    Rounds; default 3. A peer that takes minutes runs in the first only, and says so
   --only NAME   Only this one; may be given many times. `pillarbox` is everything of ours, with the raw loops
   --no-peers    The same as --only pillarbox
   --help        This text
@@ -53,6 +53,11 @@ impl Options {
     /// Whether the figures are fit to be published.
     pub(crate) fn is_whole(&self) -> bool {
         !self.quick && self.only.is_empty()
+    }
+
+    /// How many rounds, for people.
+    pub(crate) fn rounds(&self) -> String {
+        format!("{} {}", self.repeat, if self.repeat == 1 { "round" } else { "rounds" })
     }
 
     /// So many jobs, or fewer.

@@ -17,8 +17,24 @@ pub(crate) struct Peer {
     pub(crate) language: Language,
     /// How many jobs it gets: fewer where it would take minutes.
     pub(crate) jobs: u32,
+    /// In which rounds it runs.
+    pub(crate) rounds: Rounds,
     /// How its script sets it up, for the table.
     pub(crate) setting: &'static str,
+}
+
+/// In which rounds a peer runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    All,
+    /// One round takes minutes, and all of them would take longer than everything else.
+    First,
+}
+
+impl Rounds {
+    pub(crate) fn has(self, round: u32) -> bool {
+        self == Self::All || round == 1
+    }
 }
 
 const MANY: u32 = 20_000;
@@ -29,50 +45,71 @@ pub(crate) const ALL: [Peer; 10] = [
         language: Language::Rust,
         // Its local queues hold 5,000 before the first is handled, and the clock starts then.
         jobs: 100_000,
+        rounds: Rounds::All,
         setting: "4 local queues of 1,250, 500 at once, batched completion",
     },
     Peer {
         name: "outbox-core",
         language: Language::Rust,
         jobs: MANY,
+        rounds: Rounds::All,
         setting: "with outbox-postgres, batches of 1,000, two managers, no-op transport",
     },
     Peer {
         name: "apalis-postgres",
         language: Language::Rust,
         jobs: 10_000,
+        rounds: Rounds::All,
         setting: "batches of 1,000, no second lock, two workers",
     },
     Peer {
         name: "graphile-worker",
         language: Language::Node,
         jobs: MANY,
+        rounds: Rounds::All,
         setting: "local queue of 500, batched completion, 24 at once: its own benchmark's",
     },
     Peer {
         name: "pg-boss",
         language: Language::Node,
         jobs: MANY,
+        rounds: Rounds::All,
         setting: "two workers that fetch and complete 500 at once",
     },
-    Peer { name: "pgqueuer", language: Language::Python, jobs: 10_000, setting: "batches of 500" },
+    Peer {
+        name: "pgqueuer",
+        language: Language::Python,
+        jobs: 10_000,
+        rounds: Rounds::All,
+        setting: "batches of 500",
+    },
     Peer {
         name: "djanorm",
         language: Language::Python,
         jobs: 2000,
+        rounds: Rounds::All,
         setting: "relay in batches of 500, no-op publish",
     },
-    Peer { name: "procrastinate", language: Language::Python, jobs: 1000, setting: "20 at once" },
+    Peer {
+        name: "procrastinate",
+        language: Language::Python,
+        jobs: 1000,
+        rounds: Rounds::All,
+        setting: "20 at once",
+    },
     Peer {
         name: "effaced",
         language: Language::Python,
         jobs: 500,
+        rounds: Rounds::All,
         setting: "claim and mark in batches of 100",
     },
     Peer {
         name: "effaced_saga",
         language: Language::Python,
-        jobs: 600,
+        // As many as ours: 10,000 sagas of three steps.
+        jobs: 30_000,
+        rounds: Rounds::First,
         setting: "its saga runner with the database audit, three entries a subject, batches of 500",
     },
 ];

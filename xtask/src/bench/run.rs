@@ -16,7 +16,7 @@ use crate::process::tail;
 use crate::services::{Servers, postgres_programs};
 
 /// How long one run may take.
-const SECONDS_MAX: &str = "300";
+const SECONDS_MAX: &str = "600";
 /// What `timeout` ends with when that was not enough.
 const TIMED_OUT: u8 = 124;
 /// The database of the one who runs.

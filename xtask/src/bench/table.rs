@@ -50,11 +50,12 @@ impl Row {
     }
 
     pub(crate) fn of_peer(peer: &Peer, options: &Options) -> Self {
+        let rounds = if peer.rounds.has(options.repeat) { "" } else { "; first round only" };
         Self {
             name: peer.name.to_owned(),
             version: String::new(),
             jobs: options.jobs(peer.jobs),
-            setting: format!("{}; {}", language(peer.language), peer.setting),
+            setting: format!("{}; {}{}", language(peer.language), peer.setting, rounds),
             pointer: None,
             rates: Vec::new(),
             to_classic: None,
@@ -112,11 +113,10 @@ fn language(language: Language) -> &'static str {
 /// The table, the fastest first, with how it came about. What did not run stands below with its reason.
 pub(crate) fn markdown(rows: &[Row], machine: &Machine, options: &Options) -> String {
     let mut text = format!(
-        "`cargo xtask bench`, {} Medians of {} {}; 200-byte payloads of ours, small ones of peers; no-op work, drained \
+        "`cargo xtask bench`, {} Medians of {}; 200-byte payloads of ours, small ones of peers; no-op work, drained \
          by one process.\n\n",
         machine.describe(),
-        options.repeat,
-        if options.repeat == 1 { "round" } else { "rounds" },
+        options.rounds(),
     );
     text.push_str("| | version | jobs | a second | lowest to highest | of classic | set up |\n");
     text.push_str("|---|---|--:|--:|--:|--:|---|\n");
@@ -202,6 +202,17 @@ pub(crate) mod tests {
         assert!(lines[2].starts_with("| graphile_worker | | 100,000 | – |"), "{}", lines[2]);
         assert!(lines[2].ends_with("could not be installed: cargo failed / with 101 |"), "{}", lines[2]);
         assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn who_runs_in_one_round_only_says_so() {
+        let options = crate::bench::parse(&[]).unwrap();
+        let settings = peers::ALL.map(|peer| Row::of_peer(&peer, &options).setting);
+        let once: Vec<_> =
+            settings.iter().filter(|setting| setting.ends_with("; first round only")).collect();
+        assert_eq!(once.len(), 1, "{settings:?}");
+        let one = crate::bench::parse(&["--repeat".into(), "1".into()]).unwrap();
+        assert!(peers::ALL.iter().all(|peer| !Row::of_peer(peer, &one).setting.contains("only")));
     }
 
     #[test]

@@ -158,29 +158,29 @@ fn is_unreachable_under_load(broker: Broker) {
 
 /// The process is stopped, and started again on the same port and data.
 fn is_stopped_under_load(broker: Broker) {
-    let server = RefCell::new(Server::start(broker));
-    let place = Place::of(&server.borrow());
-    let url = place.server.clone();
-    goes_away_under_load(Away {
-        place: &place,
-        server: &url,
-        leave: &mut || server.borrow_mut().stop(),
-        come_back: &mut || server.borrow_mut().start_again(),
-        refuses: true,
-    });
+    server_goes_away_under_load(broker, Server::stop, Server::start_again, true);
 }
 
 /// The process hangs: connections are still accepted, and nobody answers on them.
 fn hangs_under_load(broker: Broker) {
+    server_goes_away_under_load(broker, Server::freeze, Server::thaw, false);
+}
+
+fn server_goes_away_under_load(
+    broker: Broker,
+    leave: fn(&mut Server),
+    come_back: fn(&mut Server),
+    refuses: bool,
+) {
     let server = RefCell::new(Server::start(broker));
     let place = Place::of(&server.borrow());
     let url = place.server.clone();
     goes_away_under_load(Away {
         place: &place,
         server: &url,
-        leave: &mut || server.borrow_mut().freeze(),
-        come_back: &mut || server.borrow_mut().thaw(),
-        refuses: false,
+        leave: &mut || leave(&mut server.borrow_mut()),
+        come_back: &mut || come_back(&mut server.borrow_mut()),
+        refuses,
     });
 }
 

@@ -78,7 +78,8 @@ pub struct AttendRequest {
     pub owner: String,
     /// How long it is taken for alive from now on.
     pub lease: Duration,
-    /// How many sessions can share the route at once, 1 to [`LANES`].
+    /// How many sessions can share the route at once, 1 to [`LANES`]. Where sessions differ the lowest counts for all:
+    /// if each went by its own, one would leave lanes to another that does not take them.
     pub shares: u8,
     /// Attempts allowed where the entry does not say, for what a dead session had in flight.
     pub max_attempts: u32,

@@ -1,5 +1,6 @@
 //! What a reader of lanes knows: every unsettled entry that it has read, and which may go next.
 
+mod next;
 mod noting;
 
 use std::collections::hash_map::Entry as Slot;
@@ -24,6 +25,8 @@ const BODIES_PER_KEY_MAX: usize = 64;
 pub(super) struct Handed {
     name: Name,
     pub(super) lane: u8,
+    /// Under which it was: what was handed out under another one, by a session before this, is not this.
+    fence: Fence,
     pub(super) attempts: u32,
     /// Whether it is a row that cannot be read.
     unreadable: bool,
@@ -50,6 +53,7 @@ pub(super) struct Book {
     /// When an entry becomes due, if that is not now.
     due: SeqMap<Instant>,
     handed: SeqMap<Handed>,
+    /// Rows that cannot be read and for which no claim had room yet. They count as handed out: nobody else is at them.
     undecodable: Vec<Undecodable>,
     /// What was settled while a read was under way: the read may still show it.
     settled_meanwhile: SeqSet,
@@ -119,8 +123,9 @@ impl Book {
         *self = Self::new(self.prefix, self.on_dead);
     }
 
+    /// How many the relay was given that have no verdict yet.
     pub(super) fn in_flight(&self) -> usize {
-        self.handed.len()
+        self.handed.len().saturating_sub(self.undecodable.len())
     }
 
     /// Forgets everything of a lane that is not handed out.
@@ -194,7 +199,7 @@ impl Book {
         self.note_at(&name, at);
     }
 
-    /// Adds a row that cannot be read: it is in flight until its verdict is recorded.
+    /// Adds a row that cannot be read: nothing of its lane that has a key goes on until its verdict is recorded.
     pub(super) fn add_undecodable(&mut self, row: LaneRow, at: Instant) {
         let Some(lane) = self.lanes.get(&row.lane).filter(|lane| !lane.leaving) else { return };
         let fence = lane.fence;
@@ -209,7 +214,8 @@ impl Book {
         let name = Name::Alone(seq);
         self.known.insert(seq);
         self.chains.entry(name.clone()).or_insert_with(|| Chain::new(row.lane)).handed = 1;
-        self.handed.insert(seq, Handed { name, lane: row.lane, attempts: 1, unreadable: true, seen: at });
+        let handed = Handed { name, lane: row.lane, fence, attempts: 1, unreadable: true, seen: at };
+        self.handed.insert(seq, handed);
         self.undecodable.push(Undecodable { held, ..row.row });
         if let Some(lane) = self.lanes.get_mut(&row.lane) {
             lane.unreadable += 1;
@@ -235,51 +241,6 @@ impl Book {
         for name in touched {
             self.note(&name);
         }
-    }
-
-    /// Whether entries of one key may follow each other in one batch.
-    pub(super) fn hands_out_prefixes(&self) -> bool {
-        self.prefix
-    }
-
-    /// How many entries can go on now; not counted beyond `enough`.
-    pub(super) fn ready(&mut self, now: Instant, enough: usize) -> usize {
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
-            let name = first.remove();
-            if let Some(chain) = self.chains.get_mut(&name) {
-                chain.noted = None;
-            }
-            self.note_at(&name, now);
-        }
-        if !self.prefix || self.ready.len() >= enough {
-            return self.ready.len();
-        }
-        let mut ready = 0;
-        for chain in self.ready.values().filter_map(|name| self.chains.get(name)) {
-            ready += chain.queued.len();
-            if ready >= enough {
-                break;
-            }
-        }
-        ready
-    }
-
-    /// Seqs whose payloads are needed before so many entries can be handed out.
-    pub(super) fn missing(&self, limit: usize) -> Vec<i64> {
-        let mut missing = Vec::new();
-        for name in self.ready.values().take(limit) {
-            let Some(chain) = self.chains.get(name) else { continue };
-            if chain.queued.front().is_some_and(|seq| !self.bodies.contains_key(seq)) {
-                let wanted = chain.queued.iter().take(BODIES_PER_KEY_MAX);
-                missing.extend(
-                    wanted.filter(|seq| !self.bodies.contains_key(seq) && !self.due.contains_key(seq)),
-                );
-            }
-            if missing.len() >= limit {
-                break;
-            }
-        }
-        missing
     }
 
     /// What was looked for by seq and is not there: settled or discarded by somebody else.
@@ -345,8 +306,9 @@ impl Book {
                 entry.due_at = Some(lease_end);
                 entry.owner = Some(owner.to_owned());
                 entry.fence = self.lanes.get(&chain.lane).map_or(Fence::NONE, |lane| lane.fence);
-                let (name, lane, attempts) = (name.clone(), chain.lane, entry.attempts);
-                self.handed.insert(seq, Handed { name, lane, attempts, unreadable: false, seen: at });
+                let (name, lane, fence) = (name.clone(), chain.lane, entry.fence);
+                let attempts = entry.attempts;
+                self.handed.insert(seq, Handed { name, lane, fence, attempts, unreadable: false, seen: at });
                 out.push(entry);
                 if !self.prefix {
                     break;
@@ -362,43 +324,49 @@ impl Book {
         out
     }
 
-    pub(super) fn take_undecodable(&mut self) -> Vec<Undecodable> {
-        std::mem::take(&mut self.undecodable)
+    /// Hands out rows that cannot be read: they take places in flight as entries do.
+    pub(super) fn take_undecodable(&mut self, limit: usize, at: Instant) -> Vec<Undecodable> {
+        let taken: Vec<_> = self.undecodable.drain(..limit.min(self.undecodable.len())).collect();
+        taken.iter().for_each(|row| self.seen(row.held, at));
+        taken
     }
 
     /// The entry of this claim, if it is in flight under it.
     pub(super) fn handed(&self, held: Held) -> Option<&Handed> {
-        let handed = self.handed.get(&held.seq)?;
+        let handed = self.handed.get(&held.seq).filter(|handed| handed.fence == held.fence)?;
         self.lanes.get(&handed.lane).filter(|lane| lane.fence == held.fence).map(|_| handed)
     }
 
-    /// Forgets a claim under which nothing can be settled any more.
+    /// Forgets a claim under which nothing can be settled any more. One of the same entry that came after it stays.
     pub(super) fn drop_claim(&mut self, held: Held) {
-        if self.handed(held).is_none()
-            && let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&held.seq)
-        {
-            self.known.remove(&held.seq);
-            if unreadable {
-                self.unreadable_settled(lane);
-            }
-            if let Some(chain) = self.chains.get_mut(&name) {
-                chain.handed -= 1;
-            }
-            self.note(&name);
+        let stale = self.handed.get(&held.seq).is_some_and(|handed| handed.fence == held.fence);
+        if !stale || self.handed(held).is_some() {
+            return;
         }
+        let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&held.seq) else { return };
+        self.known.remove(&held.seq);
+        if unreadable {
+            self.unreadable_settled(lane);
+        }
+        if let Some(chain) = self.chains.get_mut(&name) {
+            chain.handed -= 1;
+        }
+        self.note(&name);
     }
 
     /// The relay is still at it.
     pub(super) fn seen(&mut self, held: Held, at: Instant) {
-        if let Some(handed) = self.handed.get_mut(&held.seq) {
+        if let Some(handed) = self.handed.get_mut(&held.seq).filter(|handed| handed.fence == held.fence) {
             handed.seen = at;
         }
     }
 
     /// Puts back what the relay has given up without a verdict, because none could be recorded.
     pub(super) fn put_back_abandoned(&mut self, since: Instant) -> usize {
-        let abandoned: Vec<i64> =
-            self.handed.iter().filter(|(_, handed)| handed.seen < since).map(|(seq, _)| *seq).collect();
+        let waiting: HashSet<i64> = self.undecodable.iter().map(|row| row.held.seq).collect();
+        let abandoned =
+            self.handed.iter().filter(|(seq, handed)| handed.seen < since && !waiting.contains(seq));
+        let abandoned: Vec<i64> = abandoned.map(|(seq, _)| *seq).collect();
         for seq in &abandoned {
             self.settled(*seq, &Verdict::Release { failure: None }, Instant::now());
         }

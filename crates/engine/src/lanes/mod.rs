@@ -228,8 +228,9 @@ impl Store for LaneReader {
         let at = Instant::now();
         let mut state = self.state();
         let lease_end = now.saturating_add(request.lease);
-        let entries = state.book.hand_out(limit, &self.owner, lease_end, at);
-        Ok(Claim { entries, undecodable: state.book.take_undecodable() })
+        let undecodable = state.book.take_undecodable(limit, at);
+        let entries = state.book.hand_out(limit - undecodable.len(), &self.owner, lease_end, at);
+        Ok(Claim { entries, undecodable })
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<Extended> {

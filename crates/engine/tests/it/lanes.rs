@@ -253,6 +253,37 @@ async fn relays_share_the_lanes_and_one_that_leaves_hands_its_own_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn relays_that_differ_in_lanes_deliver_everything_in_order_side_by_side() {
+    for settings in [[64, 1], [1, 64], [2, 64]] {
+        let world = World::new();
+        let relay = |name: &str, lanes| {
+            let mut options = options();
+            options.lanes = lanes;
+            world.ordered(options).owner(name).build().unwrap()
+        };
+        let produce = async {
+            for round in 0..10 {
+                for key in 0..200 {
+                    world.stage_keyed(&format!("k-{key}"), 1).await;
+                }
+                sleep(Duration::from_secs(5)).await;
+                // The first has left after half of them.
+                assert_eq!(world.sink.received().len(), 200 * (round + 1), "{settings:?}");
+            }
+        };
+        let (first, second) = (relay("first", settings[0]), relay("second", settings[1]));
+        let (one, two, ()) = tokio::join!(
+            first.run(sleep(Duration::from_secs(22))),
+            second.run(sleep(Duration::from_secs(60))),
+            produce
+        );
+        assert_eq!(one.unwrap().delivered + two.unwrap().delivered, 2000, "{settings:?}");
+        let keys = world.first_received();
+        assert!(keys.values().all(|ids| ids.len() == 10 && ids.is_sorted()), "{settings:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lanes_of_a_killed_relay_are_taken_over_and_its_attempt_counts() {
     let world = World::new();
     let ids = world.stage_keyed("k", 2).await;

@@ -40,6 +40,7 @@ impl PostgresStore {
             .text(&request.owner)
             .at(request.now)
             .number(micros(request.lease))
+            .number(request.shares.into())
             .done()?;
         if unit.rows(&self.sql().lanes_renew, sign.clone()).await?.is_empty() {
             if !request.joins {
@@ -92,7 +93,6 @@ impl PostgresStore {
         let arguments = Bind::new()
             .text(request.route.as_str())
             .value(request.session.0)
-            .number(request.shares.into())
             .at(request.now)
             .value(!attendance.deaths.is_empty())
             .done()?;

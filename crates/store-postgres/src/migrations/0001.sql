@@ -128,6 +128,8 @@ create unlogged table {lane_session} (
     rank        bigint       generated always as identity,
     owner       text         not null,
     lease_until timestamptz  not null,
+    -- How many sessions can share the route, as this one says.
+    shares      smallint     not null,
     primary key (route, session)
 );
 

@@ -31,5 +31,5 @@ set status = 'in_flight',
     last_attempt_at = coalesce($2, statement_timestamp())
 where o.seq = any (array(select seq from due union all select seq from ready))
     and (select set_config('synchronous_commit', 'off', true)) is not null
-    and {stages_nothing}
+    and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null
 returning {claimed}

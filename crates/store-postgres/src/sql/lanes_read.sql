@@ -24,13 +24,14 @@ select {unread},
         'here', exists (select from {lane_session} where route = $1 and session = $2),
         'lanes', array(select json_build_array(h.lane, h.fence, h.revision) from held as h),
         -- Who holds this lock may have staged: an INSERT takes it before it draws its seq, and keeps it to its end.
-        -- Claims and settles of relays take it too, and say by another one that they are none of these.
+        -- Claims and settles of relays take it too, and say by a lock of their own, which they never wait for, that they
+        -- are none of these.
         'writers', array(
             select (split_part(virtualtransaction, '/', 1)::bigint << 32) | split_part(virtualtransaction, '/', 2)::bigint
             from pg_locks
             where $6 and granted and database = (select oid from pg_database where datname = current_database())
                 and (locktype = 'relation' and mode = 'RowExclusiveLock' and relation = '{outbox}'::regclass
-                    or {is_stages_nothing})
+                    or locktype = 'advisory' and classid = 7458911 and objid = '{outbox}'::regclass and objsubid = 2)
             group by virtualtransaction
             having bool_and(locktype = 'relation')),
         'now', (extract(epoch from statement_timestamp()) * 1000000)::bigint

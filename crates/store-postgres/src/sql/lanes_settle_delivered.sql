@@ -16,7 +16,7 @@ with me as materialized (
     where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying'])::text[])
         and (select mine.whole from mine)
         and (select set_config('synchronous_commit', 'off', true)) is not null
-        and {stages_nothing}
+        and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null
     returning seq
 )
 select (select mine.whole from mine) as mine, count(*) as changed,

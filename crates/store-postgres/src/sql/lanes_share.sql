@@ -1,7 +1,8 @@
 -- The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits. Takes free
 -- lanes up to the share, each under the next fence. All lanes of the session come back, with the share beside them.
+-- How many share is the lowest that any of them says: if each went by its own, one would leave lanes that nobody takes.
 with standing as (
-    select session, row_number() over (order by rank) - 1 as place, greatest(least(count(*) over (), $3), 1) as sharing
+    select session, row_number() over (order by rank) - 1 as place, least(count(*) over (), min(shares) over ()) as sharing
     from {lane_session}
     where route = $1
 ), mine as materialized (
@@ -14,15 +15,15 @@ with standing as (
     update {lane} as l
     set session = $2,
         -- Never used twice, even when a crash forgets it: at least the time in microseconds.
-        fence = greatest(l.fence + 1, (extract(epoch from coalesce($4, statement_timestamp())) * 1000000)::bigint)
+        fence = greatest(l.fence + 1, (extract(epoch from coalesce($3, statement_timestamp())) * 1000000)::bigint)
     where l.route = $1 and l.lane = any (array(
         select f.lane from {lane} as f
         where f.route = $1 and not exists (
             select from {lane_session} as s where s.route = f.route and s.session = f.session)
         order by f.lane
         limit greatest((select share from mine) - (select count(*) from held), 0)))
-        -- A share that a crash forgets is forgotten with its session; a death ($5) is not to be.
-        and ($5 or (select set_config('synchronous_commit', 'off', true)) is not null)
+        -- A share that a crash forgets is forgotten with its session; a death ($4) is not to be.
+        and ($4 or (select set_config('synchronous_commit', 'off', true)) is not null)
     returning l.lane, l.fence
 )
 select lane, fence, (select share from mine)::bigint as share

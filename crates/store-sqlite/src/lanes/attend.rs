@@ -85,6 +85,7 @@ impl Attend<'_> {
             .bind(self.request.session.to_string())
             .bind(self.request.owner.clone())
             .bind(micros(self.request.lease))
+            .bind(i64::from(self.request.shares))
             .execute(tx)
             .await
             .map_err(classify)?;
@@ -100,11 +101,15 @@ impl Attend<'_> {
     ) -> Result<()> {
         let route = self.request.route.to_string();
         let sessions = query(&self.statements.lanes_sessions).bind(route.clone());
-        let sessions = sessions.fetch_all(&mut *tx).await.map_err(classify)?;
-        let sessions: Vec<String> =
-            sessions.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect::<Result<_>>()?;
+        let rows = sessions.fetch_all(&mut *tx).await.map_err(classify)?;
+        let (mut sessions, mut shares) = (Vec::<String>::with_capacity(rows.len()), LANES);
+        for row in &rows {
+            sessions.push(row.try_get_unchecked(0).map_err(classify)?);
+            // The lowest counts for all: if each went by its own, one would leave lanes that nobody takes.
+            shares = shares.min(row.try_get_unchecked(1).map_err(classify)?);
+        }
         let me = self.request.session.to_string();
-        let share = share_of(&sessions, &me, self.request.shares);
+        let share = share_of(&sessions, &me, shares);
 
         let owners = query(&self.statements.lanes_owners).bind(route.clone());
         let mut free = Vec::new();

@@ -149,6 +149,8 @@ create table {lane_session} (
   session text not null,
   owner text not null,
   lease_until integer not null,
+  -- How many sessions can share the route, as this one says.
+  shares integer not null,
   -- The highest seq that it has read.
   handed integer not null default 0,
   unique (route, session)

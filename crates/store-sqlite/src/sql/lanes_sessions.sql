@@ -1,2 +1,2 @@
--- Who shares a route, in the order of joining. ?1 route
-select session from {lane_session} where route = ?1 order by rank
+-- Who shares a route, in the order of joining, and how many can, as each says. ?1 route
+select session, shares from {lane_session} where route = ?1 order by rank

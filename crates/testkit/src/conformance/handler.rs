@@ -14,7 +14,9 @@ use pillarbox_core::port::{Report, Sink};
 use pillarbox_core::{Entry, Event, Outcome, RouteName};
 use pillarbox_engine::sink::Handlers;
 
-use super::case::{Case, block_on};
+use super::case::Case;
+use super::handler;
+use super::suite::{run_named, table};
 use crate::sample_entry;
 
 /// A handler cut off more often than this has not ended by itself.
@@ -49,21 +51,13 @@ macro_rules! __handler_cases {
     ([$($then:tt)+] $($arguments:tt)*) => {
         $($then)+! {
             [$($arguments)*]
-            a_run_is_confirmed,
-            running_it_again_changes_nothing,
-            running_it_twice_at_once_changes_nothing_more,
-            cut_off_anywhere_and_run_again_it_has_one_effect,
+            handler {
+                a_run_is_confirmed,
+                running_it_again_changes_nothing,
+                running_it_twice_at_once_changes_nothing_more,
+                cut_off_anywhere_and_run_again_it_has_one_effect,
+            }
         }
-    };
-}
-
-macro_rules! table {
-    ([$harness:ident] $($case:ident),* $(,)?) => {
-        vec![$(Case {
-            section: "handler",
-            name: stringify!($case),
-            run: |harness: &$harness| Box::pin($case(harness)),
-        }),*]
     };
 }
 
@@ -78,32 +72,14 @@ pub fn cases<H: HandlerHarness>() -> Vec<Case<H>> {
 /// # Panics
 /// When the handler does not behave as the case says, or no case has this name.
 pub fn run<H: HandlerHarness>(name: &'static str) {
-    let cases = cases::<H>();
-    let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
-    block_on(H::NAME, name, cases.len(), async {
-        let harness = H::start().await;
-        (case.run)(&harness).await;
-    });
+    run_named(H::NAME, &cases::<H>(), name, H::start());
 }
 
 /// Expands to one test per case of the suite for handlers.
 #[macro_export]
 macro_rules! handler_conformance {
     ($harness:ty) => {
-        $crate::__handler_cases!([$crate::__handler_tests] $harness);
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __handler_tests {
-    ([$harness:ty] $($case:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $case() {
-                $crate::conformance::handler::run::<$harness>(stringify!($case));
-            }
-        )*
+        $crate::__handler_cases!([$crate::__conformance_tests] $crate::conformance::handler::run::<$harness>);
     };
 }
 

@@ -16,6 +16,7 @@ pub mod lanes;
 pub mod saga;
 pub mod sink;
 pub mod store;
+mod suite;
 
 pub use case::{Case, CaseFuture};
 pub use consumer::{InboxHarness, SourceHarness};

@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use pillarbox_core::port::{Report, Sink};
 use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
 
-use super::case::{Case, block_on, poll_once, skip};
+use super::case::{Case, poll_once, skip};
+use super::sink;
+use super::suite::{run_named, table};
 use crate::memory::sample_entry;
 
 pub use envelope::*;
@@ -260,32 +262,24 @@ macro_rules! __sink_cases {
     ([$($then:tt)+] $($arguments:tt)*) => {
         $($then)+! {
             [$($arguments)*]
-            every_entry_of_a_batch_is_reported_exactly_once,
-            what_was_delivered_arrives_unchanged,
-            an_empty_batch_is_delivered,
-            a_large_batch_is_delivered,
-            order_is_kept_on_the_happy_path,
-            a_payload_over_the_limit_is_rejected_and_the_rest_confirmed,
-            a_dropped_delivery_leaves_the_sink_usable,
-            the_same_event_again_is_confirmed_again,
-            two_deliveries_at_once_report_their_own_entries,
-            every_known_context_field_arrives,
-            what_is_not_set_does_not_arrive,
-            reserved_names_win_over_the_callers_headers,
-            the_transport_key_is_the_ordering_key_or_the_event_id,
-            events_of_one_key_are_not_taken_for_repetitions,
-            events_of_one_key_arrive_in_their_order,
+            sink {
+                every_entry_of_a_batch_is_reported_exactly_once,
+                what_was_delivered_arrives_unchanged,
+                an_empty_batch_is_delivered,
+                a_large_batch_is_delivered,
+                order_is_kept_on_the_happy_path,
+                a_payload_over_the_limit_is_rejected_and_the_rest_confirmed,
+                a_dropped_delivery_leaves_the_sink_usable,
+                the_same_event_again_is_confirmed_again,
+                two_deliveries_at_once_report_their_own_entries,
+                every_known_context_field_arrives,
+                what_is_not_set_does_not_arrive,
+                reserved_names_win_over_the_callers_headers,
+                the_transport_key_is_the_ordering_key_or_the_event_id,
+                events_of_one_key_are_not_taken_for_repetitions,
+                events_of_one_key_arrive_in_their_order,
+            }
         }
-    };
-}
-
-macro_rules! table {
-    ([$harness:ident] $($case:ident),* $(,)?) => {
-        vec![$(Case {
-            section: "sink",
-            name: stringify!($case),
-            run: |harness: &$harness| Box::pin($case(harness)),
-        }),*]
     };
 }
 
@@ -300,47 +294,23 @@ pub fn cases<H: SinkHarness>() -> Vec<Case<H>> {
 /// # Panics
 /// When the sink does not behave as the case says, or no case has this name.
 pub fn run<H: SinkHarness>(name: &'static str) {
-    let cases = cases::<H>();
-    let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
-    block_on(H::NAME, name, cases.len(), async {
-        let harness = H::start().await;
-        (case.run)(&harness).await;
-    });
+    run_named(H::NAME, &cases::<H>(), name, H::start());
 }
 
 /// Expands to one test per case of the suite for sinks.
 #[macro_export]
 macro_rules! sink_conformance {
     ($harness:ty) => {
-        $crate::__sink_cases!([$crate::__sink_tests] $harness);
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sink_tests {
-    ([$harness:ty] $($case:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $case() {
-                $crate::conformance::sink::run::<$harness>(stringify!($case));
-            }
-        )*
+        $crate::__sink_cases!([$crate::__conformance_tests] $crate::conformance::sink::run::<$harness>);
     };
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     #[test]
     fn every_public_case_is_in_the_list() {
-        let sources = [include_str!("sink.rs"), include_str!("sink/envelope.rs")];
-        let lines = sources.iter().flat_map(|source| source.lines());
-        let functions = lines.filter_map(|line| line.strip_prefix("pub async fn "));
-        let written: BTreeSet<_> = functions.filter_map(|line| line.split('<').next()).collect();
-        let listed: BTreeSet<_> = super::cases::<Nothing>().iter().map(|case| case.name).collect();
-        assert_eq!(written, listed);
+        let sources = [("sink", include_str!("sink.rs")), ("sink", include_str!("sink/envelope.rs"))];
+        crate::conformance::suite::lists(&super::cases::<Nothing>(), &sources);
     }
 
     struct Nothing;

@@ -34,6 +34,8 @@ pub enum Mutant {
     PresentLeavesOutLateCommits,
     /// A session is never told that it has more than its share.
     SurplusIsNotTold,
+    /// Each session goes by its own number of shares.
+    SharesAreNotAgreed,
     /// What a saga did is recorded after it shows.
     AuditAfterStatus,
     /// Whether a saga is complete is decided without holding it.
@@ -44,7 +46,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -60,6 +62,7 @@ impl Mutant {
         Self::LeavingIsCounted,
         Self::PresentLeavesOutLateCommits,
         Self::SurplusIsNotTold,
+        Self::SharesAreNotAgreed,
         Self::AuditAfterStatus,
         Self::CompletesWithoutLock,
         Self::CompensatesForward,

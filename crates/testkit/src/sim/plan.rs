@@ -50,6 +50,8 @@ pub struct LanePlan {
     pub unkeyed_permille: u32,
     /// Whether a failure inside a batch stops what follows it, and the sink says so.
     pub ordered_prefix: bool,
+    /// What the setting `lanes` is being changed to: each relay that starts has the old one or this one.
+    pub lanes_new: u8,
 }
 
 /// What a world with sagas has besides.
@@ -82,12 +84,14 @@ impl Plan {
     pub fn draw_lanes(seed: u64) -> Self {
         let mut plan = Self::draw(seed);
         let mut rng = Rng::new(seed).fork("lanes");
-        plan.options.lanes = rng.pick(&[1, 2, 3, 4, LANES]).unwrap_or(LANES);
+        let settings = [1, 2, 3, 4, LANES];
+        plan.options.lanes = rng.pick(&settings).unwrap_or(LANES);
         plan.options.on_dead = rng.pick(&[OnDead::Block, OnDead::Skip]).unwrap_or_default();
         plan.lanes = Some(LanePlan {
             keys: rng.between_u32(1..=6),
             unkeyed_permille: rng.pick(&[0, 100, 400]).unwrap_or(0),
             ordered_prefix: rng.permille(500),
+            lanes_new: rng.pick(&settings).unwrap_or(LANES),
         });
         plan
     }
@@ -219,10 +223,10 @@ impl fmt::Display for Plan {
             options.keep,
         )?;
         if let Some(lanes) = self.lanes {
-            let LanePlan { keys, unkeyed_permille, ordered_prefix } = lanes;
+            let LanePlan { keys, unkeyed_permille, ordered_prefix, lanes_new } = lanes;
             writeln!(
                 f,
-                "by lanes: {} shares, dead heads {:?}, {keys} keys, {unkeyed_permille} per thousand without, \
+                "by lanes: {} or {lanes_new} shares, dead heads {:?}, {keys} keys, {unkeyed_permille} per thousand without, \
                  ordered prefix {ordered_prefix}",
                 options.lanes, options.on_dead,
             )?;

@@ -99,6 +99,7 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
         Mutant::SurplusIsNotTold,
         &["two_sessions_share_evenly_after_a_hand_over", "the_number_of_shares_can_change_while_running"],
     ),
+    (Mutant::SharesAreNotAgreed, &["sessions_that_differ_in_shares_leave_no_lane_unread"]),
     (Mutant::AuditAfterStatus, &["nothing_is_recorded_while_the_audit_fails"]),
     (Mutant::CompletesWithoutLock, &["concurrent_finishers_complete_a_saga_once"]),
     (

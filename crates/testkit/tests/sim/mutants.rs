@@ -174,6 +174,11 @@ fn the_simulator_catches_a_hand_over_that_is_counted() {
 }
 
 #[test]
+fn the_simulator_catches_relays_that_do_not_agree_how_many_share() {
+    is_caught_by_lanes(Mutant::SharesAreNotAgreed, "I-13");
+}
+
+#[test]
 fn the_simulator_catches_lanes_whose_fence_does_not_grow() {
     is_caught_by_lanes(Mutant::FenceRestarts, "I-07");
 }

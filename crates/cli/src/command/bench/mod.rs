@@ -156,9 +156,9 @@ impl BenchArgs {
     /// How often progress is made.
     fn steps(&self) -> u64 {
         let rounds = u64::from(self.repeat);
-        let optional = [self.settled > 0, self.pending > 0, self.latency > 0, self.wants(Part::Memory)];
+        let optional = [self.settled > 0, self.pending > 0, self.latency > 0];
         let once: u64 = optional.into_iter().map(u64::from).sum();
-        let each = [self.wants(Part::Stage), self.wants(Part::Drain), self.held];
+        let each = [self.wants(Part::Stage), self.wants(Part::Drain), self.held, self.wants(Part::Memory)];
         once + each.into_iter().map(|wanted| rounds * u64::from(wanted)).sum::<u64>()
     }
 }
@@ -214,8 +214,7 @@ async fn measure(
         progress.add(1);
     }
     if args.wants(Part::Memory) {
-        report.memory = Some(memory::measure(bed, args, url, folder).await?);
-        progress.add(1);
+        report.memory = Some(memory::measure(bed, args, url, folder, &progress).await?);
     }
     Ok(report)
 }

@@ -8,7 +8,8 @@ use pillarbox_core::port::{
     LaneRow, LaneSettleRequest, ReadRequest, Settled, Undecodable,
 };
 use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Result};
-use pillarbox_testkit::MemoryStore;
+use pillarbox_testkit::conformance::{StoreHarness, Tamper};
+use pillarbox_testkit::{MemoryHarness, MemoryStore};
 
 use super::*;
 
@@ -20,6 +21,8 @@ struct Failing {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fails {
+    /// The session is taken for dead.
+    Session,
     /// A look at lanes from their beginning fails.
     Look,
     /// A settle takes effect and is said to be denied.
@@ -49,6 +52,10 @@ impl Failing {
 #[async_trait]
 impl Lanes for Failing {
     async fn attend(&self, request: AttendRequest) -> Result<Attendance> {
+        if !request.joins && self.takes(Fails::Session) {
+            let (route, session) = (request.route.clone(), request.session);
+            self.inner.hand_over(HandOverRequest { route, session, lanes: None }).await?;
+        }
         self.inner.attend(request).await
     }
 
@@ -172,6 +179,44 @@ async fn behind_a_row_that_cannot_be_read_the_key_goes_on_where_dead_heads_are_s
     relay(&world, &lanes, options).run(sleep(Duration::from_secs(30))).await.unwrap();
     assert_eq!(world.entry(ids[0]).status, Status::Dead);
     assert_eq!(world.first_received()["k"], ids[1..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_under_a_lost_session_does_not_touch_what_the_next_one_has_in_flight() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 2).await;
+    let options = options();
+    // The first delivery ends after a claim has noticed, and before a renewal has: while the second one of the same
+    // entry is under way.
+    world.sink.set_latency(options.lease * 3 / 10);
+    let lose = async {
+        sleep(Duration::from_secs(1)).await;
+        lanes.next(Fails::Session);
+        sleep(options.lease * 4).await;
+    };
+    relay(&world, &lanes, options.clone()).run(lose).await.unwrap();
+    assert!(lanes.next.lock().unwrap().is_none(), "the session was not lost");
+    assert_eq!(world.sink.received_ids(), [ids[0], ids[0], ids[1]]);
+    assert_eq!(world.with_status(Status::Delivered), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_cannot_be_read_take_places_in_flight_as_others_do() {
+    let harness = MemoryHarness::start().await;
+    let world = World { store: (*harness.store()).clone(), ..World::new() };
+    let ids = world.stage_many(6).await;
+    for id in &ids[..3] {
+        assert!(harness.tamper(Tamper::SpoilHeaders(*id)).await);
+    }
+    let mut options = options();
+    (options.batch, options.in_flight_max) = (2, 2);
+    let tally = world.ordered(options.clone()).build().unwrap().run_once().await.unwrap();
+    assert_eq!((tally.claimed, tally.dead), (2, 2));
+    // The third is nobody's now, so the next relay need not wait for it.
+    let tally = world.ordered(options).owner("next").build().unwrap().drain().await.unwrap();
+    assert_eq!((tally.delivered, tally.dead), (3, 1));
+    assert_eq!(world.sink.received_ids(), ids[3..]);
 }
 
 #[tokio::test(start_paused = true)]

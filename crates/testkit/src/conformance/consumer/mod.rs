@@ -27,7 +27,8 @@ mod wrap;
 pub use harness::{InboxHarness, SourceHarness, Tx};
 pub use steps::World;
 
-use super::case::{Case, block_on};
+use super::case::Case;
+use super::suite::{run_named, table};
 
 /// The one list of cases: the tests of an adapter and the table below are made from it.
 #[doc(hidden)]
@@ -81,21 +82,10 @@ macro_rules! __consumer_cases {
     };
 }
 
-/// Makes the table of cases from the list.
-macro_rules! table {
-    ([$source:ident, $inbox:ident] $($section:ident { $($case:ident),* $(,)? })*) => {
-        vec![$($(Case {
-            section: stringify!($section),
-            name: stringify!($case),
-            run: |world: &World<$source, $inbox>| Box::pin($section::$case(world)),
-        }),*),*]
-    };
-}
-
 /// Every case of the suite.
 #[must_use]
 pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<World<B, I>>> {
-    crate::__consumer_cases!([table] B, I)
+    crate::__consumer_cases!([table] World<B, I>)
 }
 
 /// Runs one case by its name on a fresh source and inbox; what `consumer_conformance!` expands to.
@@ -103,14 +93,9 @@ pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<World<B, I>>> {
 /// # Panics
 /// When they do not behave as the case says, or no case has this name.
 pub fn run<B: SourceHarness, I: InboxHarness>(name: &'static str) {
-    let cases = cases::<B, I>();
-    let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
     // Where one of the two is in memory, the other is the adapter under test.
     let suite = if B::NAME.starts_with("memory") { I::NAME } else { B::NAME };
-    block_on(suite, name, cases.len(), async {
-        let world = World::start().await;
-        (case.run)(&world).await;
-    });
+    run_named(suite, &cases::<B, I>(), name, World::start());
 }
 
 /// Expands to one test per case of the suite for consuming: of a source with the inbox in memory, or of a source
@@ -128,58 +113,36 @@ macro_rules! consumer_conformance {
         $crate::consumer_conformance!($source, $crate::MemoryInboxHarness);
     };
     ($source:ty, $inbox:ty) => {
-        $crate::__consumer_cases!([$crate::__consumer_tests] $source, $inbox);
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __consumer_tests {
-    ([$source:ty, $inbox:ty] $($section:ident { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[test]
-            fn $case() {
-                $crate::conformance::consumer::run::<$source, $inbox>(stringify!($case));
-            }
-        )*)*
+        $crate::__consumer_cases!([$crate::__conformance_tests] $crate::conformance::consumer::run::<$source, $inbox>);
     };
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use super::{Case, World};
+    use crate::conformance::suite::{lists, promises};
     use crate::memory::{MemoryBrokerHarness, MemoryInboxHarness};
 
-    fn listed() -> BTreeSet<&'static str> {
-        super::cases::<MemoryBrokerHarness, MemoryInboxHarness>().iter().map(|case| case.name).collect()
+    fn cases() -> Vec<Case<World<MemoryBrokerHarness, MemoryInboxHarness>>> {
+        super::cases()
     }
 
     #[test]
     fn every_public_case_is_in_the_list() {
         let sources = [
-            include_str!("context.rs"),
-            include_str!("failing.rs"),
-            include_str!("once.rs"),
-            include_str!("owners.rs"),
-            include_str!("parking.rs"),
-            include_str!("running.rs"),
+            ("context", include_str!("context.rs")),
+            ("failing", include_str!("failing.rs")),
+            ("once", include_str!("once.rs")),
+            ("owners", include_str!("owners.rs")),
+            ("parking", include_str!("parking.rs")),
+            ("running", include_str!("running.rs")),
         ];
-        let functions = sources
-            .iter()
-            .flat_map(|source| source.lines())
-            .filter_map(|line| line.strip_prefix("pub async fn "));
-        let written: BTreeSet<_> = functions.filter_map(|line| line.split('<').next()).collect();
-        assert_eq!(written, listed());
+        lists(&cases(), &sources);
     }
 
     #[test]
     fn the_table_of_promises_names_every_case_and_no_other() {
-        let table = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//! | "));
-        let named: BTreeSet<_> = table
-            .filter_map(|line| line.split_once(" | "))
-            .flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2))
-            .collect();
-        assert_eq!(named, listed());
+        let lines = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//! "));
+        promises(&cases(), &lines.collect::<Vec<_>>().join("\n"));
     }
 }

@@ -11,7 +11,8 @@ mod steps;
 use pillarbox_core::port::Lanes;
 
 use super::StoreHarness;
-use super::case::{Case, block_on};
+use super::case::Case;
+use super::suite::{run_named, table};
 
 /// A store under test that leases lanes: the harness of the store is enough.
 pub trait LanesHarness: StoreHarness<Store: Lanes> {}
@@ -34,6 +35,7 @@ macro_rules! __lanes_cases {
                 three_sessions_share_evenly,
                 with_one_share_the_second_session_stands_by,
                 the_number_of_shares_can_change_while_running,
+                sessions_that_differ_in_shares_leave_no_lane_unread,
                 the_fence_of_a_lane_grows_with_every_owner,
                 a_lane_that_comes_back_has_a_new_fence,
                 leaving_frees_lanes_at_once_and_spends_nothing,
@@ -104,17 +106,6 @@ macro_rules! __lanes_cases {
     };
 }
 
-/// Makes the table of cases from the list.
-macro_rules! table {
-    ([$harness:ident] $($section:ident { $($case:ident),* $(,)? })*) => {
-        vec![$($(Case {
-            section: stringify!($section),
-            name: stringify!($case),
-            run: |harness: &$harness| Box::pin($section::$case(harness)),
-        }),*),*]
-    };
-}
-
 /// Every case of the suite.
 #[must_use]
 pub fn cases<H: LanesHarness>() -> Vec<Case<H>> {
@@ -126,12 +117,7 @@ pub fn cases<H: LanesHarness>() -> Vec<Case<H>> {
 /// # Panics
 /// When the store does not behave as the case says, or no case has this name.
 pub fn run<H: LanesHarness>(name: &'static str) {
-    let cases = cases::<H>();
-    let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
-    block_on(H::NAME, name, cases.len(), async {
-        let harness = H::start().await;
-        (case.run)(&harness).await;
-    });
+    run_named(H::NAME, &cases::<H>(), name, H::start());
 }
 
 /// Expands to one test per case of the suite for lanes.
@@ -145,28 +131,14 @@ pub fn run<H: LanesHarness>(name: &'static str) {
 #[macro_export]
 macro_rules! lanes_conformance {
     ($harness:ty) => {
-        $crate::__lanes_cases!([$crate::__lanes_tests] $harness);
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __lanes_tests {
-    ([$harness:ty] $($section:ident { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[test]
-            fn $case() {
-                $crate::conformance::lanes::run::<$harness>(stringify!($case));
-            }
-        )*)*
+        $crate::__lanes_cases!([$crate::__conformance_tests] $crate::conformance::lanes::run::<$harness>);
     };
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::cases;
+    use crate::conformance::suite::{lists, promises};
     use crate::memory::MemoryHarness;
 
     #[test]
@@ -179,27 +151,12 @@ mod tests {
             ("settling", include_str!("settling.rs")),
             ("sharing", include_str!("sharing.rs")),
         ];
-        let written: BTreeSet<_> = sources
-            .iter()
-            .flat_map(|(section, source)| {
-                let functions = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
-                functions.filter_map(|line| line.split('<').next()).map(|name| (*section, name))
-            })
-            .collect();
-        let listed: BTreeSet<_> =
-            cases::<MemoryHarness>().iter().map(|case| (case.section, case.name)).collect();
-        assert_eq!(written, listed);
+        lists(&cases::<MemoryHarness>(), &sources);
     }
 
     #[test]
     fn the_checklist_names_every_case_and_no_other() {
         let (_, table) = include_str!("../checklist.md").split_once("## Lanes").unwrap();
-        let named: BTreeSet<_> = table
-            .lines()
-            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
-            .flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2))
-            .collect();
-        let listed: BTreeSet<_> = cases::<MemoryHarness>().iter().map(|case| case.name).collect();
-        assert_eq!(named, listed);
+        promises(&cases::<MemoryHarness>(), table);
     }
 }

@@ -114,6 +114,32 @@ pub async fn the_number_of_shares_can_change_while_running<H: LanesHarness>(harn
     assert_eq!(shares_of(&readers), [32, 32]);
 }
 
+/// Old and new relays run side by side while the setting is rolled out: the lowest of theirs counts for all, and
+/// every lane has an owner, also after one of them has left.
+pub async fn sessions_that_differ_in_shares_leave_no_lane_unread<H: LanesHarness>(harness: &H) {
+    let now = soon(harness).await;
+    for (base, settings, held) in [
+        (10, vec![LANES, 1], vec![64, 0]),
+        (20, vec![1, LANES], vec![64, 0]),
+        (30, vec![LANES, LANES, 2], vec![32, 32, 0]),
+        (40, vec![2, LANES, 3], vec![32, 32, 0]),
+    ] {
+        let mut readers = vec![];
+        for (number, shares) in (base..).zip(&settings) {
+            readers.push(Reader::join_with(harness, number, *shares, now).await);
+        }
+        balance_own(&mut readers, now).await;
+        assert_eq!(shares_of(&readers), held, "{settings:?}");
+        while let Some(gone) = readers.pop() {
+            gone.leave().await;
+            balance_own(&mut readers, now).await;
+            let all = if readers.is_empty() { 0 } else { 64 };
+            assert_eq!(shares_of(&readers).iter().sum::<usize>(), all, "{settings:?}");
+            readers.reverse();
+        }
+    }
+}
+
 /// Every new owner of a lane has a higher fence, also when the clock steps back.
 pub async fn the_fence_of_a_lane_grows_with_every_owner<H: LanesHarness>(harness: &H) {
     let now = soon(harness).await;

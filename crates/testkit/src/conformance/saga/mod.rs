@@ -12,7 +12,8 @@ use std::sync::Arc;
 use pillarbox_core::port::{SagaAdmin, SagaHooks, Sagas, StageSaga};
 
 use super::StoreHarness;
-use super::case::{Case, block_on};
+use super::case::Case;
+use super::suite::{run_named, table};
 
 /// A store under test that keeps sagas.
 pub trait SagaHarness:
@@ -87,17 +88,6 @@ macro_rules! __saga_cases {
     };
 }
 
-/// Makes the table of cases from the list.
-macro_rules! table {
-    ([$harness:ident] $($section:ident { $($case:ident),* $(,)? })*) => {
-        vec![$($(Case {
-            section: stringify!($section),
-            name: stringify!($case),
-            run: |harness: &$harness| Box::pin($section::$case(harness)),
-        }),*),*]
-    };
-}
-
 /// Every case of the suite.
 #[must_use]
 pub fn cases<H: SagaHarness>() -> Vec<Case<H>> {
@@ -109,12 +99,7 @@ pub fn cases<H: SagaHarness>() -> Vec<Case<H>> {
 /// # Panics
 /// When the store does not behave as the case says, or no case has this name.
 pub fn run<H: SagaHarness>(name: &'static str) {
-    let cases = cases::<H>();
-    let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
-    block_on(H::NAME, name, cases.len(), async {
-        let harness = H::start().await;
-        (case.run)(&harness).await;
-    });
+    run_named(H::NAME, &cases::<H>(), name, H::start());
 }
 
 /// Expands to one test per case of the suite for sagas.
@@ -128,28 +113,14 @@ pub fn run<H: SagaHarness>(name: &'static str) {
 #[macro_export]
 macro_rules! saga_conformance {
     ($harness:ty) => {
-        $crate::__saga_cases!([$crate::__saga_tests] $harness);
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __saga_tests {
-    ([$harness:ty] $($section:ident { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[test]
-            fn $case() {
-                $crate::conformance::saga::run::<$harness>(stringify!($case));
-            }
-        )*)*
+        $crate::__saga_cases!([$crate::__conformance_tests] $crate::conformance::saga::run::<$harness>);
     };
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::cases;
+    use crate::conformance::suite::{lists, promises};
     use crate::memory::MemoryHarness;
 
     #[test]
@@ -161,28 +132,13 @@ mod tests {
             ("operating", include_str!("operating.rs")),
             ("ordering", include_str!("ordering.rs")),
         ];
-        let written: BTreeSet<_> = sources
-            .iter()
-            .flat_map(|(section, source)| {
-                let functions = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
-                functions.filter_map(|line| line.split('<').next()).map(|name| (*section, name))
-            })
-            .collect();
-        let listed: BTreeSet<_> =
-            cases::<MemoryHarness>().iter().map(|case| (case.section, case.name)).collect();
-        assert_eq!(written, listed);
+        lists(&cases::<MemoryHarness>(), &sources);
     }
 
     #[test]
     fn the_checklist_names_every_case_and_no_other() {
         let (_, table) = include_str!("../checklist.md").split_once("## Sagas").unwrap();
         let (table, _) = table.split_once("## Lanes").unwrap();
-        let named: BTreeSet<_> = table
-            .lines()
-            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
-            .flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2))
-            .collect();
-        let listed: BTreeSet<_> = cases::<MemoryHarness>().iter().map(|case| case.name).collect();
-        assert_eq!(named, listed);
+        promises(&cases::<MemoryHarness>(), table);
     }
 }

@@ -18,7 +18,8 @@ pub mod stamps;
 pub(in crate::conformance) mod steps;
 
 use super::StoreHarness;
-use super::case::{Case, block_on};
+use super::case::Case;
+use super::suite::{run_named, table};
 
 /// The one list of cases: the tests of an adapter and the table below are made from it, so that a case that
 /// is in it runs everywhere. A unit test compares it with the functions in the source.
@@ -216,17 +217,6 @@ macro_rules! __store_cases {
     };
 }
 
-/// Makes the table of cases from the list.
-macro_rules! table {
-    ([$harness:ident] $($section:ident { $($case:ident),* $(,)? })*) => {
-        vec![$($(Case {
-            section: stringify!($section),
-            name: stringify!($case),
-            run: |harness: &$harness| Box::pin($section::$case(harness)),
-        }),*),*]
-    };
-}
-
 /// Every case of the suite.
 #[must_use]
 pub fn cases<H: StoreHarness>() -> Vec<Case<H>> {
@@ -238,12 +228,7 @@ pub fn cases<H: StoreHarness>() -> Vec<Case<H>> {
 /// # Panics
 /// When the store does not behave as the case says, or no case has this name.
 pub fn run<H: StoreHarness>(name: &'static str) {
-    let cases = cases::<H>();
-    let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
-    block_on(H::NAME, name, cases.len(), async {
-        let harness = H::start().await;
-        (case.run)(&harness).await;
-    });
+    run_named(H::NAME, &cases::<H>(), name, H::start());
 }
 
 /// Expands to one test per case of the suite for stores.
@@ -257,20 +242,7 @@ pub fn run<H: StoreHarness>(name: &'static str) {
 #[macro_export]
 macro_rules! store_conformance {
     ($harness:ty) => {
-        $crate::__store_cases!([$crate::__store_tests] $harness);
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __store_tests {
-    ([$harness:ty] $($section:ident { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[test]
-            fn $case() {
-                $crate::conformance::store::run::<$harness>(stringify!($case));
-            }
-        )*)*
+        $crate::__store_cases!([$crate::__conformance_tests] $crate::conformance::store::run::<$harness>);
     };
 }
 
@@ -279,6 +251,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::cases;
+    use crate::conformance::suite::{lists, promises};
     use crate::memory::MemoryHarness;
 
     #[test]
@@ -299,16 +272,7 @@ mod tests {
             ("staging", include_str!("staging.rs")),
             ("stamps", include_str!("stamps.rs")),
         ];
-        let written: BTreeSet<_> = sources
-            .iter()
-            .flat_map(|(section, source)| {
-                let functions = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
-                functions.filter_map(|line| line.split('<').next()).map(|name| (*section, name))
-            })
-            .collect();
-        let listed: BTreeSet<_> =
-            cases::<MemoryHarness>().iter().map(|case| (case.section, case.name)).collect();
-        assert_eq!(written, listed);
+        lists(&cases::<MemoryHarness>(), &sources);
         let sections: BTreeSet<_> = sources.iter().map(|(section, _)| *section).collect();
         let modules: BTreeSet<_> = include_str!("mod.rs")
             .lines()
@@ -320,12 +284,6 @@ mod tests {
     #[test]
     fn the_checklist_names_every_case_and_no_other() {
         let (table, _) = include_str!("../checklist.md").split_once("| promise | where").unwrap();
-        let named: BTreeSet<_> = table
-            .lines()
-            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
-            .flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2))
-            .collect();
-        let listed: BTreeSet<_> = cases::<MemoryHarness>().iter().map(|case| case.name).collect();
-        assert_eq!(named, listed);
+        promises(&cases::<MemoryHarness>(), table);
     }
 }

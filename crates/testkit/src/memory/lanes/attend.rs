@@ -34,13 +34,15 @@ impl State {
         let next: fn(Fence, Timestamp) -> Fence =
             if self.is(Mutant::FenceRestarts) { |_, _| Fence(1) } else { Fence::next };
         let surplus_told = !self.is(Mutant::SurplusIsNotTold);
+        let agreed = !self.is(Mutant::SharesAreNotAgreed);
         let table = self.lanes.entry(request.route.clone()).or_default();
         for session in &expired {
             table.free(*session, &table.of(*session));
             table.sessions.remove(session);
         }
         table.renew(request, now);
-        let mut attendance = table.share(request, |fence| next(fence, now));
+        let shares = if agreed { table.shares() } else { request.shares };
+        let mut attendance = table.share(me, shares, |fence| next(fence, now));
         if !surplus_told {
             attendance.surplus.clear();
         }
@@ -122,10 +124,16 @@ impl LaneTable {
     fn renew(&mut self, request: &AttendRequest, now: Timestamp) {
         let lease_until = now.saturating_add(request.lease);
         let rank = self.joined + 1;
-        let session =
-            self.sessions.entry(request.session).or_insert_with(|| Session { rank, lease_until, handed: 0 });
-        session.lease_until = lease_until;
+        let shares = request.shares;
+        let new = || Session { rank, lease_until, shares, handed: 0 };
+        let session = self.sessions.entry(request.session).or_insert_with(new);
+        (session.lease_until, session.shares) = (lease_until, shares);
         self.joined = rank;
+    }
+
+    /// The lowest that anybody says: the same for all.
+    fn shares(&self) -> u8 {
+        self.sessions.values().map(|session| session.shares).min().unwrap_or(1)
     }
 
     /// The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits.
@@ -139,9 +147,8 @@ impl LaneTable {
     }
 
     /// Takes free lanes up to the share, and tells which are beyond it.
-    fn share(&mut self, request: &AttendRequest, next: impl Fn(Fence) -> Fence) -> Attendance {
-        let me = request.session;
-        let share = self.share_of(me, request.shares);
+    fn share(&mut self, me: SessionId, shares: u8, next: impl Fn(Fence) -> Fence) -> Attendance {
+        let share = self.share_of(me, shares);
         let missing = share.saturating_sub(self.of(me).len());
         for lane in self.lanes.iter_mut().filter(|lane| lane.session.is_none()).take(missing) {
             lane.session = Some(me);

@@ -31,6 +31,8 @@ struct Session {
     /// Its place in the order of joining.
     rank: u64,
     lease_until: Timestamp,
+    /// How many sessions can share the route, as it says.
+    shares: u8,
     /// The highest seq that it has read.
     handed: i64,
 }

@@ -127,9 +127,15 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng) -> Result<Re
         (None, None) => Relay::builder(store, sink),
         (Some(_), None) => Relay::ordered(lanes, sink),
     };
+    let mut options = world.plan.options.clone();
+    if let Some(lanes) = world.plan.lanes
+        && rng.fork("setting").permille(500)
+    {
+        options.lanes = lanes.lanes_new;
+    }
     builder
         .route(ROUTE)
-        .options(world.plan.options.clone())
+        .options(options)
         .owner(&**who)
         .seed(rng.next_u64())
         .on_death(move |death| told.record_as(&teller, Happened::DeathTold { id: death.event_id }))

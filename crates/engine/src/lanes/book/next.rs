@@ -1,0 +1,55 @@
+//! What can be handed out next.
+
+use tokio::time::Instant;
+
+use super::super::chain::Chain;
+use super::{BODIES_PER_KEY_MAX, Book};
+
+impl Book {
+    /// Whether entries of one key may follow each other in one batch.
+    pub(in super::super) fn hands_out_prefixes(&self) -> bool {
+        self.prefix
+    }
+
+    /// How many entries can go on now, with rows that cannot be read; not counted beyond `enough`.
+    pub(in super::super) fn ready(&mut self, now: Instant, enough: usize) -> usize {
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
+            let name = first.remove();
+            if let Some(chain) = self.chains.get_mut(&name) {
+                chain.noted = None;
+            }
+            self.note_at(&name, now);
+        }
+        self.undecodable.len() + self.next_chains(enough).map(|chain| self.at_once(chain)).sum::<usize>()
+    }
+
+    /// The chains of which so many entries are handed out next.
+    fn next_chains(&self, entries: usize) -> impl Iterator<Item = &Chain> {
+        let mut before = 0;
+        let chains = self.ready.values().filter_map(|name| self.chains.get(name));
+        chains.take_while(move |chain| {
+            let wanted = before < entries;
+            before += self.at_once(chain);
+            wanted
+        })
+    }
+
+    /// How many entries of a chain can be handed out together.
+    fn at_once(&self, chain: &Chain) -> usize {
+        if self.prefix { chain.queued.len() } else { 1 }
+    }
+
+    /// Seqs whose payloads are needed before so many entries can be handed out.
+    pub(in super::super) fn missing(&self, limit: usize) -> Vec<i64> {
+        let mut missing = Vec::new();
+        for chain in self.next_chains(limit) {
+            if chain.queued.front().is_some_and(|seq| !self.bodies.contains_key(seq)) {
+                let wanted = chain.queued.iter().take(BODIES_PER_KEY_MAX);
+                missing.extend(
+                    wanted.filter(|seq| !self.bodies.contains_key(seq) && !self.due.contains_key(seq)),
+                );
+            }
+        }
+        missing
+    }
+}
