@@ -14,6 +14,7 @@ mod random;
 mod relay;
 mod retention;
 mod saga;
+mod seqs;
 pub mod sink;
 mod tally;
 mod verdict;

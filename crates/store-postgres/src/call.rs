@@ -47,20 +47,20 @@ impl PostgresStore {
         sql: &Sql,
         arguments: PgArguments,
     ) -> Result<Vec<PgRow>> {
-        self.run_each(line, again, sql, arguments, Ok).await
+        self.run_each(line, again, sql, arguments, keep).await
     }
 
-    /// The same; each row goes through `read` when it comes, while the server looks for the next ones.
-    pub(crate) async fn run_each<T: Send>(
+    /// The same; each row is put into the answer when it comes, while the server looks for the next ones.
+    pub(crate) async fn run_each<T: Default + Send>(
         &self,
         line: Line,
         again: Again,
         sql: &Sql,
         arguments: PgArguments,
-        read: impl Fn(PgRow) -> sqlx::Result<T> + Sync,
-    ) -> Result<Vec<T>> {
+        put: impl Fn(&mut T, PgRow) -> sqlx::Result<()> + Sync,
+    ) -> Result<T> {
         let held = self.acquire(line).await?;
-        let error = match self.attempt(held, line, again, sql.with(arguments.clone()), &read).await {
+        let error = match self.attempt(held, line, again, sql.with(arguments.clone()), &put).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => error,
             answer => return answer,
         };
@@ -71,7 +71,7 @@ impl PostgresStore {
         }
         tracing::debug!(%error, "the connection broke; once more on a fresh one");
         let held = self.acquire_tested(line).await?;
-        self.attempt(held, line, again, sql.with(arguments), &read).await
+        self.attempt(held, line, again, sql.with(arguments), &put).await
     }
 
     /// Begins a transaction of several statements. Dropped without a commit, it is rolled back.
@@ -92,21 +92,21 @@ impl PostgresStore {
         self.options().statement_timeout.saturating_add(SILENCE)
     }
 
-    async fn attempt<T: Send>(
+    async fn attempt<T: Default + Send>(
         &self,
         held: Held,
         line: Line,
         again: Again,
         query: Statement,
-        read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
-    ) -> Result<Vec<T>> {
+        put: &(impl Fn(&mut T, PgRow) -> sqlx::Result<()> + Sync),
+    ) -> Result<T> {
         let lost = if again == Again::Always { Phase::Before } else { Phase::Committing };
         let work = async {
             match self.mode() {
-                Mode::Direct => held.run_alone(query, lost, read).await,
+                Mode::Direct => held.run_alone(query, lost, put).await,
                 Mode::Pooled => {
                     let mut unit = Unit::begin(held, self.begin_script(line), self.patience()).await?;
-                    let rows = unit.each(query, read).await?;
+                    let rows = unit.each(query, put).await?;
                     unit.commit(lost).await?;
                     Ok(rows)
                 }
@@ -140,18 +140,23 @@ impl PostgresStore {
 /// A statement with its values.
 type Statement = Query<'static, Postgres, PgArguments>;
 
-/// Each row goes through `read` when it comes.
-async fn collect<T>(
+async fn collect<T: Default>(
     query: Statement,
     connection: &mut PgConnection,
-    read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
-) -> sqlx::Result<Vec<T>> {
+    put: &(impl Fn(&mut T, PgRow) -> sqlx::Result<()> + Sync),
+) -> sqlx::Result<T> {
     let mut rows = query.fetch(connection);
-    let mut all = Vec::new();
+    let mut answer = T::default();
     while let Some(row) = rows.try_next().await? {
-        all.push(read(row)?);
+        put(&mut answer, row)?;
     }
-    Ok(all)
+    Ok(answer)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "others can fail")]
+fn keep(rows: &mut Vec<PgRow>, row: PgRow) -> sqlx::Result<()> {
+    rows.push(row);
+    Ok(())
 }
 
 fn silent() -> Error {
@@ -174,13 +179,13 @@ impl Drop for Held {
 }
 
 impl Held {
-    async fn run_alone<T: Send>(
+    async fn run_alone<T: Default + Send>(
         mut self,
         query: Statement,
         lost: Phase,
-        read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
-    ) -> Result<Vec<T>> {
-        let answer = collect(query, &mut self.connection, read).await;
+        put: &(impl Fn(&mut T, PgRow) -> sqlx::Result<()> + Sync),
+    ) -> Result<T> {
+        let answer = collect(query, &mut self.connection, put).await;
         let answer = answer.map_err(|error| classify(error, lost));
         // An error that is about the statement leaves the connection as good as it was.
         self.reusable = match &answer {
@@ -213,15 +218,15 @@ impl Unit {
     }
 
     pub(crate) async fn rows(&mut self, sql: &Sql, arguments: PgArguments) -> Result<Vec<PgRow>> {
-        self.each(sql.with(arguments), &Ok).await
+        self.each(sql.with(arguments), &keep).await
     }
 
-    async fn each<T: Send>(
+    async fn each<T: Default + Send>(
         &mut self,
         query: Statement,
-        read: &(impl Fn(PgRow) -> sqlx::Result<T> + Sync),
-    ) -> Result<Vec<T>> {
-        let rows = collect(query.persistent(false), &mut self.held.connection, read);
+        put: &(impl Fn(&mut T, PgRow) -> sqlx::Result<()> + Sync),
+    ) -> Result<T> {
+        let rows = collect(query.persistent(false), &mut self.held.connection, put);
         let answer = timeout(self.patience, rows).await;
         self.or_rollback(answer.map_err(|_| silent())?).await
     }

@@ -12,10 +12,11 @@ use pillarbox_core::port::{Attendance, DeadHead, LaneRow, Undecodable, Verdict};
 use pillarbox_core::{Entry, Fence, Held, Status, Timestamp};
 use tokio::time::Instant;
 
+use crate::seqs::{SeqMap, SeqSet};
+
 use super::OnDead;
 use super::chain::{Chain, Name};
 use super::lane::Lane;
-use super::seqs::{SeqMap, SeqSet};
 
 /// Most entries of one key that are kept with their payload; of the others only the seq is.
 const BODIES_PER_KEY_MAX: usize = 64;
@@ -284,7 +285,8 @@ impl Book {
         lease_end: Timestamp,
         at: Instant,
     ) -> Vec<Entry> {
-        let mut out = Vec::new();
+        // Entries are large: they are not moved once more because there are many.
+        let mut out = Vec::with_capacity(limit.min(self.bodies.len()));
         let mut passed_over = Vec::new();
         while out.len() < limit {
             let Some((_, name)) = self.ready.pop_first() else { break };

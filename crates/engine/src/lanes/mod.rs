@@ -8,7 +8,6 @@ mod chain;
 mod horizon;
 mod lane;
 mod reading;
-mod seqs;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -238,7 +238,8 @@ impl State {
         let most = limit.saturating_mul(2).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX));
         // However little is read of a lane, the server goes through a page of its index. So it is rather much of a few
         // lanes in turn, unless only one entry of a key can go at a time: then it takes many keys to fill a claim.
-        let in_turn = sum > most && self.book.hands_out_prefixes() && !anew;
+        // And unless so little is wanted that it would be a lane at a time, whether there is something in it or not.
+        let in_turn = sum > most && most >= lanes.len() && self.book.hands_out_prefixes() && !anew;
         if in_turn {
             lanes.sort_by_key(|(number, _)| (**number < self.turn, **number));
         }

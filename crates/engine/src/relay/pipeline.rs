@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::circuit::Circuit;
 use crate::poll::Poll;
 use crate::random;
+use crate::seqs::HeldMap;
 use crate::tally::Tally;
 use crate::verdict::Ended;
 
@@ -83,7 +84,7 @@ pub(crate) struct Pipeline<'a> {
     batches: BTreeMap<BatchId, Batch>,
     /// Where each claim is. By fence as well as by row: an entry whose lease ended while we were at it may come back
     /// to us under a new claim, and the end of the old one must not be taken for the end of the new one.
-    places: BTreeMap<Held, (BatchId, usize)>,
+    places: HeldMap<(BatchId, usize)>,
     /// Claimed rows that no sink will see, to be told of once they are dead.
     undecodable: BTreeMap<Held, Death>,
     in_flight_bytes: usize,
@@ -140,7 +141,7 @@ impl<'a> Pipeline<'a> {
             reports,
             reported: Some(reported),
             batches: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: HeldMap::default(),
             undecodable: BTreeMap::new(),
             in_flight_bytes: 0,
             next_batch: 0,

@@ -1,7 +1,5 @@
 //! What is in the lanes that a session holds.
 
-use std::collections::BTreeMap;
-
 use pillarbox_core::port::{
     DeadHead, DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, LaneRow, ReadRequest,
     Undecodable,
@@ -30,25 +28,32 @@ struct Head {
     now: i64,
 }
 
-/// A row of the answer to a read.
-#[expect(clippy::large_enum_variant, reason = "all but one are entries")]
-enum Answer {
-    /// The first one.
-    Head {
-        present: Vec<i64>,
-        head: Head,
-    },
-    Entry(Decoded),
+/// The answer to a read.
+#[derive(Default)]
+struct Answer {
+    head: Option<Head>,
+    present: Vec<i64>,
+    entries: Vec<Entry>,
+    undecodable: Vec<LaneRow>,
+    newest: Option<i64>,
 }
 
 impl Answer {
-    fn read(row: &PgRow, route: &RouteName) -> sqlx::Result<Self> {
-        if row.try_get::<Option<i64>, _>(0)?.is_some() {
-            return decode_read(row, route).map(Self::Entry);
-        }
-        let head = serde_json::from_str(row.try_get(READ_COLUMNS + 1)?);
-        let head = head.map_err(|error| sqlx::Error::Decode(error.into()))?;
-        Ok(Self::Head { present: row.try_get(READ_COLUMNS)?, head })
+    /// Takes the next row; the first one is the head.
+    fn put(&mut self, row: &PgRow, route: &RouteName) -> sqlx::Result<()> {
+        let Some(head) = &self.head else {
+            let head = serde_json::from_str(row.try_get(READ_COLUMNS + 1)?);
+            self.head = Some(head.map_err(|error| sqlx::Error::Decode(error.into()))?);
+            self.present = row.try_get(READ_COLUMNS)?;
+            return Ok(());
+        };
+        let decoded = decode_read(row, route)?;
+        self.newest = self.newest.max(Some(decoded.entry.seq));
+        let fence =
+            || head.lanes.iter().find(|lane| Some(lane.0) == decoded.entry.lane).map(|lane| Fence(lane.1));
+        let fence = decoded.undecodable.as_ref().and_then(|_| fence());
+        sort_out(decoded, fence, &mut self.entries, &mut self.undecodable);
+        Ok(())
     }
 }
 
@@ -73,25 +78,16 @@ impl PostgresStore {
             .value(request.writers)
             .done()?;
         // What is read twice is read.
-        let read_row = |row: PgRow| Answer::read(&row, &request.route);
+        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route);
         let sql = &self.sql().lanes_read;
-        let rows = self.run_each(Line::Relay, Again::Always, sql, arguments, read_row).await?;
-        let mut rows = rows.into_iter();
-        let Some(Answer::Head { present, head }) = rows.next() else { return Err(unreadable()) };
+        let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
+        let Answer { head: Some(head), present, entries, undecodable, newest } = answer else {
+            return Err(unreadable());
+        };
         let mut read = LaneRead::nothing(time(head.now));
         if !head.here {
             read.lost = true;
             return Ok(read);
-        }
-        let fences: BTreeMap<u8, Fence> =
-            head.lanes.iter().map(|(lane, fence, _)| (*lane, Fence(*fence))).collect();
-        let mut newest = None;
-        read.entries.reserve(rows.len());
-        for row in rows {
-            let Answer::Entry(decoded) = row else { return Err(unreadable()) };
-            newest = newest.max(Some(decoded.entry.seq));
-            let fence = decoded.entry.lane.and_then(|lane| fences.get(&lane)).copied();
-            sort_out(decoded, fence, &mut read.entries, &mut read.undecodable);
         }
         if let Some(newest) = newest
             && !self.note(&request, newest).await?
@@ -100,7 +96,7 @@ impl PostgresStore {
             lost.lost = true;
             return Ok(lost);
         }
-        read.present = present;
+        (read.present, read.entries, read.undecodable) = (present, entries, undecodable);
         read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
         read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
         Ok(read)

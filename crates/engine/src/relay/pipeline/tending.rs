@@ -19,7 +19,8 @@ impl Pipeline<'_> {
             return;
         }
         let batches: Vec<BatchId> = self.batches.keys().copied().collect();
-        let held: Vec<Held> = self.places.keys().copied().collect();
+        let mut held: Vec<Held> = self.places.keys().copied().collect();
+        held.sort_unstable();
         self.extend_at = now + self.relay.options.renew_interval();
         self.extending = true;
         let store = Arc::clone(&self.relay.store);

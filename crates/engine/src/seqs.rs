@@ -1,15 +1,18 @@
-//! Maps and sets by seq. A reader looks a seq up a dozen times, and nobody chooses seqs, so that a hash against
-//! attacks would be most of what it costs.
+//! Maps and sets by seq. A relay looks a seq up a dozen times, and nobody chooses seqs, so that a hash against attacks
+//! would be most of what it costs.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-pub(super) type SeqMap<V> = HashMap<i64, V, BuildHasherDefault<SeqHasher>>;
-pub(super) type SeqSet = HashSet<i64, BuildHasherDefault<SeqHasher>>;
+use pillarbox_core::Held;
+
+pub(crate) type SeqMap<V> = HashMap<i64, V, BuildHasherDefault<SeqHasher>>;
+pub(crate) type HeldMap<V> = HashMap<Held, V, BuildHasherDefault<SeqHasher>>;
+pub(crate) type SeqSet = HashSet<i64, BuildHasherDefault<SeqHasher>>;
 
 /// Spreads neighbouring numbers over all bits: a multiplication by the golden ratio, its high half folded in below.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SeqHasher(u64);
+pub(crate) struct SeqHasher(u64);
 
 impl Hasher for SeqHasher {
     fn finish(&self) -> u64 {
