@@ -5,10 +5,9 @@ use pillarbox_core::Ident;
 use crate::options::Options;
 use crate::row::{CLAIMED, DELIVERY, READ_COLUMNS, SAGA};
 
-/// The lane of an entry: by its key, or by its event id if it has none. It never changes, so the index on it is
+/// The lane of an entry: by its key, or by its number if it has none. It never changes, so the index on it is
 /// where it is kept. The queries must say it in the same words.
-const LANE_OF: &str =
-    "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)";
+const LANE_OF: &str = "(coalesce(hashtextextended(key, 0), seq) & 63)";
 
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
@@ -34,6 +33,7 @@ impl Tables {
             names: [
                 ("{claimed}", CLAIMED.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),
+                ("{lane_of_o}", LANE_OF.replace("key", "o.key").replace("seq", "o.seq")),
                 ("{unread}", vec!["null"; READ_COLUMNS].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{saga_columns}", SAGA.to_owned()),
@@ -59,7 +59,6 @@ impl Tables {
                 ("{ready_index}", bare("outbox_ready")),
                 ("{due_index}", bare("outbox_due")),
                 ("{lane_index}", bare("outbox_lane")),
-                ("{stuck_index}", bare("outbox_stuck")),
                 ("{ended_index}", bare("outbox_ended")),
                 ("{causal_index}", bare("outbox_causal")),
                 ("{audit_event_index}", bare("audit_event")),
