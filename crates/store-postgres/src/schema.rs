@@ -169,7 +169,7 @@ const NAME: &str = "character varying(255)";
 /// Without these staging and accepting fail.
 const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 15] = [
+const WANTED_INDEXES: [&str; 14] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
@@ -177,7 +177,6 @@ const WANTED_INDEXES: [&str; 15] = [
     "audit_event",
     "audit_subject",
     "audit_saga",
-    "outbox_dead_step",
     "saga_dead",
     "saga_due",
     "saga_status",

@@ -16,7 +16,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 39],
+    names: [(&'static str, String); 38],
 }
 
 impl Tables {
@@ -64,7 +64,6 @@ impl Tables {
                 ("{audit_event_index}", bare("audit_event")),
                 ("{audit_subject_index}", bare("audit_subject")),
                 ("{audit_saga_index}", bare("audit_saga")),
-                ("{dead_step_index}", bare("outbox_dead_step")),
                 ("{saga_dead_index}", bare("saga_dead")),
                 ("{saga_due_index}", bare("saga_due")),
                 ("{saga_status_index}", bare("saga_status")),

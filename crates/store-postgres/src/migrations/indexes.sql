@@ -19,8 +19,8 @@ create index if not exists {due_index} on {outbox} (route, due_at, seq, status)
 create index if not exists {lane_index} on {outbox} ({lane_of}, route, seq)
     where status > 'in_flight' and status <= 'pending';
 
--- At their end: for retention and counts.
-create index if not exists {ended_index} on {outbox} (status, settled_at, route)
+-- At their end: for retention and counts. The group is what a sweep looks for among the dead.
+create index if not exists {ended_index} on {outbox} (status, settled_at, route, group_id)
     where status > 'pending';
 
 create index if not exists {audit_event_index} on {audit} (event_id, seq)
@@ -32,9 +32,7 @@ create index if not exists {audit_subject_index} on {audit} (subject_kind, subje
 create index if not exists {audit_saga_index} on {audit} (saga_id, seq)
     where saga_id is not null;
 
--- What a sweep looks for: dead steps, sagas that know of dead steps, sagas whose time has come.
-create index if not exists {dead_step_index} on {outbox} (group_id)
-    where group_id is not null and status = 'dead';
+-- What else a sweep looks for: sagas that know of dead steps, and sagas whose time has come.
 create index if not exists {saga_dead_index} on {saga} (id) where dead > 0;
 create index if not exists {saga_due_index} on {saga} (due_at) where due_at is not null;
 -- For lists and counts.
