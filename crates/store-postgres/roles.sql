@@ -44,5 +44,5 @@ alter table public.pillarbox_lane_handed owner to pillarbox_admin;
 alter table public.pillarbox_schema owner to pillarbox_admin;
 alter function public.pillarbox_stage owner to pillarbox_admin;
 alter function public.pillarbox_serialize owner to pillarbox_admin;
-alter domain public.pillarbox_status owner to pillarbox_admin;
+alter type public.pillarbox_status owner to pillarbox_admin;
 alter domain public.pillarbox_route owner to pillarbox_admin;

@@ -45,6 +45,7 @@ mod connect;
 mod error;
 mod inbox;
 mod lanes;
+mod lean;
 mod options;
 mod outbox;
 mod presence;

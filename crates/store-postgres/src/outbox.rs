@@ -11,14 +11,16 @@ use pillarbox_core::{
     check_name,
 };
 use pillarbox_host::{OsEntropy, process_clock};
+use sqlx::postgres::PgArguments;
 use sqlx::{Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use crate::batch::Batch;
 use crate::bind::Bind;
 use crate::error::{Phase, classify};
+use crate::lean;
 use crate::options::{Mode, Options};
-use crate::sql::{SAGA_EXISTS, SAGA_STAGE, SERIALIZE, STAGE_FRESH, STAGE_MANY, STAGE_ONE, Sql};
+use crate::sql::{SAGA_EXISTS, SAGA_STAGE, SERIALIZE, STAGE_FRESH, STAGE_LEAN, STAGE_MANY, STAGE_ONE, Sql};
 use crate::statement::{NUMBERS, Param, Statement, params};
 use crate::tables::Tables;
 
@@ -29,6 +31,7 @@ type Trace = dyn Fn() -> Option<String> + Send + Sync;
 pub(crate) struct Statements {
     one: Sql,
     fresh: Sql,
+    lean: Sql,
     many: Sql,
     serialize: Sql,
     pub(crate) saga: Sql,
@@ -45,6 +48,7 @@ impl Statements {
         Self {
             one: Sql::new(STAGE_ONE, &tables),
             fresh: Sql::new(STAGE_FRESH, &tables),
+            lean: Sql::new(STAGE_LEAN, &tables),
             many: Sql::new(STAGE_MANY, &tables),
             serialize: Sql::new(SERIALIZE, &tables),
             saga: Sql::new(SAGA_STAGE, &tables),
@@ -137,20 +141,18 @@ impl Outbox {
     /// For an event out of bounds, before anything is written; or when the database fails, and the
     /// transaction should then be rolled back.
     pub async fn stage(&self, tx: &mut Transaction<'_, Postgres>, event: Event) -> Result<Staged> {
-        let sql = if event.id.is_some() { &self.statements.one } else { &self.statements.fresh };
+        let known = event.id.is_some();
         let entry = self.entry(&self.route()?, event)?;
         let id = entry.event_id;
         let headers = headers(&entry.event.headers)?;
-        let params = params(entry, headers).into_iter().enumerate();
-        let bind = params.fold(Bind::new(), |bind, (place, param)| match param {
-            // What is not there has a type as well: the prepared statement is kept for what will be there.
-            Param::Null if place >= NUMBERS => bind.value(None::<i64>),
-            Param::Null => bind.value(None::<&str>),
-            Param::Text(text) => bind.value(text),
-            Param::Integer(number) => bind.value(number),
-            Param::Bytes(bytes) => bind.value(bytes),
-        });
-        let query = sql.with(bind.done()?).persistent(self.mode == Mode::Direct);
+        let (sql, values) = if known {
+            (&self.statements.one, bind_all(entry, headers)?)
+        } else if lean::is_lean(&entry) {
+            (&self.statements.lean, lean::values(&entry, &headers)?)
+        } else {
+            (&self.statements.fresh, bind_all(entry, headers)?)
+        };
+        let query = sql.with(values).persistent(self.mode == Mode::Direct);
         let done = query.execute(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
         Ok(if done.rows_affected() == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
     }
@@ -279,4 +281,18 @@ impl<'c> Stage<Transaction<'c, Postgres>> for Outbox {
 pub(crate) fn headers(headers: &Headers) -> Result<String> {
     serde_json::to_string(headers)
         .map_err(|_| Error::new(ErrorKind::Internal, "the headers cannot be written as JSON"))
+}
+
+/// The values of `stage_one.sql` and `stage_fresh.sql`, in their order.
+fn bind_all(entry: NewEntry, headers: String) -> Result<PgArguments> {
+    let params = params(entry, headers).into_iter().enumerate();
+    let bind = params.fold(Bind::new(), |bind, (place, param)| match param {
+        // What is not there has a type as well: the prepared statement is kept for what will be there.
+        Param::Null if place >= NUMBERS => bind.value(None::<i64>),
+        Param::Null => bind.value(None::<&str>),
+        Param::Text(text) => bind.value(text),
+        Param::Integer(number) => bind.value(number),
+        Param::Bytes(bytes) => bind.value(bytes),
+    });
+    bind.done()
 }

@@ -24,7 +24,7 @@ pub(crate) const CLAIMED: &str = "seq, fence, event_id, type, key, payload, cont
     correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc, attempts, max_attempts, \
     last_error, last_attempt_at, created_at";
 /// The columns that follow for operators.
-pub(crate) const DELIVERY: &str = "route, status, due_at, owner, settled_at";
+pub(crate) const DELIVERY: &str = "route, status::text, due_at, owner, settled_at";
 
 /// How many columns a read of lanes has for an entry: those of [`CLAIMED`], then status, due time, owner and lane.
 pub(crate) const READ_COLUMNS: usize = 25;

@@ -29,10 +29,10 @@ const LOCK: &str =
     "select pg_advisory_xact_lock(hashtextextended('pillarbox migrate ' || $1 || '.' || $2, 0))";
 const VERSION_OF: &str = "select coalesce(max(version), 0)::bigint from {versions}";
 const SCHEMA_EXISTS: &str = "select exists (select from pg_catalog.pg_namespace where nspname = $1)";
-/// A column whose type is a domain counts as one of the type behind it.
+/// A column whose type is a domain counts as one of the type behind it, and an enum as text.
 const COLUMNS_OF: &str = "select c.relname::text, a.attname::text, \
         case when t.typtype = 'd' then pg_catalog.format_type(t.typbasetype, t.typtypmod) \
-        else pg_catalog.format_type(a.atttypid, a.atttypmod) end \
+        when t.typtype = 'e' then 'text' else pg_catalog.format_type(a.atttypid, a.atttypmod) end \
     from pg_catalog.pg_class as c \
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
     join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped \
@@ -176,16 +176,14 @@ const NAME: &str = "character varying(255)";
 /// Without these staging and accepting fail.
 const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 16] = [
+const WANTED_INDEXES: [&str; 14] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
-    "outbox_stuck",
     "outbox_ended",
     "audit_event",
     "audit_subject",
     "audit_saga",
-    "outbox_dead_step",
     "saga_dead",
     "saga_due",
     "saga_status",

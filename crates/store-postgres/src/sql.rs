@@ -105,6 +105,8 @@ pub(crate) const SERIALIZE: &str = include_str!("sql/serialize.sql");
 pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
 /// What staging one under an id of the library's runs.
 pub(crate) const STAGE_FRESH: &str = include_str!("sql/stage_fresh.sql");
+/// What staging one of the common kind under an id of the library's runs.
+pub(crate) const STAGE_LEAN: &str = include_str!("sql/stage_lean.sql");
 /// What staging many runs.
 pub(crate) const STAGE_MANY: &str = include_str!("sql/stage_many.sql");
 /// What staging a saga runs.

@@ -5,10 +5,9 @@ use pillarbox_core::Ident;
 use crate::options::Options;
 use crate::row::{CLAIMED, DELIVERY, READ_COLUMNS, SAGA};
 
-/// The lane of an entry: by its key, or by its event id if it has none. It never changes, so the index on it is
+/// The lane of an entry: by its key, or by its number if it has none. It never changes, so the index on it is
 /// where it is kept. The queries must say it in the same words.
-const LANE_OF: &str =
-    "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)";
+const LANE_OF: &str = "(coalesce(hashtextextended(key, 0), seq) & 63)";
 
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
@@ -17,7 +16,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 39],
+    names: [(&'static str, String); 38],
 }
 
 impl Tables {
@@ -34,6 +33,7 @@ impl Tables {
             names: [
                 ("{claimed}", CLAIMED.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),
+                ("{lane_of_o}", LANE_OF.replace("key", "o.key").replace("seq", "o.seq")),
                 ("{unread}", vec!["null"; READ_COLUMNS].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{saga_columns}", SAGA.to_owned()),
@@ -59,13 +59,11 @@ impl Tables {
                 ("{ready_index}", bare("outbox_ready")),
                 ("{due_index}", bare("outbox_due")),
                 ("{lane_index}", bare("outbox_lane")),
-                ("{stuck_index}", bare("outbox_stuck")),
                 ("{ended_index}", bare("outbox_ended")),
                 ("{causal_index}", bare("outbox_causal")),
                 ("{audit_event_index}", bare("audit_event")),
                 ("{audit_subject_index}", bare("audit_subject")),
                 ("{audit_saga_index}", bare("audit_saga")),
-                ("{dead_step_index}", bare("outbox_dead_step")),
                 ("{saga_dead_index}", bare("saga_dead")),
                 ("{saga_due_index}", bare("saga_due")),
                 ("{saga_status_index}", bare("saga_status")),

@@ -1,23 +1,23 @@
 -- Claims in causal order.
 -- Two arms, each the head of one partial index, so that nothing is sorted and the cost does not grow with the
 -- backlog. Entries that are due by time take at most half ($4), so that retries never starve fresh ones.
--- Its `not in` is no condition of the index: one that is a list would lose the order.
--- A first attempt is always left: an entry that plain SQL allowed none is read, and dead with that reason.
+-- A first attempt is always left: an entry that plain SQL allowed none is read, and dead with that reason. So is that of
+-- what is pending and due at once, whatever plain SQL says of its attempts: the reaper does not look for it.
 -- A limit that is a subselect hides its value: with old statistics the planner would else rather sort what it
 -- takes for few rows. The rows come back by an array: a join would let it hash the whole table.
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
 with due as materialized (
     select seq from {outbox}
     where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
-        and status not in ('delivered', 'dead', 'discarded')
+        and status <= 'pending'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by due_at, seq
     limit (select $4::bigint)
     for update skip locked
 ), ready as materialized (
     select seq from {outbox}
-    where route = $1 and due_at is null and status in ('pending', 'retrying', 'in_flight')
-        and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
+    where route = $1 and due_at is null and status <= 'pending'
+        and (status = 'pending' or attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by coalesce(hlc, 9223372036854775807), created_at, seq
     limit $5 - (select count(*) from due)
     for update skip locked

@@ -4,7 +4,7 @@ with extended as (
     update {outbox} as o
     set due_at = coalesce($3, statement_timestamp()) + $4 * interval '1 microsecond'
     from unnest((select $1::bigint[]), (select $2::bigint[])) as h(seq, fence)
-    where o.seq = h.seq and o.fence = h.fence and o.status = 'in_flight'
+    where o.seq = h.seq and o.fence = h.fence and o.status = (select 'in_flight'::{status})
         and (select set_config('synchronous_commit', 'off', true)) is not null
         and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null
     returning o.seq, o.fence

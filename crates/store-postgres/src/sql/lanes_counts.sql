@@ -1,5 +1,5 @@
 -- What live lanes have handed out: nothing of that is stored in the entries.
-select l.route, e.status, count(*) as entries
+select l.route, e.status::text, count(*) as entries
 from {lane} as l
 join {lane_session} as s on s.route = l.route and s.session = l.session
 cross join lateral (
@@ -9,7 +9,7 @@ cross join lateral (
 ) as h
 cross join lateral (
     select status from {outbox}
-    where route = l.route and {lane_of} = l.lane and status in ('pending', 'retrying') and seq <= h.handed
+    where route = l.route and {lane_of} = l.lane and status > 'in_flight' and status <= 'pending' and seq <= h.handed
         and (due_at is null or due_at <= coalesce($1, statement_timestamp()))
     offset 0
 ) as e

@@ -15,7 +15,7 @@ select {unread},
         from held as h
         cross join lateral (
             select seq from {outbox}
-            where route = $1 and {lane_of} = h.lane and status in ('pending', 'retrying')
+            where route = $1 and {lane_of} = h.lane and status > 'in_flight' and status <= 'pending'
                 and seq > h.floor and seq <= h.cursor
             offset 0
         ) as e
@@ -40,9 +40,9 @@ union all
 select e.*, null, null
 from held as h
 cross join lateral (
-    select {claimed}, status, due_at, owner, h.lane
+    select {claimed}, status::text, due_at, owner, h.lane
     from {outbox}
-    where route = $1 and {lane_of} = h.lane and status in ('pending', 'retrying') and seq > h.cursor
+    where route = $1 and {lane_of} = h.lane and status > 'in_flight' and status <= 'pending' and seq > h.cursor
     order by seq
     limit h.amount
 ) as e

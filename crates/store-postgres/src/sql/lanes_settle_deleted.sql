@@ -12,7 +12,7 @@ with me as materialized (
     from unnest($4::smallint[], $5::bigint[]) as h(lane, fence)
 ), settled as (
     delete from {outbox}
-    where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying'])::text[])
+    where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
         and (select mine.whole from mine)
         and (select set_config('synchronous_commit', 'off', true)) is not null
         and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null

@@ -13,7 +13,7 @@ with me as materialized (
     update {outbox}
     set status = 'delivered', attempts = greatest(attempts, $6), due_at = null, owner = null, last_error = null,
         last_attempt_at = coalesce($7, statement_timestamp()), settled_at = coalesce($7, statement_timestamp())
-    where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying'])::text[])
+    where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
         and (select mine.whole from mine)
         and (select set_config('synchronous_commit', 'off', true)) is not null
         and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null

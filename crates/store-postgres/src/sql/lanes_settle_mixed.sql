@@ -15,8 +15,8 @@ with me as materialized (
     select o.seq, o.event_id, v.fence, v.attempts, v.verdict, v.after, v.error
     from verdicts as v
     join {outbox} as o on o.seq = v.seq
-    where o.route = $1 and o.status = any ((select array['pending', 'retrying'])::text[])
-        and (select fences from held)[{lane_of} + 1] = v.fence
+    where o.route = $1 and o.status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
+        and (select fences from held)[{lane_of_o} + 1] = v.fence
         and (v.verdict <> 'retry' or o.attempts < v.attempts)
         and ($10 or (select set_config('synchronous_commit', 'off', true)) is not null)
     for update of o

@@ -1,10 +1,11 @@
 -- Returns expired leases of one route and buries what has no attempts left, audited in the same step.
--- Two arms, each by its own partial index (and with a hidden limit, as in a claim): what is due by time, and what is due at once but stuck.
+-- Two arms of one partial index (and with a hidden limit, as in a claim): what is due by time, and what is due at once but
+-- stuck, which comes after it in the order of the index.
 with expired as materialized (
     select seq, route, event_id, type, attempts, max_attempts, status, last_error
     from {outbox}
     where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
-        and status not in ('delivered', 'dead', 'discarded')
+        and status <= 'pending'
         and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
     order by due_at, seq
     limit (select $4::bigint)
@@ -12,10 +13,9 @@ with expired as materialized (
 ), stuck as materialized (
     select seq, route, event_id, type, attempts, max_attempts, status, last_error
     from {outbox}
-    where route = $1 and due_at is null and status in ('pending', 'retrying', 'in_flight')
-        and (attempts > 0 or status = 'in_flight')
+    where route = $1 and due_at is null and status < 'pending'
         and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
-    order by seq
+    order by due_at, seq
     limit $4 - (select count(*) from expired)
     for update skip locked
 ), stale as materialized (

@@ -27,7 +27,7 @@ with wanted as materialized (
         order by e.seq
     ) as e
     left join lateral (
-        select o.seq from {outbox} as o where o.seq = e.seq and o.fence = e.fence and o.status = e.seen for update
+        select o.seq from {outbox} as o where o.seq = e.seq and o.fence = e.fence and o.status = e.seen::{status} for update
     ) as o on true
 ), fallen as materialized (
     select coalesce(array_agg(f.saga), '{}') as sagas from found as f where not f.stands

@@ -7,7 +7,7 @@ with verdicts as materialized (
 ), doomed as materialized (
     select o.seq, o.route, o.event_id, v.error
     from verdicts as v
-    join {outbox} as o on o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight'
+    join {outbox} as o on o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight'::{status})
     for update of o
 ), audited as (
     insert into {audit} (at, kind, actor, route, event_id, detail)

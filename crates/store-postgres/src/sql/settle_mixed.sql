@@ -8,7 +8,7 @@ with verdicts as materialized (
 ), deleted as (
     delete from {outbox} as o
     using verdicts as v
-    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict = 'deleted'
+    where o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight'::{status}) and v.verdict = 'deleted'
     returning o.seq, o.fence
 ), updated as (
     update {outbox} as o
@@ -30,9 +30,9 @@ with verdicts as materialized (
         last_error = case when v.verdict = 'delivered' then null else coalesce(v.error, o.last_error) end,
         settled_at = case when v.verdict = 'delivered' then coalesce($6, statement_timestamp()) end
     from verdicts as v
-    where o.seq = v.seq and o.fence = v.fence and o.status = 'in_flight' and v.verdict <> 'deleted'
+    where o.seq = v.seq and o.fence = v.fence and o.status = (select 'in_flight'::{status}) and v.verdict <> 'deleted'
         and (select set_config('synchronous_commit', 'off', true)) is not null
-    returning o.seq, o.fence, o.route, o.status, {lane_of} as lane
+    returning o.seq, o.fence, o.route, o.status, {lane_of_o} as lane
 ), revised as (
     -- Should the route be read by lanes: these entries were not theirs until now.
     update {lane} as l set revision = l.revision + 1

@@ -91,14 +91,9 @@ fn subjects() -> Vec<Subject> {
             "reap",
             "text, timestamptz, bigint, bigint, text, text",
             "'orders', null, 5, 500, 'failed/x', 'reaper'",
-            ["outbox_due", "outbox_stuck", "outbox_pkey"]
+            ["outbox_due", "outbox_pkey"]
         ),
-        subject!(
-            "stale",
-            "text, timestamptz, bigint, bigint",
-            "'orders', null, 5, 500",
-            ["outbox_due", "outbox_stuck"]
-        ),
+        subject!("stale", "text, timestamptz, bigint, bigint", "'orders', null, 5, 500", ["outbox_due"]),
         subject!(
             "lanes_read",
             "text, uuid, bigint[], bigint[], bigint[], boolean",
@@ -175,10 +170,9 @@ pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subjec
         .replace("{lane}", "{s}.pillarbox_lane")
         .replace("{lane_session}", "{s}.pillarbox_lane_session")
         .replace("{lane_handed}", "{s}.pillarbox_lane_handed")
-        .replace(
-            "{lane_of}",
-            "((coalesce(hashtextextended(key, 0), uuid_hash_extended(event_id, 0)) & 63)::smallint)",
-        )
+        .replace("{lane_of}", "(coalesce(hashtextextended(key, 0), seq) & 63)")
+        .replace("{lane_of_o}", "(coalesce(hashtextextended(o.key, 0), o.seq) & 63)")
+        .replace("{status}", "{s}.pillarbox_status")
         .replace("{unread}", &["null"; 9].join(", "))
         .replace("{claimed}", "seq, fence, event_id, payload, headers::text");
     let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
