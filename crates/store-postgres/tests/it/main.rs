@@ -12,6 +12,7 @@ mod consuming;
 mod faults;
 mod harness;
 mod lanes;
+mod lean;
 mod plans;
 mod roles;
 mod round_trips;
