@@ -233,9 +233,9 @@ impl State {
         let mut lanes: Vec<(&u8, &Lane)> = self.book.lanes.iter().filter(wanted).collect();
         let size = |lane: &Lane| usize::try_from(lane.chunk).unwrap_or(usize::MAX);
         let sum: usize = lanes.iter().map(|(_, lane)| size(lane)).sum();
-        // Not more than twice what is wanted, nor than fits by what was seen so far.
+        // Not more than four times what is wanted, nor than fits by what was seen so far.
         let fits = bytes_max / self.payload_bytes_mean.max(1);
-        let most = limit.saturating_mul(2).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX));
+        let most = limit.saturating_mul(4).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX));
         // However little is read of a lane, the server goes through a page of its index. So it is rather much of a few
         // lanes in turn, unless only one entry of a key can go at a time: then it takes many keys to fill a claim.
         // And unless so little is wanted that it would be a lane at a time, whether there is something in it or not.
