@@ -72,6 +72,8 @@ struct State {
     /// When the store was last asked who is writing, and how much was read since.
     writers_asked: Option<Instant>,
     read_since: usize,
+    /// A read came to no end: something that it found may not be in its place.
+    unplaced: bool,
 }
 
 impl LaneReader {
@@ -94,6 +96,7 @@ impl LaneReader {
             turn: 0,
             writers_asked: None,
             read_since: 0,
+            unplaced: false,
         };
         Self { lanes, route, owner, options, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }
     }
@@ -207,6 +210,7 @@ impl State {
         self.attended = None;
         self.book.lost();
         self.horizon = Horizon::default();
+        self.unplaced = false;
     }
 
     fn lose_if(&mut self, lost: bool, session: SessionId) {
@@ -226,6 +230,9 @@ impl Store for LaneReader {
         let now = self.read_ahead(limit).await?;
         let at = Instant::now();
         let mut state = self.state();
+        if state.unplaced {
+            return Ok(Claim { entries: vec![], undecodable: vec![] });
+        }
         let lease_end = now.saturating_add(request.lease);
         let undecodable = state.book.take_undecodable(limit, at);
         let entries = state.book.hand_out(limit - undecodable.len(), &self.owner, lease_end, at);

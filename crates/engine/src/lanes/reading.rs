@@ -30,9 +30,12 @@ impl LaneReader {
         let mut now = Timestamp::MIN;
         let mut exhausted = HashSet::new();
         for reads in 0.. {
-            let ready = self.state().book.ready(Instant::now(), limit);
+            let (ready, unplaced) = {
+                let mut state = self.state();
+                (state.book.ready(Instant::now(), limit), state.unplaced)
+            };
             // However much stands behind keys that wait: a claim has to end.
-            let enough = ready >= limit || (ready > 0 && reads >= READS_MAX);
+            let enough = !unplaced && (ready >= limit || (ready > 0 && reads >= READS_MAX));
             if limit == 0 || enough || begun.elapsed() > self.options.lease / 8 {
                 break;
             }
@@ -87,6 +90,8 @@ impl LaneReader {
             }
             let lanes = lanes_of(&positions);
             let missed = if writers { state.horizon.writing(&read.writers, lanes) } else { 0 };
+            // If one of the next calls fails, nothing goes before a later read has put everything in its place.
+            state.unplaced = true;
             (state.book.late(&read.present), state.changed(&read), missed)
         };
         // Before anything of this read can be handed out, what must go before it is put in its place.
@@ -112,6 +117,7 @@ impl LaneReader {
             state.took(read, &positions, exhausted, at);
             if !anew {
                 state.read_ended(&positions, writing.as_deref());
+                state.unplaced = false;
             }
         }
         Ok(Some(now))
