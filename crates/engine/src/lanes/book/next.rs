@@ -49,6 +49,10 @@ impl Book {
                     wanted.filter(|seq| !self.bodies.contains_key(seq) && !self.due.contains_key(seq)),
                 );
             }
+            // Each may want as many as a key keeps: not all of them at once.
+            if missing.len() >= limit {
+                break;
+            }
         }
         missing
     }

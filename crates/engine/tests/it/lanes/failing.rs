@@ -1,6 +1,7 @@
 //! Order per key when the store fails in the middle of finding out what stands before what.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
@@ -17,6 +18,8 @@ use super::*;
 struct Failing {
     inner: MemoryStore,
     next: Mutex<Option<Fails>>,
+    /// The most entries that were fetched by one call.
+    fetched_most: AtomicUsize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -37,7 +40,8 @@ enum Fails {
 
 impl Failing {
     fn new(world: &World) -> Arc<Self> {
-        Arc::new(Self { inner: world.store.clone(), next: Mutex::default() })
+        let (next, fetched_most) = (Mutex::default(), AtomicUsize::default());
+        Arc::new(Self { inner: world.store.clone(), next, fetched_most })
     }
 
     fn next(&self, fails: Fails) {
@@ -76,6 +80,7 @@ impl Lanes for Failing {
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {
+        self.fetched_most.fetch_max(request.seqs.len(), Ordering::Relaxed);
         self.inner.fetch(request).await
     }
 
@@ -260,4 +265,21 @@ async fn a_head_that_dies_while_the_store_says_what_is_dead_holds_back_its_key()
     assert!(lanes.next.lock().unwrap().is_none(), "nobody asked what is dead");
     assert_eq!(world.entry(ids[0]).status, Status::Dead);
     assert_eq!(world.first_received().get("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn payloads_that_were_let_go_come_back_a_few_keys_at_a_time() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    for key in 0..10 {
+        let ids = world.stage_keyed(&format!("key-{key}"), 30).await;
+        // What is known behind it is let go while it waits, and by the third time that is all.
+        (1..=3).for_each(|nth| world.sink.on_nth(Which::Event(ids[0]), nth, fails()));
+    }
+    let mut options = options();
+    (options.batch, options.in_flight_max) = (10, 10);
+    relay(&world, &lanes, options).run(sleep(Duration::from_secs(600))).await.unwrap();
+    assert_eq!(world.with_status(Status::Delivered), 300);
+    let most = lanes.fetched_most.load(Ordering::Relaxed);
+    assert!((10..10 + 30).contains(&most), "{most}");
 }
