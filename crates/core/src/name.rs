@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::limits::NAME_CHARS_MAX;
@@ -29,9 +30,9 @@ pub fn check_name(what: &str, text: &str) -> Result<()> {
 }
 
 /// The name of a route: a lane of the outbox with one destination and one policy. 1 to 255 characters.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct RouteName(String);
+/// Cheap to clone: every entry carries one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteName(Arc<str>);
 
 impl RouteName {
     /// Checks and wraps a name.
@@ -41,7 +42,7 @@ impl RouteName {
     pub fn new(name: impl Into<String>) -> Result<Self> {
         let name = name.into();
         check_name("route", &name)?;
-        Ok(Self(name))
+        Ok(Self(name.into()))
     }
 
     /// The name as text.
@@ -70,6 +71,12 @@ impl TryFrom<&str> for RouteName {
 
     fn try_from(name: &str) -> Result<Self> {
         Self::new(name)
+    }
+}
+
+impl Serialize for RouteName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
