@@ -22,8 +22,8 @@ use crate::tables::Tables;
 
 /// Connections that only claims, reaps and purges use.
 const RELAY: u32 = 2;
-/// Connections that only extends and settles use.
-const RESERVED: u32 = 2;
+/// Connections that only extends and settles use: two settles may be under way, and an extend does not wait for them.
+const RESERVED: u32 = 3;
 /// A connection that lay idle for longer is tested before it is used again.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 

@@ -1,22 +1,23 @@
 //! What a reader of lanes knows: every unsettled entry that it has read, and which may go next.
 
+mod incoming;
 mod next;
 mod noting;
 
-use std::collections::hash_map::Entry as Slot;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use pillarbox_core::port::{Attendance, DeadHead, LaneRow, Undecodable, Verdict};
+use pillarbox_core::port::{Attendance, DeadHead, LANES, LaneRow, Undecodable, Verdict};
 use pillarbox_core::{Entry, Fence, Held, Status, Timestamp};
 use tokio::time::Instant;
 
 use crate::seqs::{SeqMap, SeqSet};
 
 use super::OnDead;
-use super::chain::{Chain, Name};
-use super::lane::Lane;
+use super::chain::{Chain, Chains, Name};
+use super::lane::{Lane, LaneMap};
+
+use incoming::Incoming;
 
 /// Most entries of one key that are kept with their payload; of the others only the seq is.
 const BODIES_PER_KEY_MAX: usize = 64;
@@ -45,8 +46,8 @@ pub(super) struct Book {
     /// Whether entries of one key may follow each other in one batch.
     prefix: bool,
     on_dead: OnDead,
-    pub(super) lanes: BTreeMap<u8, Lane>,
-    chains: HashMap<Name, Chain>,
+    pub(super) lanes: LaneMap,
+    chains: Chains,
     known: SeqSet,
     bodies: SeqMap<Entry>,
     ready: BTreeMap<i64, Name>,
@@ -56,8 +57,13 @@ pub(super) struct Book {
     handed: SeqMap<Handed>,
     /// Rows that cannot be read and for which no claim had room yet. They count as handed out: nobody else is at them.
     undecodable: Vec<Undecodable>,
-    /// What was settled while a read was under way: the read may still show it.
+    /// Entries of the last read that no claim has wanted yet, in order within each lane. They are put in their places
+    /// as they are needed, so that the next read need not wait for it.
+    incoming: Incoming,
+    /// What was settled while a read was under way: the read may still show it. And the same of the read before it, whose
+    /// entries may still be coming in.
     settled_meanwhile: SeqSet,
+    settled_before: SeqSet,
 }
 
 impl Book {
@@ -65,8 +71,8 @@ impl Book {
         Self {
             prefix,
             on_dead,
-            lanes: BTreeMap::new(),
-            chains: HashMap::new(),
+            lanes: LaneMap::default(),
+            chains: Chains::default(),
             known: SeqSet::default(),
             bodies: SeqMap::default(),
             ready: BTreeMap::new(),
@@ -74,48 +80,59 @@ impl Book {
             due: SeqMap::default(),
             handed: SeqMap::default(),
             undecodable: Vec::new(),
+            incoming: Incoming::default(),
             settled_meanwhile: SeqSet::default(),
+            settled_before: SeqSet::default(),
         }
     }
 
     /// Takes over what a sign of life said.
     pub(super) fn attend(&mut self, attendance: &Attendance) {
         let held = |lane: u8| attendance.lanes.iter().any(|held| held.lane == lane);
-        let gone: Vec<u8> = self.lanes.keys().copied().filter(|lane| !held(*lane)).collect();
+        let gone: Vec<u8> = self.lanes.iter().map(|(lane, _)| lane).filter(|lane| !held(*lane)).collect();
         for lane in gone {
             self.drop_queued(lane);
-            self.lanes.remove(&lane);
+            self.lanes.remove(lane);
         }
         for held in &attendance.lanes {
-            let same = self.lanes.get(&held.lane).is_some_and(|lane| lane.fence == held.fence);
+            let same = self.lanes.get(held.lane).is_some_and(|lane| lane.fence == held.fence);
             if !same {
                 self.drop_queued(held.lane);
                 self.lanes.insert(held.lane, Lane::new(held.fence));
             }
             let surplus = attendance.surplus.contains(&held.lane);
-            let leaving = self.lanes.get(&held.lane).is_some_and(|lane| lane.leaving);
+            let leaving = self.lanes.get(held.lane).is_some_and(|lane| lane.leaving);
             if surplus && !leaving {
                 self.drop_queued(held.lane);
             }
-            if let Some(lane) = self.lanes.get_mut(&held.lane).filter(|lane| lane.leaving != surplus) {
+            if let Some(lane) = self.lanes.get_mut(held.lane).filter(|lane| lane.leaving != surplus) {
                 *lane = Lane { leaving: surplus, ..Lane::new(held.fence) };
             }
         }
     }
 
+    /// The fence of each lane that is held.
+    pub(super) fn fences(&self) -> [Option<Fence>; LANES as usize] {
+        let mut fences = [None; LANES as usize];
+        for (number, lane) in self.lanes.iter() {
+            fences[usize::from(number % LANES)] = Some(lane.fence);
+        }
+        fences
+    }
+
     /// Lanes to be handed over of which nothing is in flight.
     pub(super) fn leavable(&self) -> Vec<u8> {
-        if !self.lanes.values().any(|lane| lane.leaving) {
+        if !self.lanes.iter().any(|(_, lane)| lane.leaving) {
             return Vec::new();
         }
         let busy: HashSet<u8> = self.handed.values().map(|handed| handed.lane).collect();
         let leaving = self.lanes.iter().filter(|(number, lane)| lane.leaving && !busy.contains(number));
-        leaving.map(|(number, _)| *number).collect()
+        leaving.map(|(number, _)| number).collect()
     }
 
     pub(super) fn left(&mut self, lanes: &[u8]) {
         for lane in lanes {
-            self.lanes.remove(lane);
+            self.lanes.remove(*lane);
         }
     }
 
@@ -131,27 +148,22 @@ impl Book {
 
     /// Forgets everything of a lane that is not handed out.
     fn drop_queued(&mut self, lane: u8) {
-        let names: Vec<Name> = self
-            .chains
-            .iter()
-            .filter(|(_, chain)| chain.lane == lane)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in names {
-            let Some(chain) = self.chains.get_mut(&name) else { continue };
+        self.incoming.forget(lane);
+        for name in self.chains.of_lane(lane) {
+            let Some(chain) = self.chains.get_mut(name) else { continue };
             chain.dead.clear();
             for seq in std::mem::take(&mut chain.queued) {
                 self.known.remove(&seq);
                 self.bodies.remove(&seq);
                 self.due.remove(&seq);
             }
-            self.note(&name);
+            self.note(name);
         }
     }
 
     /// Begins a read: what is settled from here on may still be in its answer.
     pub(super) fn begin_read(&mut self) {
-        self.settled_meanwhile.clear();
+        self.settled_before = std::mem::take(&mut self.settled_meanwhile);
     }
 
     /// Of what a read has seen below its cursors: what is not known, and so was committed late or requeued.
@@ -162,7 +174,7 @@ impl Book {
 
     /// Adds an entry that was read, or fills in the payload of a known one.
     pub(super) fn add(&mut self, entry: Entry, now: Timestamp, at: Instant) {
-        let Some(lane) = entry.lane.filter(|lane| self.lanes.get(lane).is_some_and(|lane| !lane.leaving))
+        let Some(lane) = entry.lane.filter(|lane| self.lanes.get(*lane).is_some_and(|lane| !lane.leaving))
         else {
             return;
         };
@@ -170,14 +182,13 @@ impl Book {
         if self.handed.contains_key(&seq) || self.settled_meanwhile.contains(&seq) {
             return;
         }
-        let name = entry.key.as_deref().map_or(Name::Alone(seq), |key| Name::Key(Arc::from(key)));
         let alone = Name::Alone(seq);
-        if name != alone
-            && let Some(chain) = self.chains.get_mut(&alone)
+        if entry.key.is_some()
+            && let Some(chain) = self.chains.get_mut(alone)
         {
             // It could not be read before, so its key was not known.
             chain.remove(seq);
-            self.note(&alone);
+            self.note(alone);
         }
         let due = entry.due_at.filter(|due| *due > now);
         match due {
@@ -190,19 +201,19 @@ impl Book {
             }
         }
         self.known.insert(seq);
-        let chain = self.chains.entry(name.clone()).or_insert_with(|| Chain::new(lane));
+        let (name, chain) = self.chains.of(seq, entry.key.as_deref(), lane);
         chain.insert(seq);
         // The payloads of entries that cannot go soon are fetched when they can.
         let soon = chain.queued.get(BODIES_PER_KEY_MAX).is_none_or(|far| seq < *far);
         if soon && due.is_none() && !chain.is_blocked(seq) {
             self.bodies.insert(seq, entry);
         }
-        self.note_at(&name, at);
+        self.note_at(name, at);
     }
 
     /// Adds a row that cannot be read: nothing of its lane that has a key goes on until its verdict is recorded.
     pub(super) fn add_undecodable(&mut self, row: LaneRow, at: Instant) {
-        let Some(lane) = self.lanes.get(&row.lane).filter(|lane| !lane.leaving) else { return };
+        let Some(lane) = self.lanes.get(row.lane).filter(|lane| !lane.leaving) else { return };
         let fence = lane.fence;
         let seq = row.row.held.seq;
         if self.handed.contains_key(&seq) || self.settled_meanwhile.contains(&seq) {
@@ -212,13 +223,13 @@ impl Book {
             self.forget(seq);
         }
         let held = Held { seq, fence };
-        let name = Name::Alone(seq);
         self.known.insert(seq);
-        self.chains.entry(name.clone()).or_insert_with(|| Chain::new(row.lane)).handed = 1;
+        let (name, chain) = self.chains.of(seq, None, row.lane);
+        chain.handed = 1;
         let handed = Handed { name, lane: row.lane, fence, attempts: 1, unreadable: true, seen: at };
         self.handed.insert(seq, handed);
         self.undecodable.push(Undecodable { held, ..row.row });
-        if let Some(lane) = self.lanes.get_mut(&row.lane) {
+        if let Some(lane) = self.lanes.get_mut(row.lane) {
             lane.unreadable += 1;
         }
         self.note_lane(row.lane);
@@ -227,20 +238,20 @@ impl Book {
     /// What holds back keys in these lanes, as the store has it now.
     pub(super) fn set_dead(&mut self, lanes: &[u8], dead: Vec<DeadHead>) {
         let mut touched: Vec<Name> = Vec::new();
-        for (name, chain) in &mut self.chains {
+        for (name, chain) in self.chains.iter_mut() {
             if lanes.contains(&chain.lane) && !chain.dead.is_empty() {
                 // What died while the store was asked may be missing in its answer.
                 chain.dead.retain(|seq| self.settled_meanwhile.contains(seq));
-                touched.push(name.clone());
+                touched.push(name);
             }
         }
         for DeadHead { seq, key, lane } in dead {
-            let name = Name::Key(Arc::from(key));
-            self.chains.entry(name.clone()).or_insert_with(|| Chain::new(lane)).dead.insert(seq);
+            let (name, chain) = self.chains.of(seq, Some(&key), lane);
+            chain.dead.insert(seq);
             touched.push(name);
         }
         for name in touched {
-            self.note(&name);
+            self.note(name);
         }
     }
 
@@ -257,23 +268,21 @@ impl Book {
 
     /// Returns the lane of its key, if it was queued.
     fn forget(&mut self, seq: i64) -> Option<u8> {
-        let named = |name: &Name, chain: &Chain| {
-            *name == Name::Alone(seq) || chain.queued.binary_search(&seq).is_ok()
-        };
-        let name = match self.bodies.get(&seq).map(|entry| &entry.key) {
-            Some(Some(key)) => Some(Name::Key(Arc::from(key.as_str()))),
-            Some(None) => Some(Name::Alone(seq)),
+        let named =
+            |name: Name, chain: &Chain| name == Name::Alone(seq) || chain.queued.binary_search(&seq).is_ok();
+        let name = match self.bodies.get(&seq) {
+            Some(entry) => self.chains.name_of(seq, entry.key.as_deref()),
             // Rare: an operator was faster.
-            None => self.chains.iter().find(|(name, chain)| named(name, chain)).map(|(name, _)| name.clone()),
+            None => self.chains.iter().find(|(name, chain)| named(*name, chain)).map(|(name, _)| name),
         };
         self.known.remove(&seq);
         self.due.remove(&seq);
         self.bodies.remove(&seq);
         let name = name?;
-        let chain = self.chains.get_mut(&name)?;
+        let chain = self.chains.get_mut(name)?;
         chain.remove(seq);
         let lane = chain.lane;
-        self.note(&name);
+        self.note(name);
         matches!(name, Name::Key(_)).then_some(lane)
     }
 
@@ -290,7 +299,7 @@ impl Book {
         let mut passed_over = Vec::new();
         while out.len() < limit {
             let Some((_, name)) = self.ready.pop_first() else { break };
-            let Some(chain) = self.chains.get_mut(&name) else { continue };
+            let Some(chain) = self.chains.get_mut(name) else { continue };
             chain.noted = None;
             let before = out.len();
             while out.len() < limit {
@@ -307,8 +316,8 @@ impl Book {
                 entry.status = Status::InFlight;
                 entry.due_at = Some(lease_end);
                 entry.owner = Some(owner.to_owned());
-                entry.fence = self.lanes.get(&chain.lane).map_or(Fence::NONE, |lane| lane.fence);
-                let (name, lane, fence) = (name.clone(), chain.lane, entry.fence);
+                entry.fence = self.lanes.get(chain.lane).map_or(Fence::NONE, |lane| lane.fence);
+                let (lane, fence) = (chain.lane, entry.fence);
                 let attempts = entry.attempts;
                 self.handed.insert(seq, Handed { name, lane, fence, attempts, unreadable: false, seen: at });
                 out.push(entry);
@@ -321,7 +330,7 @@ impl Book {
             }
         }
         for name in passed_over {
-            self.note_at(&name, at);
+            self.note_at(name, at);
         }
         out
     }
@@ -336,7 +345,7 @@ impl Book {
     /// The entry of this claim, if it is in flight under it.
     pub(super) fn handed(&self, held: Held) -> Option<&Handed> {
         let handed = self.handed.get(&held.seq).filter(|handed| handed.fence == held.fence)?;
-        self.lanes.get(&handed.lane).filter(|lane| lane.fence == held.fence).map(|_| handed)
+        self.lanes.get(handed.lane).filter(|lane| lane.fence == held.fence).map(|_| handed)
     }
 
     /// Forgets a claim under which nothing can be settled any more. One of the same entry that came after it stays.
@@ -350,10 +359,10 @@ impl Book {
         if unreadable {
             self.unreadable_settled(lane);
         }
-        if let Some(chain) = self.chains.get_mut(&name) {
+        if let Some(chain) = self.chains.get_mut(name) {
             chain.handed -= 1;
         }
-        self.note(&name);
+        self.note(name);
     }
 
     /// The relay is still at it.
@@ -378,10 +387,9 @@ impl Book {
     /// A verdict is recorded.
     pub(super) fn settled(&mut self, seq: i64, verdict: &Verdict, at: Instant) {
         let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&seq) else { return };
-        let Slot::Occupied(mut slot) = self.chains.entry(name.clone()) else { return };
-        let chain = slot.get_mut();
+        let Some(chain) = self.chains.get_mut(name) else { return };
         chain.handed -= 1;
-        let leaving = self.lanes.get(&chain.lane).is_none_or(|lane| lane.leaving);
+        let leaving = self.lanes.get(chain.lane).is_none_or(|lane| lane.leaving);
         match verdict {
             Verdict::Retry { .. } | Verdict::Park { .. } | Verdict::Release { .. } if leaving => {
                 self.known.remove(&seq);
@@ -404,7 +412,7 @@ impl Book {
                 }
             }
         }
-        self.note_at(&name, at);
+        self.note_at(name, at);
         if unreadable {
             self.unreadable_settled(lane);
         }

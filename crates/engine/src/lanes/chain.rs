@@ -1,17 +1,30 @@
 //! The entries of one key, in order, or one entry without a key.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::seqs::SeqHasher;
+
 /// What must be delivered in order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// All entries of a key.
-    Key(Arc<str>),
+    /// All entries of a key, by the number that it has as long as there are some.
+    Key(u64),
     /// An entry without a key.
     Alone(i64),
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Key(number) => state.write_u64(!number),
+            Self::Alone(seq) => state.write_i64(*seq),
+        }
+    }
 }
 
 /// Where a chain is noted as being able to go on.
@@ -26,6 +39,7 @@ pub(super) enum Noted {
 /// Entries of one key that are known and not settled.
 #[derive(Debug)]
 pub(super) struct Chain {
+    key: Option<Arc<str>>,
     pub(super) lane: u8,
     /// Not handed out, by seq.
     pub(super) queued: VecDeque<i64>,
@@ -37,8 +51,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub(super) fn new(lane: u8) -> Self {
-        Self { lane, queued: VecDeque::new(), handed: 0, dead: BTreeSet::new(), noted: None }
+    fn new(key: Option<Arc<str>>, lane: u8) -> Self {
+        Self { key, lane, queued: VecDeque::new(), handed: 0, dead: BTreeSet::new(), noted: None }
     }
 
     /// Puts a seq in its place.
@@ -67,13 +81,78 @@ impl Chain {
     }
 }
 
+/// All chains. A key is looked up once for each entry; from then on its chain has a number.
+#[derive(Debug, Default)]
+pub(super) struct Chains {
+    chains: HashMap<Name, Chain, BuildHasherDefault<SeqHasher>>,
+    /// Users choose keys: these are hashed against attacks.
+    keys: HashMap<Arc<str>, u64>,
+    next: u64,
+}
+
+impl Chains {
+    /// The name of what an entry belongs to, if there is something of it.
+    pub(super) fn name_of(&self, seq: i64, key: Option<&str>) -> Option<Name> {
+        match key {
+            Some(key) => self.keys.get(key).map(|number| Name::Key(*number)),
+            None => Some(Name::Alone(seq)),
+        }
+    }
+
+    /// The chain that an entry belongs to.
+    pub(super) fn of(&mut self, seq: i64, key: Option<&str>, lane: u8) -> (Name, &mut Chain) {
+        let name = self.name_of(seq, key).unwrap_or_else(|| {
+            self.next += 1;
+            Name::Key(self.next)
+        });
+        let chain = match self.chains.entry(name) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => {
+                let key: Option<Arc<str>> = key.map(Arc::from);
+                if let (Some(key), Name::Key(number)) = (&key, name) {
+                    self.keys.insert(Arc::clone(key), number);
+                }
+                slot.insert(Chain::new(key, lane))
+            }
+        };
+        (name, chain)
+    }
+
+    pub(super) fn get(&self, name: Name) -> Option<&Chain> {
+        self.chains.get(&name)
+    }
+
+    pub(super) fn get_mut(&mut self, name: Name) -> Option<&mut Chain> {
+        self.chains.get_mut(&name)
+    }
+
+    pub(super) fn remove(&mut self, name: Name) {
+        if let Some(key) = self.chains.remove(&name).and_then(|chain| chain.key) {
+            self.keys.remove(&key);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Name, &Chain)> {
+        self.chains.iter().map(|(name, chain)| (*name, chain))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Name, &mut Chain)> {
+        self.chains.iter_mut().map(|(name, chain)| (*name, chain))
+    }
+
+    /// The names of everything in a lane.
+    pub(super) fn of_lane(&self, lane: u8) -> Vec<Name> {
+        self.iter().filter(|(_, chain)| chain.lane == lane).map(|(name, _)| name).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_comes_late_is_put_in_its_place_once() {
-        let mut chain = Chain::new(0);
+        let mut chain = Chain::new(None, 0);
         for seq in [5, 9, 7, 5, 1, 9] {
             chain.insert(seq);
         }
@@ -84,8 +163,20 @@ mod tests {
     }
 
     #[test]
+    fn a_key_has_its_number_until_nothing_of_it_is_left() {
+        let mut chains = Chains::default();
+        let (first, _) = chains.of(1, Some("a"), 0);
+        assert_eq!(chains.of(2, Some("a"), 0).0, first);
+        assert_ne!(chains.of(3, Some("b"), 0).0, first);
+        assert_eq!(chains.of(4, None, 0).0, Name::Alone(4));
+        chains.remove(first);
+        assert_eq!(chains.name_of(5, Some("a")), None);
+        assert!(chains.keys.len() == 1 && chains.chains.len() == 2);
+    }
+
+    #[test]
     fn a_dead_entry_blocks_only_what_is_behind_it() {
-        let mut chain = Chain::new(0);
+        let mut chain = Chain::new(None, 0);
         chain.dead.insert(5);
         assert!(chain.is_blocked(6) && !chain.is_blocked(4));
     }

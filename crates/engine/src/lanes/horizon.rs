@@ -100,11 +100,11 @@ impl Horizon {
     }
 
     /// What was read since the last stretch is one: from the floor of each lane to its cursor, where the floor goes.
-    pub(super) fn note<'a>(&mut self, lanes: impl Iterator<Item = (&'a u8, &'a mut Lane)>, writers: &[u64]) {
+    pub(super) fn note<'a>(&mut self, lanes: impl Iterator<Item = (u8, &'a mut Lane)>, writers: &[u64]) {
         let (mut from, mut owed) = ([i64::MAX; LANES as usize], 0);
         for (number, lane) in lanes.filter(|(_, lane)| lane.cursor > lane.floor) {
-            from[usize::from(*number % LANES)] = lane.floor;
-            owed |= set(*number);
+            from[usize::from(number % LANES)] = lane.floor;
+            owed |= set(number);
             lane.floor = lane.cursor;
         }
         if owed != 0 {
@@ -170,7 +170,7 @@ mod tests {
             self.lane.cursor = cursor;
             self.horizon.looked(missed);
             self.horizon.end(set(0), set(0));
-            self.horizon.note([(&0, &mut self.lane)].into_iter(), writers);
+            self.horizon.note([(0, &mut self.lane)].into_iter(), writers);
             (from, missed)
         }
     }
@@ -233,7 +233,7 @@ mod tests {
         let mut horizon = Horizon::default();
         let (mut zero, mut one) = (Lane::new(Fence(1)), Lane::new(Fence(1)));
         (zero.cursor, one.cursor) = (10, 20);
-        horizon.note([(&0, &mut zero), (&1, &mut one)].into_iter(), &[]);
+        horizon.note([(0, &mut zero), (1, &mut one)].into_iter(), &[]);
         assert_eq!((zero.floor, one.floor), (10, 20));
         horizon.begin();
         horizon.end(set(1), set(0) | set(1));

@@ -1,6 +1,7 @@
 //! Where the reader stands in one lane.
 
 use pillarbox_core::Fence;
+use pillarbox_core::port::LANES;
 
 /// The most that is read ahead of one lane.
 const CHUNK_MAX: u32 = 1024;
@@ -41,5 +42,45 @@ impl Lane {
         } else if got < asked / 2 {
             self.chunk = (asked / 2).max(1);
         }
+    }
+}
+
+/// The lanes that are held, by number: they are looked up for each entry.
+#[derive(Debug)]
+pub(super) struct LaneMap([Option<Lane>; LANES as usize]);
+
+impl Default for LaneMap {
+    fn default() -> Self {
+        Self([const { None }; LANES as usize])
+    }
+}
+
+impl LaneMap {
+    pub(super) fn get(&self, number: u8) -> Option<&Lane> {
+        self.0.get(usize::from(number))?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, number: u8) -> Option<&mut Lane> {
+        self.0.get_mut(usize::from(number))?.as_mut()
+    }
+
+    pub(super) fn insert(&mut self, number: u8, lane: Lane) {
+        if let Some(place) = self.0.get_mut(usize::from(number)) {
+            *place = Some(lane);
+        }
+    }
+
+    pub(super) fn remove(&mut self, number: u8) {
+        if let Some(place) = self.0.get_mut(usize::from(number)) {
+            *place = None;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u8, &Lane)> {
+        (0..).zip(&self.0).filter_map(|(number, lane)| Some((number, lane.as_ref()?)))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u8, &mut Lane)> {
+        (0..).zip(&mut self.0).filter_map(|(number, lane)| Some((number, lane.as_mut()?)))
     }
 }

@@ -17,7 +17,7 @@ use pillarbox_core::port::{
     AttendRequest, Claim, ClaimRequest, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
     LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, SettleRequest, Settled, Store, Verdict,
 };
-use pillarbox_core::{Result, RouteName};
+use pillarbox_core::{Held, Result, RouteName, Timestamp};
 use tokio::time::Instant;
 
 use crate::random;
@@ -56,6 +56,8 @@ pub(crate) struct LaneReader {
     state: Mutex<State>,
     /// Signs of life and hand-overs go one after the other: an answer that was overtaken would be wrong by then.
     turn: tokio::sync::Mutex<()>,
+    /// So do reads, whoever wants them: what one has found is in its place before the next one asks.
+    reading: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -72,8 +74,10 @@ struct State {
     /// When the store was last asked who is writing, and how much was read since.
     writers_asked: Option<Instant>,
     read_since: usize,
-    /// A read came to no end: something that it found may not be in its place.
+    /// A read has come to no end yet, or to none at all: something that it found may not be in its place.
     unplaced: bool,
+    /// The store's time as it last said it, and when that was asked for.
+    heard: Option<(Timestamp, Instant)>,
 }
 
 impl LaneReader {
@@ -97,8 +101,17 @@ impl LaneReader {
             writers_asked: None,
             read_since: 0,
             unplaced: false,
+            heard: None,
         };
-        Self { lanes, route, owner, options, state: Mutex::new(state), turn: tokio::sync::Mutex::default() }
+        Self {
+            lanes,
+            route,
+            owner,
+            options,
+            state: Mutex::new(state),
+            turn: tokio::sync::Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -183,6 +196,13 @@ impl LaneReader {
         Ok(())
     }
 
+    /// The relay is still at these, or at recording what came of them: they are not put back.
+    pub(crate) fn still_at(&self, held: impl Iterator<Item = Held>) {
+        let at = Instant::now();
+        let mut state = self.state();
+        held.for_each(|held| state.book.seen(held, at));
+    }
+
     /// Ends the session. What is still in flight is left to the lease: it may have been delivered.
     pub(crate) async fn leave(&self) -> Result<()> {
         let session = {
@@ -213,6 +233,11 @@ impl State {
         self.unplaced = false;
     }
 
+    /// The store's time at some moment, as far as it is known.
+    fn store_time(&self, at: Instant) -> Timestamp {
+        self.heard.map_or(Timestamp::MIN, |(time, asked)| time.saturating_add(at.duration_since(asked)))
+    }
+
     fn lose_if(&mut self, lost: bool, session: SessionId) {
         if lost && self.session == session {
             self.lose();
@@ -227,13 +252,16 @@ impl Store for LaneReader {
         self.attend_if_due().await?;
         self.hand_over().await?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let now = self.read_ahead(limit).await?;
+        if !self.state().can_hand_out(limit) {
+            let _reading = self.reading.lock().await;
+            self.read_ahead(limit).await?;
+        }
         let at = Instant::now();
         let mut state = self.state();
         if state.unplaced {
             return Ok(Claim { entries: vec![], undecodable: vec![] });
         }
-        let lease_end = now.saturating_add(request.lease);
+        let lease_end = state.store_time(at).saturating_add(request.lease);
         let undecodable = state.book.take_undecodable(limit, at);
         let entries = state.book.hand_out(limit - undecodable.len(), &self.owner, lease_end, at);
         Ok(Claim { entries, undecodable })
@@ -241,14 +269,9 @@ impl Store for LaneReader {
 
     async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
         let _ = self.attend().await?;
-        let at = Instant::now();
-        let mut state = self.state();
-        let (kept, fenced): (Vec<_>, Vec<_>) =
-            request.held.into_iter().partition(|held| state.book.handed(*held).is_some());
-        for held in kept {
-            state.book.seen(held, at);
-        }
-        Ok(Extended { fenced })
+        let state = self.state();
+        let lost = |held: &Held| state.book.handed(*held).is_none();
+        Ok(Extended { fenced: request.held.into_iter().filter(lost).collect() })
     }
 
     async fn settle(&self, request: SettleRequest) -> Result<Settled> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{
-    DeadRequest, FetchRequest, Fetched, LanePosition, LaneRead, ReadRequest, SessionId,
+    DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, ReadRequest, SessionId,
 };
-use pillarbox_core::{Result, Timestamp};
+use pillarbox_core::{Fence, Result};
 use tokio::time::Instant;
 
 use super::horizon::{Set, set};
-use super::lane::Lane;
+use super::lane::{Lane, LaneMap};
 use super::{LaneReader, OnDead, State};
 
 /// How often the store is asked who is writing, and after how many entries at the latest: what is read between two
@@ -20,14 +20,29 @@ const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
 const WRITERS_ENTRIES: usize = 500;
 /// How many lanes are read at once at least while all of them are full.
 const LANES_PER_TURN: usize = 16;
+/// How many times as much as a claim wants is read at once, and kept ready for the next ones.
+const READ_AHEAD: usize = 4;
 /// Most reads of one claim that has something to hand out already.
 const READS_MAX: u32 = 4;
 
 impl LaneReader {
-    /// Reads until `limit` entries can be handed out, or nothing more is there. Returns the store's time.
-    pub(super) async fn read_ahead(&self, limit: usize) -> Result<Timestamp> {
+    /// Reads what later claims will hand out, so that they need not wait: the store finds it while the sink is busy.
+    pub(crate) async fn prepare(&self, limit: usize) -> Result<()> {
+        let Ok(_reading) = self.reading.try_lock() else { return Ok(()) };
+        let wanted = {
+            let mut state = self.state();
+            let enough = state.read_at_once(limit, self.options.bytes_max);
+            state.joined && state.book.ready_or_read(Instant::now(), enough) < enough
+        };
+        if wanted {
+            self.read(limit, &mut HashSet::new(), None).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads until `limit` entries can be handed out, or nothing more is there.
+    pub(super) async fn read_ahead(&self, limit: usize) -> Result<()> {
         let begun = Instant::now();
-        let mut now = Timestamp::MIN;
         let mut exhausted = HashSet::new();
         for reads in 0.. {
             let (ready, unplaced) = {
@@ -39,8 +54,9 @@ impl LaneReader {
             if limit == 0 || enough || begun.elapsed() > self.options.lease / 8 {
                 break;
             }
-            let Some(read) = self.read(limit, &mut exhausted, None).await? else { break };
-            now = now.max(read);
+            if !self.read(limit, &mut exhausted, None).await? {
+                break;
+            }
         }
         while self.state().book.ready(Instant::now(), 1) > 0 {
             let (session, missing) = {
@@ -50,25 +66,25 @@ impl LaneReader {
             if missing.is_empty() {
                 break;
             }
-            now = now.max(self.fetch(session, missing).await?);
+            self.fetch(session, missing).await?;
         }
-        Ok(now)
+        Ok(())
     }
 
-    /// One read of every lane that may have more. `None`: there is none. With `since`, these lanes are looked at from
+    /// One read of every lane that may have more. `false`: there is none. With `since`, these lanes are looked at from
     /// their beginning, for what became visible since they had these revisions.
     async fn read(
         &self,
         limit: usize,
         exhausted: &mut HashSet<u8>,
         since: Option<&[(u8, i64)]>,
-    ) -> Result<Option<Timestamp>> {
+    ) -> Result<bool> {
         let anew = since.is_some();
-        let request = {
+        let (request, fences) = {
             let mut state = self.state();
             let positions = state.positions(limit, self.options.bytes_max, exhausted, anew);
             if positions.is_empty() {
-                return Ok(None);
+                return Ok(false);
             }
             // Looking from the beginning misses nothing, and hands out nothing.
             let writers = !anew && state.asks_who_is_writing();
@@ -76,18 +92,22 @@ impl LaneReader {
             if !anew {
                 state.horizon.begin();
             }
-            ReadRequest { route: self.route.clone(), session: state.session, positions, writers }
+            let fences = state.book.fences();
+            (ReadRequest { route: self.route.clone(), session: state.session, positions, writers }, fences)
         };
-        let (session, positions, writers) = (request.session, request.positions.clone(), request.writers);
+        let (session, mut positions, writers) = (request.session, request.positions.clone(), request.writers);
         let at = Instant::now();
-        let read = self.lanes.read(request).await?;
-        let now = read.now;
+        let mut read = self.lanes.read(request).await?;
         let (late, changed, missed) = {
             let mut state = self.state();
+            state.heard = Some((read.now, at));
             state.lose_if(read.lost, session);
             if state.session != session || read.lost {
-                return Ok(None);
+                return Ok(false);
             }
+            forget_replaced(&state.book.lanes, &fences, &mut read, &mut positions);
+            // What is known is what this read is compared with.
+            state.book.place_all();
             let lanes = lanes_of(&positions);
             let missed = if writers { state.horizon.writing(&read.writers, lanes) } else { 0 };
             // If one of the next calls fails, nothing goes before a later read has put everything in its place.
@@ -102,7 +122,7 @@ impl LaneReader {
             self.fetch(session, late).await?;
         }
         if missed != 0 && !self.look(session, missed).await? {
-            return Ok(None);
+            return Ok(false);
         }
         let mut state = self.state();
         if state.session == session {
@@ -120,7 +140,7 @@ impl LaneReader {
                 state.unplaced = false;
             }
         }
-        Ok(Some(now))
+        Ok(true)
     }
 
     /// Looks at lanes where the read that is under way did not: a transaction that could commit something there has
@@ -128,10 +148,10 @@ impl LaneReader {
     async fn look(&self, session: SessionId, missed: Set) -> Result<bool> {
         let positions = {
             let state = self.state();
-            let lanes = state.book.lanes.iter().filter(|(number, _)| set(**number) & missed != 0);
-            let position = |(number, lane): (&u8, &Lane)| LanePosition {
-                lane: *number,
-                floor: state.horizon.look_from(*number, lane.floor),
+            let lanes = state.book.lanes.iter().filter(|(number, _)| set(*number) & missed != 0);
+            let position = |(number, lane): (u8, &Lane)| LanePosition {
+                lane: number,
+                floor: state.horizon.look_from(number, lane.floor),
                 cursor: lane.cursor,
                 limit: 0,
             };
@@ -175,7 +195,7 @@ impl LaneReader {
                 state.book.set_dead(&lanes, dead);
             }
         }
-        let mut others: HashSet<u8> = self.state().book.lanes.keys().copied().collect();
+        let mut others: HashSet<u8> = self.state().book.lanes.iter().map(|(lane, _)| lane).collect();
         for lane in &lanes {
             others.remove(lane);
         }
@@ -184,17 +204,16 @@ impl LaneReader {
     }
 
     /// Reads entries by seq: late ones, or known ones whose payload was left out.
-    async fn fetch(&self, session: SessionId, mut seqs: Vec<i64>) -> Result<Timestamp> {
+    async fn fetch(&self, session: SessionId, mut seqs: Vec<i64>) -> Result<()> {
         seqs.sort_unstable();
         seqs.dedup();
-        let mut last = Timestamp::MIN;
         let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX);
         for seqs in seqs.chunks(most) {
             let at = Instant::now();
             let request = FetchRequest { route: self.route.clone(), session, seqs: seqs.to_vec() };
             let Fetched { lost, entries, undecodable, now } = self.lanes.fetch(request).await?;
-            last = last.max(now);
             let mut state = self.state();
+            state.heard = Some((now, at));
             state.lose_if(lost, session);
             if state.session != session || lost {
                 break;
@@ -209,11 +228,18 @@ impl LaneReader {
                 state.book.add_undecodable(row, at);
             }
         }
-        Ok(last)
+        Ok(())
     }
 }
 
 impl State {
+    /// Whether so many entries can be handed out as things are.
+    pub(super) fn can_hand_out(&mut self, limit: usize) -> bool {
+        !self.unplaced
+            && self.book.ready(Instant::now(), limit) >= limit
+            && self.book.missing(limit).is_empty()
+    }
+
     /// Whether to ask who is writing: it is time, much was read, or there is something that need not be looked at as long
     /// as that is known.
     fn asks_who_is_writing(&mut self) -> bool {
@@ -227,6 +253,12 @@ impl State {
         asks
     }
 
+    /// Most entries of one read: some times what is wanted, but not more than fits by what was seen so far.
+    fn read_at_once(&self, limit: usize, bytes_max: usize) -> usize {
+        let fits = bytes_max / self.payload_bytes_mean.max(1);
+        limit.saturating_mul(READ_AHEAD).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX))
+    }
+
     /// Where to read on, and how much.
     fn positions(
         &mut self,
@@ -235,19 +267,17 @@ impl State {
         exhausted: &HashSet<u8>,
         anew: bool,
     ) -> Vec<LanePosition> {
-        let wanted = |(number, lane): &(&u8, &Lane)| !lane.leaving && !exhausted.contains(number);
-        let mut lanes: Vec<(&u8, &Lane)> = self.book.lanes.iter().filter(wanted).collect();
+        let wanted = |(number, lane): &(u8, &Lane)| !lane.leaving && !exhausted.contains(number);
+        let mut lanes: Vec<(u8, &Lane)> = self.book.lanes.iter().filter(wanted).collect();
         let size = |lane: &Lane| usize::try_from(lane.chunk).unwrap_or(usize::MAX);
         let sum: usize = lanes.iter().map(|(_, lane)| size(lane)).sum();
-        // Not more than four times what is wanted, nor than fits by what was seen so far.
-        let fits = bytes_max / self.payload_bytes_mean.max(1);
-        let most = limit.saturating_mul(4).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX));
+        let most = self.read_at_once(limit, bytes_max);
         // However little is read of a lane, the server goes through a page of its index. So it is rather much of a few
         // lanes in turn, unless only one entry of a key can go at a time: then it takes many keys to fill a claim.
         // And unless so little is wanted that it would be a lane at a time, whether there is something in it or not.
         let in_turn = sum > most && most >= lanes.len() && self.book.hands_out_prefixes() && !anew;
         if in_turn {
-            lanes.sort_by_key(|(number, _)| (**number < self.turn, **number));
+            lanes.sort_by_key(|(number, _)| (*number < self.turn, *number));
         }
         let share = |lane: &Lane| match size(lane) {
             size if in_turn => size.min(most / LANES_PER_TURN).max(1),
@@ -258,13 +288,13 @@ impl State {
         let mut positions = Vec::with_capacity(lanes.len());
         for (number, lane) in lanes {
             if in_turn && taken >= most {
-                self.turn = *number;
+                self.turn = number;
                 break;
             }
             taken += share(lane);
             positions.push(LanePosition {
-                lane: *number,
-                floor: if anew { 0 } else { self.horizon.look_from(*number, lane.floor) },
+                lane: number,
+                floor: if anew { 0 } else { self.horizon.look_from(number, lane.floor) },
                 cursor: lane.cursor,
                 limit: if anew { 0 } else { u32::try_from(share(lane)).unwrap_or(1) },
             });
@@ -276,7 +306,7 @@ impl State {
     /// revision.
     fn changed(&self, read: &LaneRead) -> Vec<(u8, i64)> {
         let is_new = |number: &u8, revision: &i64| {
-            self.book.lanes.get(number).is_some_and(|lane| lane.revision != Some(*revision))
+            self.book.lanes.get(*number).is_some_and(|lane| lane.revision != Some(*revision))
         };
         read.revisions.iter().filter(|(number, revision)| is_new(number, revision)).copied().collect()
     }
@@ -299,7 +329,7 @@ impl State {
         }
         for position in positions.iter().filter(|position| position.limit > 0) {
             let index = usize::from(position.lane % 64);
-            if let Some(lane) = self.book.lanes.get_mut(&position.lane) {
+            if let Some(lane) = self.book.lanes.get_mut(position.lane) {
                 lane.cursor = lane.cursor.max(top[index]);
                 lane.read(position.limit, got[index]);
             }
@@ -307,8 +337,9 @@ impl State {
                 exhausted.insert(position.lane);
             }
         }
-        for entry in read.entries {
-            self.book.add(entry, read.now, at);
+        self.book.take_in(read.entries, read.now, at);
+        if !read.undecodable.is_empty() {
+            self.book.place_all();
         }
         for row in read.undecodable {
             self.book.add_undecodable(row, at);
@@ -319,7 +350,7 @@ impl State {
     fn read_ended(&mut self, positions: &[LanePosition], writers: Option<&[u64]>) {
         // What is being handed over is not read any more.
         let lanes = || self.book.lanes.iter().filter(|(_, lane)| !lane.leaving);
-        let held = lanes().fold(0, |held, (number, _)| held | set(*number));
+        let held = lanes().fold(0, |held, (number, _)| held | set(number));
         self.horizon.end(lanes_of(positions), held);
         if let Some(writers) = writers {
             let lanes = self.book.lanes.iter_mut().filter(|(_, lane)| !lane.leaving);
@@ -328,6 +359,55 @@ impl State {
     }
 }
 
+/// Drops what was read of lanes that were given up while they were read: whoever had them in between may have delivered
+/// it, and where they are read on is not where this read ended.
+fn forget_replaced(
+    lanes: &LaneMap,
+    fences: &[Option<Fence>; LANES as usize],
+    read: &mut LaneRead,
+    positions: &mut Vec<LanePosition>,
+) {
+    let is_same = |position: &LanePosition, lane: &Lane| {
+        lane.cursor == position.cursor && Some(lane.fence) == fences[usize::from(position.lane % LANES)]
+    };
+    let replaced = positions
+        .iter()
+        .filter(|position| !lanes.get(position.lane).is_some_and(|lane| is_same(position, lane)))
+        .fold(0, |replaced, position| replaced | set(position.lane));
+    if replaced != 0 {
+        positions.retain(|position| set(position.lane) & replaced == 0);
+        read.entries.retain(|entry| entry.lane.is_some_and(|lane| set(lane) & replaced == 0));
+        read.undecodable.retain(|row| set(row.lane) & replaced == 0);
+        read.revisions.retain(|(lane, _)| set(*lane) & replaced == 0);
+    }
+}
+
 fn lanes_of(positions: &[LanePosition]) -> Set {
     positions.iter().fold(0, |lanes, position| lanes | set(position.lane))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_of_a_lane_that_was_given_up_meanwhile_is_dropped() {
+        let mut lanes = LaneMap::default();
+        let mut fences = [None; LANES as usize];
+        let mut positions = Vec::new();
+        for number in 0..4 {
+            lanes.insert(number, Lane { cursor: 7, ..Lane::new(Fence(1)) });
+            fences[usize::from(number)] = Some(Fence(1));
+            positions.push(LanePosition { lane: number, floor: 0, cursor: 7, limit: 10 });
+        }
+        // One was regained under another fence, one begins anew under the same, one is gone.
+        lanes.insert(1, Lane { cursor: 7, ..Lane::new(Fence(2)) });
+        lanes.insert(2, Lane::new(Fence(1)));
+        lanes.remove(3);
+        let mut read = LaneRead::nothing(pillarbox_core::Timestamp::MIN);
+        read.revisions = vec![(0, 5), (1, 5), (2, 5), (3, 5)];
+        forget_replaced(&lanes, &fences, &mut read, &mut positions);
+        assert_eq!(read.revisions, [(0, 5)]);
+        assert_eq!(lanes_of(&positions), set(0));
+    }
 }

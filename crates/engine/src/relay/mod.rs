@@ -30,6 +30,9 @@ const ATTEND_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Claims of steps that a relay remembers at least.
 const STEPS_KEPT_MIN: usize = 1_000;
 
+/// A batch that is kept costs the store more than everything else: the next one need not wait for it.
+const SETTLES_MAX: usize = 2;
+
 type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 
 /// Delivers the entries of one route to one sink, at least once.
@@ -50,11 +53,13 @@ type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 pub struct Relay {
     pub(crate) store: Arc<dyn Store>,
     /// The same store, if it reads lanes.
-    lanes: Option<Arc<LaneReader>>,
+    pub(crate) lanes: Option<Arc<LaneReader>>,
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) route: RouteName,
     pub(crate) owner: String,
     pub(crate) options: RelayOptions,
+    /// How many settles may be under way at once.
+    pub(crate) settles_max: usize,
     pub(crate) presence: Option<Arc<dyn Presence>>,
     pub(crate) on_death: Option<DeathHook>,
     pub(crate) seed: u64,
@@ -232,6 +237,8 @@ impl RelayBuilder {
         };
         pillarbox_core::check_name("owner", &owner)?;
         let shared: Arc<Shared> = Arc::default();
+        // Steps of one saga in two calls would wait for each other.
+        let settles_max = if matches!(self.from, From::Sagas(..)) { 1 } else { SETTLES_MAX };
         let (store, lanes): (Arc<dyn Store>, _) = match self.from {
             From::Rows(store) => (store, None),
             From::Sagas(store, sagas, passed) => {
@@ -262,6 +269,7 @@ impl RelayBuilder {
             route,
             owner,
             options: self.options,
+            settles_max,
             presence: self.presence,
             on_death: self.on_death,
             seed,

@@ -46,6 +46,7 @@ enum Step {
     Settled { group: Group, sent: Instant, result: Result<Settled> },
     Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
     Reaped(Result<Reaped>),
+    Prepared(Result<()>),
 }
 
 /// Verdicts that are sent to the store together.
@@ -72,7 +73,8 @@ const REAP_LIMIT: u32 = 1_000;
 /// The state of one run.
 ///
 /// **Invariant:** a claim is in `places` from its answer until its verdict is recorded, refused as fenced, or
-/// left to its lease. **Invariant:** at most one claim, one settle, one extend and one reap are under way.
+/// left to its lease. **Invariant:** at most one claim, one extend, one reap and one reading
+/// ahead are under way, and at most as many settles as the relay allows.
 pub(crate) struct Pipeline<'a> {
     relay: &'a Relay,
     until: Until,
@@ -100,8 +102,12 @@ pub(crate) struct Pipeline<'a> {
     claim_when_idle: bool,
     /// No claim is wanted any more.
     claimed_enough: bool,
+    /// A claim got all that it asked for, and the next one will want as much.
+    prepare_wanted: bool,
+    preparing: bool,
 
-    settling: bool,
+    /// How many settles are under way.
+    settling: usize,
     settle_at: Instant,
     verdicts: Vec<Settlement>,
     /// When the first of them came.
@@ -153,7 +159,9 @@ impl<'a> Pipeline<'a> {
             claim_at: now,
             claim_when_idle: false,
             claimed_enough: false,
-            settling: false,
+            prepare_wanted: false,
+            preparing: false,
+            settling: 0,
             settle_at: now,
             verdicts: Vec::new(),
             verdicts_since: now,
@@ -217,6 +225,7 @@ impl<'a> Pipeline<'a> {
         self.start_extend(now);
         self.start_reap(now);
         self.start_claim(now);
+        self.start_prepare();
     }
 
     fn on_step(&mut self, step: Step) {
@@ -226,6 +235,7 @@ impl<'a> Pipeline<'a> {
             Step::Settled { group, sent, result } => self.on_settled(group, sent, result),
             Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
             Step::Reaped(result) => self.on_reaped(result),
+            Step::Prepared(result) => self.on_prepared(result),
         }
     }
 

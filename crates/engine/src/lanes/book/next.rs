@@ -11,22 +11,44 @@ impl Book {
         self.prefix
     }
 
-    /// How many entries can go on now, with rows that cannot be read; not counted beyond `enough`.
+    /// How many entries can go on now, with rows that cannot be read; not counted beyond `enough`. Of what was read, as
+    /// much is put in its place as it takes.
     pub(in super::super) fn ready(&mut self, now: Instant, enough: usize) -> usize {
+        self.note_due(now);
+        loop {
+            let ready = self.count_ready(enough);
+            if ready >= enough || self.incoming.len() == 0 {
+                return ready;
+            }
+            self.place(enough.max(1));
+        }
+    }
+
+    /// The same, with everything that was read and may still turn out to wait.
+    pub(in super::super) fn ready_or_read(&mut self, now: Instant, enough: usize) -> usize {
+        self.note_due(now);
+        self.incoming.len() + self.count_ready(enough.saturating_sub(self.incoming.len()))
+    }
+
+    fn count_ready(&self, enough: usize) -> usize {
+        self.undecodable.len() + self.next_chains(enough).map(|chain| self.at_once(chain)).sum::<usize>()
+    }
+
+    /// Notes as ready what has waited long enough.
+    fn note_due(&mut self, now: Instant) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
             let name = first.remove();
-            if let Some(chain) = self.chains.get_mut(&name) {
+            if let Some(chain) = self.chains.get_mut(name) {
                 chain.noted = None;
             }
-            self.note_at(&name, now);
+            self.note_at(name, now);
         }
-        self.undecodable.len() + self.next_chains(enough).map(|chain| self.at_once(chain)).sum::<usize>()
     }
 
     /// The chains of which so many entries are handed out next.
     fn next_chains(&self, entries: usize) -> impl Iterator<Item = &Chain> {
         let mut before = 0;
-        let chains = self.ready.values().filter_map(|name| self.chains.get(name));
+        let chains = self.ready.values().filter_map(|name| self.chains.get(*name));
         chains.take_while(move |chain| {
             let wanted = before < entries;
             before += self.at_once(chain);

@@ -10,7 +10,7 @@ use super::Book;
 impl Book {
     /// Nothing that has a key goes on in this lane before it is known what stands before it.
     pub(in super::super) fn doubt(&mut self, lane: u8) {
-        if let Some(lane) = self.lanes.get_mut(&lane) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
             lane.revision = None;
         }
         self.note_lane(lane);
@@ -18,23 +18,21 @@ impl Book {
 
     /// The lane was looked at from its beginning.
     pub(in super::super) fn looked_at(&mut self, lane: u8, revision: i64) {
-        if let Some(lane) = self.lanes.get_mut(&lane) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
             lane.revision = Some(revision);
         }
         self.note_lane(lane);
     }
 
     pub(super) fn note_lane(&mut self, lane: u8) {
-        let of_lane = self.chains.iter().filter(|(_, chain)| chain.lane == lane);
-        let names: Vec<Name> = of_lane.map(|(name, _)| name.clone()).collect();
-        for name in names {
-            self.note(&name);
+        for name in self.chains.of_lane(lane) {
+            self.note(name);
         }
     }
 
     /// A row that cannot be read has its verdict. Only the store knows its key, and so what it may hold back.
     pub(super) fn unreadable_settled(&mut self, lane: u8) {
-        if let Some(lane) = self.lanes.get_mut(&lane) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
             lane.unreadable = lane.unreadable.saturating_sub(1);
         }
         if self.on_dead == OnDead::Block {
@@ -44,15 +42,15 @@ impl Book {
         }
     }
 
-    pub(super) fn note(&mut self, name: &Name) {
+    pub(super) fn note(&mut self, name: Name) {
         self.note_at(name, Instant::now());
     }
 
     /// Notes whether a chain can go on: now, at some time, or not before something else happens.
-    pub(super) fn note_at(&mut self, name: &Name, now: Instant) {
+    pub(super) fn note_at(&mut self, name: Name, now: Instant) {
         let Some(chain) = self.chains.get_mut(name) else { return };
         let head = chain.queued.front().copied();
-        let held = matches!(name, Name::Key(_)) && self.lanes.get(&chain.lane).is_some_and(Lane::holds_keys);
+        let held = matches!(name, Name::Key(_)) && self.lanes.get(chain.lane).is_some_and(Lane::holds_keys);
         let noted = match head {
             Some(seq) if chain.handed == 0 && !held && !chain.is_blocked(seq) => match self.due.get(&seq) {
                 Some(due) if *due > now => Some(Noted::Waiting(*due, seq)),
@@ -74,18 +72,18 @@ impl Book {
                 None => {}
             }
             chain.noted = noted;
+            match noted {
+                Some(Noted::Ready(seq)) => {
+                    self.ready.insert(seq, name);
+                }
+                Some(Noted::Waiting(until, seq)) => {
+                    self.waiting.insert((until, seq), name);
+                }
+                None => {}
+            }
         }
-        match noted {
-            Some(Noted::Ready(seq)) => {
-                self.ready.insert(seq, name.clone());
-            }
-            Some(Noted::Waiting(until, seq)) => {
-                self.waiting.insert((until, seq), name.clone());
-            }
-            None if chain.is_over() => {
-                self.chains.remove(name);
-            }
-            None => {}
+        if noted.is_none() && chain.is_over() {
+            self.chains.remove(name);
         }
     }
 }

@@ -77,6 +77,30 @@ impl Pipeline<'_> {
         }));
     }
 
+    /// Lets lanes read on while the sink is at what they handed out. Only after a claim that was filled: whoever has
+    /// little to do asks when it is time to.
+    pub(super) fn start_prepare(&mut self) {
+        let Some(lanes) = self.relay.lanes.as_ref().filter(|_| self.prepare_wanted) else { return };
+        if self.preparing || self.claimed_enough || self.fatal.is_some() || self.until == Until::Once {
+            return;
+        }
+        self.prepare_wanted = false;
+        self.preparing = true;
+        let lanes = Arc::clone(lanes);
+        let limit = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
+        let lease = self.relay.options.lease;
+        self.underway
+            .push(Box::pin(async move { Step::Prepared(bounded(lease, lanes.prepare(limit)).await) }));
+    }
+
+    /// A failure is no more than lost time: the next claim asks again, and says what is wrong.
+    pub(super) fn on_prepared(&mut self, result: Result<()>) {
+        self.preparing = false;
+        if let Err(error) = result {
+            tracing::debug!(route = %self.relay.route, %error, "reading ahead failed");
+        }
+    }
+
     pub(super) fn on_claimed(&mut self, asked: u32, sent: Instant, idle: bool, result: Result<Claim>) {
         self.claiming = false;
         let claim = match result {
@@ -89,6 +113,7 @@ impl Pipeline<'_> {
         self.store_failures = 0;
         let taken = claim.entries.len() + claim.undecodable.len();
         self.tally.claimed += u64::try_from(taken).unwrap_or(u64::MAX);
+        self.prepare_wanted = taken >= usize::try_from(asked).unwrap_or(usize::MAX);
         self.window.claimed(asked, &claim.entries);
         for row in claim.undecodable {
             self.bury_undecodable(row, sent);

@@ -103,10 +103,16 @@ impl Pipeline<'_> {
     /// settle all the time, a few verdicts at once, and take its strength from claims and from everybody else. So a
     /// few verdicts wait for more, a little longer than a call takes, unless none can come.
     pub(super) fn settle_wanted_at(&self) -> Option<Instant> {
-        if self.settling || (self.verdicts.is_empty() && self.again.is_empty()) {
+        if self.verdicts.is_empty() && self.again.is_empty() {
             return None;
         }
-        let worth_a_call = usize::try_from(self.relay.options.batch / 2).unwrap_or(usize::MAX);
+        let batch = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
+        if self.settling > 0 {
+            // A second one only for a full batch, and not to a store that fails.
+            let may = self.settling < self.relay.settles_max && !self.settle_failed && self.again.is_empty();
+            return (may && self.verdicts.len() >= batch).then_some(self.settle_at);
+        }
+        let worth_a_call = batch / 2;
         let is_due = !self.again.is_empty()
             || self.verdicts.len() >= worth_a_call
             || self.verdicts.len() >= self.places.len();
@@ -125,7 +131,7 @@ impl Pipeline<'_> {
             let rest = self.verdicts.split_off(most);
             Group { settlements: std::mem::replace(&mut self.verdicts, rest), failures: 0 }
         });
-        self.settling = true;
+        self.settling += 1;
         let store = Arc::clone(&self.relay.store);
         let request = SettleRequest {
             owner: self.relay.owner.clone(),
@@ -142,7 +148,7 @@ impl Pipeline<'_> {
     }
 
     pub(super) fn on_settled(&mut self, group: Group, sent: Instant, result: Result<Settled>) {
-        self.settling = false;
+        self.settling -= 1;
         self.settle_took = sent.elapsed();
         self.settle_failed = result.is_err();
         match result {

@@ -92,6 +92,10 @@ impl Pipeline<'_> {
             return;
         }
         self.reaping = true;
+        if let Some(lanes) = &self.relay.lanes {
+            // A reap puts back what was given up without a verdict, and only the pipeline knows what was not.
+            lanes.still_at(self.places.keys().copied());
+        }
         let store = Arc::clone(&self.relay.store);
         let request = ReapRequest {
             route: Some(self.relay.route.clone()),

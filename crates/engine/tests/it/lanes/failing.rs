@@ -36,6 +36,8 @@ enum Fails {
     Requeued(EventId),
     /// The answer to what is dead takes so long.
     SlowDead(Duration),
+    /// A read from here on takes so long.
+    SlowRead { from: i64, wait: Duration },
 }
 
 impl Failing {
@@ -68,7 +70,14 @@ impl Lanes for Failing {
         if looks && self.takes(Fails::Look) {
             return Err(Error::new(ErrorKind::Unavailable, "nothing was read"));
         }
+        let cursor = request.positions.iter().map(|position| position.cursor).max();
+        let is_slow =
+            |next: &mut Fails| matches!(next, Fails::SlowRead { from, .. } if cursor >= Some(*from));
+        let slow = self.next.lock().unwrap().take_if(is_slow);
         let mut read = self.inner.read(request).await?;
+        if let Some(Fails::SlowRead { wait, .. }) = slow {
+            sleep(wait).await;
+        }
         let unreadable = read.entries.iter().position(|entry| self.takes(Fails::Row(entry.event_id)));
         if let Some(place) = unreadable {
             let entry = read.entries.remove(place);
@@ -282,4 +291,33 @@ async fn payloads_that_were_let_go_come_back_a_few_keys_at_a_time() {
     assert_eq!(world.with_status(Status::Delivered), 300);
     let most = lanes.fetched_most.load(Ordering::Relaxed);
     assert!((10..10 + 30).contains(&most), "{most}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_is_delivered_while_the_next_is_read() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    world.sink.set_capabilities(in_order());
+    let mut staged = BTreeMap::new();
+    for n in 0..200 {
+        let key = format!("key-{}", n % 20);
+        staged.entry(key.clone()).or_insert_with(Vec::new).extend(world.stage_keyed(&key, 1).await);
+    }
+    world.sink.set_latency(Duration::from_millis(10));
+    let mut options = options();
+    (options.batch, options.in_flight_max) = (4, 4);
+    let far = world.entry(staged["key-0"][5]).seq;
+    lanes.next(Fails::SlowRead { from: far, wait: options.lease / 4 });
+    let look = async {
+        while lanes.next.lock().unwrap().is_some() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let before = world.sink.received_ids().len();
+        sleep(options.lease / 8).await;
+        let after = world.sink.received_ids().len();
+        assert!(after > before + 4, "{before} to {after}: no more than was in flight");
+        sleep(options.lease).await;
+    };
+    relay(&world, &lanes, options.clone()).run(look).await.unwrap();
+    assert_eq!(world.first_received(), staged);
 }
