@@ -60,6 +60,7 @@ impl Context {
             schema: self.config.database.schema.as_ref().map(|name| name.0.clone()),
             causal_order: self.config.causal_order(),
             insecure: self.config.database.insecure,
+            connections: None,
         }
     }
 

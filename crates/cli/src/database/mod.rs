@@ -28,6 +28,8 @@ pub(crate) struct DatabaseOptions {
     pub(crate) causal_order: bool,
     /// Whether plain text to a database on another machine is allowed, PostgreSQL only.
     pub(crate) insecure: bool,
+    /// Connections for the application's own transactions, PostgreSQL only. Default: the store's.
+    pub(crate) connections: Option<u32>,
 }
 
 /// A database as each side of the outbox sees it.
@@ -81,6 +83,7 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
     store_options.schema = options.schema;
     store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
     store_options.insecure = options.insecure;
+    store_options.connections = options.connections.unwrap_or(store_options.connections);
     let store = PostgresStore::connect(url, store_options).await.map_err(|error| at(url, error))?;
     // With what the self-test found: an outbox must know of a transaction pooler too.
     let store_options = store.options().clone();

@@ -359,6 +359,19 @@ async fn a_thousand_entries_behind_a_failing_head_do_not_slow_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_under_way_for_many_leases_is_not_handed_out_again() {
+    let world = World::new();
+    let ids = world.stage_keyed("k", 2).await;
+    let mut options = options();
+    options.publish_timeout = None;
+    world.sink.set_latency(options.lease * 5);
+    let (relay, lease) = (world.ordered(options.clone()).build().unwrap(), options.lease);
+    relay.run(sleep(lease * 11)).await.unwrap();
+    assert_eq!(world.sink.received_ids(), ids);
+    assert!(ids.iter().all(|id| world.entry(*id).attempts == 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn envelopes_carry_the_lane_and_the_fence_of_its_owner() {
     let world = World::new();
     world.stage_keyed("k", 1).await;

@@ -39,7 +39,8 @@ impl Bed {
             plain.staging.execute("create schema pillarbox_bench").await?;
         }
         plain.staging.execute(sql.create).await?;
-        let (main, big) = (connect(url, &plain, "pillarbox").await?, connect(url, &plain, "big").await?);
+        let main = connect(url, &plain, "pillarbox", args.clients).await?;
+        let big = connect(url, &plain, "big", args.clients).await?;
         plain.staging.close().await;
         let payload = vec![b'x'; usize::try_from(args.payload).unwrap_or(0)];
         Ok(Self { main, big, sql, payload, keys: args.keys })
@@ -84,8 +85,8 @@ impl Bed {
 }
 
 // On PostgreSQL a schema of its own keeps the names apart, on SQLite the prefix.
-async fn connect(url: &str, plain: &Database, name: &str) -> Result<Database, Fault> {
-    let mut options = DatabaseOptions::default();
+async fn connect(url: &str, plain: &Database, name: &str, clients: u32) -> Result<Database, Fault> {
+    let mut options = DatabaseOptions { connections: Some(clients), ..DatabaseOptions::default() };
     match (&plain.staging, name) {
         (Staging::Postgres(..), name) => {
             options.schema = Some(Ident::new("pillarbox_bench")?);

@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
-use futures_util::future::try_join_all;
 use pillarbox_core::port::Entropy;
 use pillarbox_core::{Event, RouteName};
 use pillarbox_host::OsEntropy;
 use serde::Serialize;
+use tokio::task::JoinSet;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
+use super::sql::Sql;
 use super::stats::{median, rate, ratio};
 use crate::database::{Staging, StagingTx};
 use crate::fault::Fault;
@@ -99,46 +100,62 @@ async fn business(bed: &Bed, args: &BenchArgs, business: Business, with: With) -
     };
     bed.settle_down().await?;
     let started = Instant::now();
-    try_join_all((0..clients).map(|client| {
+    // Each a task, as the requests of a service are: one task for all would be what is measured.
+    let mut writers = JoinSet::new();
+    for client in 0..clients {
+        let writer = Writer { staging: bed.main.staging.clone(), sql: bed.sql, payload: bed.payload.clone() };
         // What is left over by the division goes to the first ones.
         let numbers = (client..args.transactions).step_by(clients.try_into().unwrap_or(1));
-        transactions(bed, numbers, business, with)
-    }))
-    .await?;
+        writers.spawn(async move { writer.transactions(numbers, business, with).await });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended.map_err(|error| Fault::failed(format!("a writer panicked: {error}")))??;
+    }
     Ok(rate(u64::from(args.transactions), started))
 }
 
-async fn transactions(
-    bed: &Bed,
-    numbers: impl Iterator<Item = u32>,
-    business: Business,
-    with: With,
-) -> Result<(), Fault> {
-    let route = RouteName::new(ROUTE)?;
-    let outbox = bed.main.staging.outbox(&route);
-    for number in numbers {
-        let mut tx = bed.main.staging.begin().await?;
-        match business {
-            Business::Insert => {
-                tx.execute(bed.sql.business, &["a business row of a plausible length"]).await?
-            }
-            Business::Order => order(bed, &mut tx, number).await?,
-        }
-        match with {
-            With::Nothing => {}
-            With::Row => tx.execute(bed.sql.business, &[&String::from_utf8_lossy(&bed.payload)]).await?,
-            With::Event => {
-                let _ = tx.stage_all(&outbox, vec![Event::new("bench.event", bed.payload.clone())]).await?;
-            }
-        }
-        tx.commit().await?;
-    }
-    Ok(())
+/// One client of the application's database.
+struct Writer {
+    staging: Staging,
+    sql: &'static Sql,
+    payload: Vec<u8>,
 }
 
-async fn order(bed: &Bed, tx: &mut StagingTx, number: u32) -> Result<(), Fault> {
+impl Writer {
+    async fn transactions(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+        business: Business,
+        with: With,
+    ) -> Result<(), Fault> {
+        let outbox = self.staging.outbox(&RouteName::new(ROUTE)?);
+        for number in numbers {
+            let mut tx = self.staging.begin().await?;
+            match business {
+                Business::Insert => {
+                    tx.execute(self.sql.business, &["a business row of a plausible length"]).await?
+                }
+                Business::Order => order(self.sql, &mut tx, number).await?,
+            }
+            match with {
+                With::Nothing => {}
+                With::Row => {
+                    tx.execute(self.sql.business, &[&String::from_utf8_lossy(&self.payload)]).await?
+                }
+                With::Event => {
+                    let event = Event::new("bench.event", self.payload.clone());
+                    let _ = tx.stage_all(&outbox, vec![event]).await?;
+                }
+            }
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn order(sql: &Sql, tx: &mut StagingTx, number: u32) -> Result<(), Fault> {
     let (order, product) = (OsEntropy.event_id().to_string(), (number % PRODUCTS + 1).to_string());
-    let [read, lower, insert, insert_line] = bed.sql.order;
+    let [read, lower, insert, insert_line] = sql.order;
     tx.execute(read, &[&product]).await?;
     tx.execute(lower, &[&product]).await?;
     tx.execute(insert, &[&order, &product]).await?;
