@@ -10,10 +10,11 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use super::numbers;
+use super::row::{READ_COLUMNS, decode};
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::error::{Phase, classify};
-use crate::row::{Decoded, READ_COLUMNS, decode_read};
+use crate::row::Decoded;
 use crate::store::PostgresStore;
 
 /// What the first row of a read says about the lanes.
@@ -47,7 +48,7 @@ impl Answer {
             self.present = row.try_get(READ_COLUMNS)?;
             return Ok(());
         };
-        let decoded = decode_read(row, route)?;
+        let decoded = decode(row, route)?;
         self.newest = self.newest.max(Some(decoded.entry.seq));
         let fence =
             || head.lanes.iter().find(|lane| Some(lane.0) == decoded.entry.lane).map(|lane| Fence(lane.1));
@@ -131,7 +132,7 @@ impl PostgresStore {
     }
 
     fn add_fetched(&self, row: &PgRow, route: &RouteName, fetched: &mut Fetched) -> sqlx::Result<()> {
-        let decoded = decode_read(row, route)?;
+        let decoded = decode(row, route)?;
         let fence = Some(Fence(row.try_get(READ_COLUMNS)?));
         sort_out(decoded, fence, &mut fetched.entries, &mut fetched.undecodable);
         Ok(())

@@ -8,7 +8,7 @@ with me as materialized (
     from {lane}
     where route = $1
 ), found as materialized (
-    select {claimed}, status::text, due_at, owner, {lane_of}::smallint as lane, (select fences from held)[{lane_of} + 1] as lane_fence
+    select {read}, {lane_of}::smallint as lane, (select fences from held)[{lane_of} + 1] as lane_fence
     from {outbox}
     where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
 )

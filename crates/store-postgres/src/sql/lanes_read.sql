@@ -40,7 +40,7 @@ union all
 select e.*, null, null
 from held as h
 cross join lateral (
-    select {claimed}, status::text, due_at, owner, h.lane
+    select {read}, h.lane
     from {outbox}
     where route = $1 and {lane_of} = h.lane and status > 'in_flight' and status <= 'pending' and seq > h.cursor
     order by seq
