@@ -40,8 +40,8 @@ struct Answer {
 }
 
 impl Answer {
-    /// Takes the next row; the first one is the head.
-    fn put(&mut self, row: &PgRow, route: &RouteName) -> sqlx::Result<()> {
+    /// Takes the next row; the first one is the head. There are `most` entries at most.
+    fn put(&mut self, row: &PgRow, route: &RouteName, most: usize) -> sqlx::Result<()> {
         let Some(head) = &self.head else {
             let head = serde_json::from_str(row.try_get(READ_COLUMNS + 1)?);
             self.head = Some(head.map_err(|error| sqlx::Error::Decode(error.into()))?);
@@ -49,6 +49,10 @@ impl Answer {
             return Ok(());
         };
         let decoded = decode(row, route)?;
+        if self.entries.is_empty() {
+            // Entries are large: they are not moved each time that there are twice as many.
+            self.entries.reserve(most);
+        }
         self.newest = self.newest.max(Some(decoded.entry.seq));
         let fence =
             || head.lanes.iter().find(|lane| Some(lane.0) == decoded.entry.lane).map(|lane| Fence(lane.1));
@@ -78,8 +82,9 @@ impl PostgresStore {
             .value(each(|position| position.limit.into()))
             .value(request.writers)
             .done()?;
+        let most = request.positions.iter().filter_map(|position| usize::try_from(position.limit).ok()).sum();
         // What is read twice is read.
-        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route);
+        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route, most);
         let sql = &self.sql().lanes_read;
         let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
         let Answer { head: Some(head), present, entries, undecodable, newest } = answer else {

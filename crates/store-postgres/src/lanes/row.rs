@@ -8,7 +8,8 @@ use pillarbox_core::{
 };
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgRow, PgValueFormat, PgValueRef};
-use sqlx::{Decode, Postgres};
+use sqlx::{Decode, Postgres, Row, ValueRef};
+use uuid::Uuid;
 
 use crate::row::{At, Decoded, Faults, budget, get, parse_headers};
 
@@ -31,28 +32,33 @@ pub(crate) const READ_COLUMNS: usize = 17;
 
 /// Reads the [`READ_COLUMNS`]. A row that was read by lanes is not settled.
 pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
+    let columns = Columns(row);
     let mut faults = Faults::none();
+    let name = |column| Ok::<_, sqlx::Error>(columns.text(column)?.map(str::to_owned));
     let state = get::<Option<State<'_>>>(row, 15)?.unwrap_or(State::STAGED);
-    let content_type = get::<Option<&str>>(row, 5)?.unwrap_or(CONTENT_TYPE_DEFAULT);
-    let headers = get::<Option<&str>>(row, 6)?.map_or_else(|| Some(Headers::new()), parse_headers);
+    let headers = columns.text(6)?.map_or_else(|| Some(Headers::new()), parse_headers);
     let entry = Entry {
-        seq: get(row, 0)?,
-        event_id: EventId(get(row, 1)?),
+        seq: i64::from_be_bytes(columns.number(0)?.ok_or_else(missing)?),
+        event_id: EventId(Uuid::from_bytes(columns.number(1)?.ok_or_else(missing)?)),
         route: route.clone(),
-        event_type: faults.name("type", get(row, 2)?),
-        key: faults.optional_name("key", get(row, 3)?),
-        payload: get(row, 4)?,
-        content_type: faults.name("content_type", content_type.to_owned()),
+        event_type: faults.name("type", name(2)?.ok_or_else(missing)?),
+        key: faults.optional_name("key", name(3)?),
+        payload: columns.bytes(4)?.ok_or_else(missing)?.to_vec(),
+        content_type: faults
+            .name("content_type", columns.text(5)?.unwrap_or(CONTENT_TYPE_DEFAULT).to_owned()),
         headers: faults.or_default("headers", headers),
-        tenant: faults.optional_name("tenant", get(row, 7)?),
-        correlation_id: faults.optional_name("correlation_id", get(row, 8)?),
-        causation_id: faults.optional_name("causation_id", get(row, 9)?),
-        execution_id: faults.optional_name("execution_id", get(row, 10)?),
-        occurred_at: faults.time("occurred_at", get(row, 11)?),
-        lane: u8::try_from(get::<i16>(row, 16)?).ok(),
+        tenant: faults.optional_name("tenant", name(7)?),
+        correlation_id: faults.optional_name("correlation_id", name(8)?),
+        causation_id: faults.optional_name("causation_id", name(9)?),
+        execution_id: faults.optional_name("execution_id", name(10)?),
+        occurred_at: faults.time("occurred_at", columns.number(11)?.map(At::from_wire)),
+        lane: columns.number(16)?.and_then(|lane| u8::try_from(i16::from_be_bytes(lane)).ok()),
         priority: state.priority,
-        group_id: faults.optional_name("group_id", get(row, 12)?),
-        hlc: faults.or_default("hlc", get::<Option<i64>>(row, 13)?.map(Hlc::from_raw).transpose().ok()),
+        group_id: faults.optional_name("group_id", name(12)?),
+        hlc: faults.or_default(
+            "hlc",
+            columns.number(13)?.map(i64::from_be_bytes).map(Hlc::from_raw).transpose().ok(),
+        ),
         status: state.status,
         attempts: faults.or_default("attempts", u32::try_from(state.attempts).ok()),
         max_attempts: faults.or_default(
@@ -64,10 +70,42 @@ pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
         owner: state.owner.map(str::to_owned),
         last_error: state.last_error.map(Failure::parse),
         last_attempt_at: faults.time("last_attempt_at", state.last_attempt_at),
-        created_at: faults.time("created_at", get(row, 14)?).unwrap_or(Timestamp::MIN),
+        created_at: faults
+            .time("created_at", columns.number(14)?.map(At::from_wire))
+            .unwrap_or(Timestamp::MIN),
         settled_at: None,
     };
     Ok(Decoded { entry, undecodable: faults.first() })
+}
+
+/// The columns of a row as the server sent them.
+struct Columns<'r>(&'r PgRow);
+
+impl<'r> Columns<'r> {
+    fn bytes(&self, column: usize) -> sqlx::Result<Option<&'r [u8]>> {
+        let value = self.0.try_get_raw(column)?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        match value.format() {
+            PgValueFormat::Binary => value.as_bytes().map(Some).map_err(sqlx::Error::Decode),
+            PgValueFormat::Text => Err(sqlx::Error::Decode(TEXT.into())),
+        }
+    }
+
+    fn text(&self, column: usize) -> sqlx::Result<Option<&'r str>> {
+        let text = self.bytes(column)?.map(str::from_utf8).transpose();
+        text.map_err(|error| sqlx::Error::Decode(error.into()))
+    }
+
+    fn number<const N: usize>(&self, column: usize) -> sqlx::Result<Option<[u8; N]>> {
+        let number = self.bytes(column)?.map(<[u8; N]>::try_from).transpose();
+        number.map_err(|error| sqlx::Error::Decode(error.into()))
+    }
+}
+
+fn missing() -> sqlx::Error {
+    sqlx::Error::Decode("an entry lacks what every entry has".into())
 }
 
 /// What delivering changes.
@@ -115,6 +153,7 @@ impl<'r> Decode<'r, Postgres> for State<'r> {
     }
 }
 
+const TEXT: &str = "an entry is only read in the binary format";
 const ENDS: &str = "the state of an entry ends too early";
 
 /// The fields of a row value that were not read yet: each has the number of its type, its length and its bytes; one that
@@ -126,7 +165,7 @@ impl<'r> Fields<'r> {
         match value.format() {
             // How many there are comes first.
             PgValueFormat::Binary => Ok(Self(value.as_bytes()?.get(4..).ok_or(ENDS)?)),
-            PgValueFormat::Text => Err("the state of an entry is only read in the binary format".into()),
+            PgValueFormat::Text => Err(TEXT.into()),
         }
     }
 
