@@ -93,8 +93,8 @@ pub(crate) struct Delivery {
     pub(crate) settled_at: Option<Timestamp>,
 }
 
-/// A column whose type the statement fixes. The driver's own way compares the types for each value, which costs more than
-/// reading most of them.
+/// A column whose type the statement fixes. The driver's own way compares the types for each value, which costs more
+/// than reading most of them.
 pub(crate) fn get<'r, T: Decode<'r, Postgres>>(row: &'r PgRow, column: usize) -> sqlx::Result<T> {
     row.try_get_unchecked(column)
 }

@@ -36,7 +36,7 @@ impl Tables {
                 ("{read}", READ.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),
                 ("{lane_of_o}", LANE_OF.replace("key", "o.key").replace("seq", "o.seq")),
-                ("{unread}", vec!["null"; READ_COLUMNS].join(", ")),
+                ("{unread}", vec!["null"; READ_COLUMNS - 1].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{saga_columns}", SAGA.to_owned()),
                 ("{schema}", format!("\"{schema}\"")),

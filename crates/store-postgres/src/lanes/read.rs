@@ -24,6 +24,8 @@ struct Head {
     here: bool,
     /// Number, fence and revision of each lane that it holds and asked for.
     lanes: Vec<(u8, i64, i64)>,
+    /// What is unsettled where it was looked for once more.
+    present: Vec<i64>,
     writers: Vec<i64>,
     /// Microseconds since 1970.
     now: i64,
@@ -33,7 +35,6 @@ struct Head {
 #[derive(Default)]
 struct Answer {
     head: Option<Head>,
-    present: Vec<i64>,
     entries: Vec<Entry>,
     undecodable: Vec<LaneRow>,
     newest: Option<i64>,
@@ -43,9 +44,8 @@ impl Answer {
     /// Takes the next row; the first one is the head. There are `most` entries at most.
     fn put(&mut self, row: &PgRow, route: &RouteName, most: usize) -> sqlx::Result<()> {
         let Some(head) = &self.head else {
-            let head = serde_json::from_str(row.try_get(READ_COLUMNS + 1)?);
+            let head = serde_json::from_str(row.try_get(0)?);
             self.head = Some(head.map_err(|error| sqlx::Error::Decode(error.into()))?);
-            self.present = row.try_get(READ_COLUMNS)?;
             return Ok(());
         };
         let decoded = decode(row, route)?;
@@ -87,7 +87,7 @@ impl PostgresStore {
         let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route, most);
         let sql = &self.sql().lanes_read;
         let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
-        let Answer { head: Some(head), present, entries, undecodable, newest } = answer else {
+        let Answer { head: Some(head), entries, undecodable, newest } = answer else {
             return Err(unreadable());
         };
         let mut read = LaneRead::nothing(time(head.now));
@@ -102,7 +102,7 @@ impl PostgresStore {
             lost.lost = true;
             return Ok(lost);
         }
-        (read.present, read.entries, read.undecodable) = (present, entries, undecodable);
+        (read.present, read.entries, read.undecodable) = (head.present, entries, undecodable);
         read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
         read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
         Ok(read)

@@ -12,7 +12,7 @@ with me as materialized (
     from {outbox}
     where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
 )
-select {unread}, null::bigint as lane_fence, exists (select from me) as here,
+select null, {unread}, null::bigint as lane_fence, exists (select from me) as here,
     (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
 union all
 select found.*, null, null from found where found.lane_fence is not null
