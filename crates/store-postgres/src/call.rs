@@ -7,7 +7,7 @@ use pillarbox_core::{Error, ErrorKind, Result, Retry};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{Connection, PgConnection, Postgres};
+use sqlx::{Connection, Either, Executor, PgConnection, Postgres};
 use tokio::time::timeout;
 
 use crate::error::{Phase, classify};
@@ -145,10 +145,13 @@ async fn collect<T: Default>(
     connection: &mut PgConnection,
     put: &(impl Fn(&mut T, PgRow) -> sqlx::Result<()> + Sync),
 ) -> sqlx::Result<T> {
-    let mut rows = query.fetch(connection);
+    // Not `fetch`, which is one more stream around this one, and is asked for each row.
+    let mut steps = connection.fetch_many(query);
     let mut answer = T::default();
-    while let Some(row) = rows.try_next().await? {
-        put(&mut answer, row)?;
+    while let Some(step) = steps.try_next().await? {
+        if let Either::Right(row) = step {
+            put(&mut answer, row)?;
+        }
     }
     Ok(answer)
 }

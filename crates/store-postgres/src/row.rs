@@ -26,9 +26,6 @@ pub(crate) const CLAIMED: &str = "seq, fence, event_id, type, key, payload, cont
 /// The columns that follow for operators.
 pub(crate) const DELIVERY: &str = "route, status::text, due_at, owner, settled_at";
 
-/// How many columns a read of lanes has for an entry: those of [`CLAIMED`], then status, due time, owner and lane.
-pub(crate) const READ_COLUMNS: usize = 25;
-
 /// Seconds from 1970 to 2000, which is where PostgreSQL counts from, in microseconds.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
@@ -43,6 +40,11 @@ impl From<Timestamp> for At {
 }
 
 impl At {
+    /// As the server sends it.
+    pub(crate) fn from_wire(bytes: [u8; 8]) -> Self {
+        Self(i64::from_be_bytes(bytes).saturating_add(EPOCH_MICROS))
+    }
+
     /// `None` outside of what we keep, such as `infinity`.
     pub(crate) fn timestamp(self) -> Option<Timestamp> {
         Timestamp::from_micros(self.0)
@@ -70,10 +72,7 @@ impl Encode<'_, Postgres> for At {
 impl<'r> Decode<'r, Postgres> for At {
     fn decode(value: PgValueRef<'r>) -> std::result::Result<Self, BoxDynError> {
         match value.format() {
-            PgValueFormat::Binary => {
-                let bytes: [u8; 8] = value.as_bytes()?.try_into()?;
-                Ok(Self(i64::from_be_bytes(bytes).saturating_add(EPOCH_MICROS)))
-            }
+            PgValueFormat::Binary => Ok(Self::from_wire(value.as_bytes()?.try_into()?)),
             PgValueFormat::Text => Err("a time is only read in the binary format".into()),
         }
     }
@@ -94,43 +93,49 @@ pub(crate) struct Delivery {
     pub(crate) settled_at: Option<Timestamp>,
 }
 
+/// A column whose type the statement fixes. The driver's own way compares the types for each value, which costs more
+/// than reading most of them.
+pub(crate) fn get<'r, T: Decode<'r, Postgres>>(row: &'r PgRow, column: usize) -> sqlx::Result<T> {
+    row.try_get_unchecked(column)
+}
+
 /// Reads the columns of [`CLAIMED`].
 pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
-    let mut faults = Faults(None);
-    let headers = row.try_get::<&str, _>(7)?;
+    let mut faults = Faults::none();
+    let headers = get::<&str>(row, 7)?;
     let entry = Entry {
-        seq: row.try_get(0)?,
-        fence: Fence(row.try_get(1)?),
-        event_id: EventId(row.try_get(2)?),
+        seq: get(row, 0)?,
+        fence: Fence(get(row, 1)?),
+        event_id: EventId(get(row, 2)?),
         route: delivery.route,
-        event_type: faults.name("type", row.try_get(3)?),
-        key: faults.optional_name("key", row.try_get(4)?),
-        payload: row.try_get(5)?,
-        content_type: faults.name("content_type", row.try_get(6)?),
+        event_type: faults.name("type", get(row, 3)?),
+        key: faults.optional_name("key", get(row, 4)?),
+        payload: get(row, 5)?,
+        content_type: faults.name("content_type", get(row, 6)?),
         headers: faults.or_default("headers", parse_headers(headers)),
-        tenant: faults.optional_name("tenant", row.try_get(8)?),
-        correlation_id: faults.optional_name("correlation_id", row.try_get(9)?),
-        causation_id: faults.optional_name("causation_id", row.try_get(10)?),
-        execution_id: faults.optional_name("execution_id", row.try_get(11)?),
-        occurred_at: faults.time("occurred_at", row.try_get(12)?),
+        tenant: faults.optional_name("tenant", get(row, 8)?),
+        correlation_id: faults.optional_name("correlation_id", get(row, 9)?),
+        causation_id: faults.optional_name("causation_id", get(row, 10)?),
+        execution_id: faults.optional_name("execution_id", get(row, 11)?),
+        occurred_at: faults.time("occurred_at", get(row, 12)?),
         lane: None,
-        priority: row.try_get(13)?,
-        group_id: faults.optional_name("group_id", row.try_get(14)?),
-        hlc: faults.or_default("hlc", row.try_get::<Option<i64>, _>(15)?.map(Hlc::from_raw).transpose().ok()),
-        attempts: faults.or_default("attempts", u32::try_from(row.try_get::<i32, _>(16)?).ok()),
+        priority: get(row, 13)?,
+        group_id: faults.optional_name("group_id", get(row, 14)?),
+        hlc: faults.or_default("hlc", get::<Option<i64>>(row, 15)?.map(Hlc::from_raw).transpose().ok()),
+        attempts: faults.or_default("attempts", u32::try_from(get::<i32>(row, 16)?).ok()),
         max_attempts: faults.or_default(
             "max_attempts",
-            row.try_get::<Option<i32>, _>(17)?.map(budget).map_or(Some(None), |budget| budget.map(Some)),
+            get::<Option<i32>>(row, 17)?.map(budget).map_or(Some(None), |budget| budget.map(Some)),
         ),
-        last_error: row.try_get::<Option<&str>, _>(18)?.map(Failure::parse),
-        last_attempt_at: faults.time("last_attempt_at", row.try_get(19)?),
-        created_at: faults.time("created_at", row.try_get(20)?).unwrap_or(Timestamp::MIN),
+        last_error: get::<Option<&str>>(row, 18)?.map(Failure::parse),
+        last_attempt_at: faults.time("last_attempt_at", get(row, 19)?),
+        created_at: faults.time("created_at", get(row, 20)?).unwrap_or(Timestamp::MIN),
         status: delivery.status,
         due_at: delivery.due_at,
         owner: delivery.owner,
         settled_at: delivery.settled_at,
     };
-    Ok(Decoded { entry, undecodable: faults.0 })
+    Ok(Decoded { entry, undecodable: faults.first() })
 }
 
 /// Reads the columns of [`CLAIMED`] and [`DELIVERY`].
@@ -144,21 +149,6 @@ pub(crate) fn decode_whole(row: &PgRow) -> sqlx::Result<Entry> {
         settled_at: row.try_get::<Option<At>, _>(25)?.and_then(At::timestamp),
     };
     decode(row, delivery).map(|decoded| decoded.entry)
-}
-
-/// Reads the [`READ_COLUMNS`]. A row that was read by lanes is not settled.
-pub(crate) fn decode_read(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
-    let corrupt = |error: Error| sqlx::Error::Decode(error.message().to_owned().into());
-    let delivery = Delivery {
-        route: route.clone(),
-        status: row.try_get::<&str, _>(21)?.parse().map_err(corrupt)?,
-        due_at: row.try_get::<Option<At>, _>(22)?.and_then(At::timestamp),
-        owner: row.try_get(23)?,
-        settled_at: None,
-    };
-    let mut decoded = decode(row, delivery)?;
-    decoded.entry.lane = u8::try_from(row.try_get::<i16, _>(24)?).ok();
-    Ok(decoded)
 }
 
 /// Reads `seq, event_id, route, key, status, created_at`.
@@ -195,20 +185,28 @@ pub(crate) fn decode_audit(row: &PgRow) -> Result<AuditRecord> {
 }
 
 /// `None` when no entry can have so many attempts.
-fn budget(attempts: i32) -> Option<u32> {
+pub(crate) fn budget(attempts: i32) -> Option<u32> {
     u32::try_from(attempts).ok().filter(|attempts| (1..=ATTEMPTS_MAX).contains(attempts))
 }
 
 /// `None` when they are not a map of strings.
-fn parse_headers(text: &str) -> Option<Headers> {
+pub(crate) fn parse_headers(text: &str) -> Option<Headers> {
     if text == "{}" { Some(Headers::new()) } else { serde_json::from_str(text).ok() }
 }
 
 /// The first thing of a row that cannot be read.
-struct Faults(Option<Failure>);
+pub(crate) struct Faults(Option<Failure>);
 
 impl Faults {
-    fn or_default<T: Default>(&mut self, column: &str, value: Option<T>) -> T {
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn first(self) -> Option<Failure> {
+        self.0
+    }
+
+    pub(crate) fn or_default<T: Default>(&mut self, column: &str, value: Option<T>) -> T {
         value.unwrap_or_else(|| {
             // The column's name and nothing of what is in it.
             let text = format!("the column {column} cannot be read");
@@ -218,15 +216,15 @@ impl Faults {
     }
 
     /// The table refuses what is too long, and not what is empty.
-    fn name(&mut self, column: &str, text: String) -> String {
+    pub(crate) fn name(&mut self, column: &str, text: String) -> String {
         if text.is_empty() { self.or_default(column, None) } else { text }
     }
 
-    fn optional_name(&mut self, column: &str, text: Option<String>) -> Option<String> {
+    pub(crate) fn optional_name(&mut self, column: &str, text: Option<String>) -> Option<String> {
         text.map(|text| self.name(column, text))
     }
 
-    fn time(&mut self, column: &str, at: Option<At>) -> Option<Timestamp> {
+    pub(crate) fn time(&mut self, column: &str, at: Option<At>) -> Option<Timestamp> {
         match at.map(At::timestamp) {
             None => None,
             Some(Some(at)) => Some(at),

@@ -2,8 +2,9 @@
 
 use pillarbox_core::Ident;
 
+use crate::lanes::row::{READ, READ_COLUMNS};
 use crate::options::Options;
-use crate::row::{CLAIMED, DELIVERY, READ_COLUMNS, SAGA};
+use crate::row::{CLAIMED, DELIVERY, SAGA};
 
 /// The lane of an entry: by its key, or by its number if it has none. It never changes, so the index on it is
 /// where it is kept. The queries must say it in the same words.
@@ -16,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 38],
+    names: [(&'static str, String); 39],
 }
 
 impl Tables {
@@ -32,9 +33,10 @@ impl Tables {
             prefix: prefix.to_owned(),
             names: [
                 ("{claimed}", CLAIMED.to_owned()),
+                ("{read}", READ.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),
                 ("{lane_of_o}", LANE_OF.replace("key", "o.key").replace("seq", "o.seq")),
-                ("{unread}", vec!["null"; READ_COLUMNS].join(", ")),
+                ("{unread}", vec!["null"; READ_COLUMNS - 1].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{saga_columns}", SAGA.to_owned()),
                 ("{schema}", format!("\"{schema}\"")),

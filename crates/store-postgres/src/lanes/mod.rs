@@ -2,6 +2,7 @@
 
 mod attend;
 mod read;
+pub(crate) mod row;
 mod settle;
 
 use async_trait::async_trait;

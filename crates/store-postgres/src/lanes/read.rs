@@ -10,10 +10,11 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use super::numbers;
+use super::row::{READ_COLUMNS, decode};
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::error::{Phase, classify};
-use crate::row::{Decoded, READ_COLUMNS, decode_read};
+use crate::row::Decoded;
 use crate::store::PostgresStore;
 
 /// What the first row of a read says about the lanes.
@@ -23,6 +24,8 @@ struct Head {
     here: bool,
     /// Number, fence and revision of each lane that it holds and asked for.
     lanes: Vec<(u8, i64, i64)>,
+    /// What is unsettled where it was looked for once more.
+    present: Vec<i64>,
     writers: Vec<i64>,
     /// Microseconds since 1970.
     now: i64,
@@ -32,22 +35,24 @@ struct Head {
 #[derive(Default)]
 struct Answer {
     head: Option<Head>,
-    present: Vec<i64>,
     entries: Vec<Entry>,
     undecodable: Vec<LaneRow>,
     newest: Option<i64>,
 }
 
 impl Answer {
-    /// Takes the next row; the first one is the head.
-    fn put(&mut self, row: &PgRow, route: &RouteName) -> sqlx::Result<()> {
+    /// Takes the next row; the first one is the head. There are `most` entries at most.
+    fn put(&mut self, row: &PgRow, route: &RouteName, most: usize) -> sqlx::Result<()> {
         let Some(head) = &self.head else {
-            let head = serde_json::from_str(row.try_get(READ_COLUMNS + 1)?);
+            let head = serde_json::from_str(row.try_get(0)?);
             self.head = Some(head.map_err(|error| sqlx::Error::Decode(error.into()))?);
-            self.present = row.try_get(READ_COLUMNS)?;
             return Ok(());
         };
-        let decoded = decode_read(row, route)?;
+        let decoded = decode(row, route)?;
+        if self.entries.is_empty() {
+            // Entries are large: they are not moved each time that there are twice as many.
+            self.entries.reserve(most);
+        }
         self.newest = self.newest.max(Some(decoded.entry.seq));
         let fence =
             || head.lanes.iter().find(|lane| Some(lane.0) == decoded.entry.lane).map(|lane| Fence(lane.1));
@@ -77,11 +82,12 @@ impl PostgresStore {
             .value(each(|position| position.limit.into()))
             .value(request.writers)
             .done()?;
+        let most = request.positions.iter().filter_map(|position| usize::try_from(position.limit).ok()).sum();
         // What is read twice is read.
-        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route);
+        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route, most);
         let sql = &self.sql().lanes_read;
         let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
-        let Answer { head: Some(head), present, entries, undecodable, newest } = answer else {
+        let Answer { head: Some(head), entries, undecodable, newest } = answer else {
             return Err(unreadable());
         };
         let mut read = LaneRead::nothing(time(head.now));
@@ -96,7 +102,7 @@ impl PostgresStore {
             lost.lost = true;
             return Ok(lost);
         }
-        (read.present, read.entries, read.undecodable) = (present, entries, undecodable);
+        (read.present, read.entries, read.undecodable) = (head.present, entries, undecodable);
         read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
         read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
         Ok(read)
@@ -131,7 +137,7 @@ impl PostgresStore {
     }
 
     fn add_fetched(&self, row: &PgRow, route: &RouteName, fetched: &mut Fetched) -> sqlx::Result<()> {
-        let decoded = decode_read(row, route)?;
+        let decoded = decode(row, route)?;
         let fence = Some(Fence(row.try_get(READ_COLUMNS)?));
         sort_out(decoded, fence, &mut fetched.entries, &mut fetched.undecodable);
         Ok(())

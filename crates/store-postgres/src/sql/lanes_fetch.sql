@@ -8,11 +8,11 @@ with me as materialized (
     from {lane}
     where route = $1
 ), found as materialized (
-    select {claimed}, status::text, due_at, owner, {lane_of}::smallint as lane, (select fences from held)[{lane_of} + 1] as lane_fence
+    select {read}, {lane_of}::smallint as lane, (select fences from held)[{lane_of} + 1] as lane_fence
     from {outbox}
     where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
 )
-select {unread}, null::bigint as lane_fence, exists (select from me) as here,
+select null, {unread}, null::bigint as lane_fence, exists (select from me) as here,
     (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
 union all
 select found.*, null, null from found where found.lane_fence is not null

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    AttendRequest, Attendance, Keep, LANES, LanePosition, LaneRead, LaneSettleRequest, LaneSettlement, Lanes,
-    ReadRequest, SessionId, Settled, Store, Verdict,
+    Admin, AttendRequest, Attendance, FetchRequest, Filter, Keep, LANES, LanePosition, LaneRead,
+    LaneSettleRequest, LaneSettlement, Lanes, ReadRequest, SessionId, Settled, Store, Verdict,
 };
 use pillarbox_core::{Entry, Held};
 use pillarbox_engine::Relay;
@@ -272,4 +272,86 @@ async fn what_a_prepared_transaction_staged_is_delivered_once_it_commits() {
     let (tally, ()) = tokio::join!(run, work);
     assert_eq!(tally.unwrap().delivered, 21);
     assert_eq!(sink.received().last().unwrap().key.as_deref(), Some("open"));
+}
+
+/// What is as every entry begins is not sent: so each column is another than that, by itself.
+#[tokio::test]
+async fn whatever_of_an_entry_is_not_as_it_begins_is_read() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let others = [
+        "content_type = 'text/plain'",
+        r#"headers = '{"a": "b"}'"#,
+        r#"headers = '{"": ""}'"#,
+        "tenant = 't', correlation_id = 'c', causation_id = 'd', execution_id = 'e', group_id = 'g'",
+        "occurred_at = '2001-02-03 04:05:06.789012+00'",
+        "priority = 99",
+        "hlc = 7",
+        "status = 'retrying'",
+        "attempts = 3",
+        "max_attempts = 4",
+        "due_at = '2001-02-03 04:05:06.789012+00'",
+        "due_at = 'infinity'",
+        "fence = 5",
+        "owner = 'worker-9'",
+        "owner = ''",
+        "last_error = 'timeout: late'",
+        "last_attempt_at = '2001-02-03 04:05:06.789012+00'",
+        "status = 'retrying', attempts = 3, max_attempts = 4, fence = 5, owner = 'w', last_error = 'x', priority = -1",
+    ];
+    stage(&harness.outbox(ROUTE), store.pool(), events(u32::try_from(others.len() + 1).unwrap())).await;
+    harness.execute("update {s}.pillarbox_outbox set hlc = null").await;
+    for (at, other) in others.iter().enumerate() {
+        harness.execute(&format!("update {{s}}.pillarbox_outbox set {other} where seq = {}", at + 1)).await;
+    }
+    let _ = attend(&store, 1, true).await;
+    let mut entries = read(&store, 1).await.entries;
+    entries.sort_unstable_by_key(|entry| entry.seq);
+    let mut stored = store.list(Filter::default()).await.unwrap();
+    stored.sort_unstable_by_key(|entry| entry.seq);
+    assert_eq!((entries.len(), stored.len()), (others.len() + 1, others.len() + 1));
+    for (read, stored) in entries.iter().zip(stored) {
+        assert_eq!(*read, Entry { lane: read.lane, ..stored });
+    }
+    let seqs = entries.iter().map(|entry| entry.seq).collect();
+    let fetched = store.fetch(FetchRequest { route: route(), session: session(1), seqs }).await.unwrap();
+    assert_eq!(fetched.entries, entries);
+}
+
+#[tokio::test]
+async fn whatever_of_an_entry_cannot_be_read_is_named() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let spoilt = [
+        ("type", "type = ''"),
+        ("key", "key = ''"),
+        ("content_type", "content_type = ''"),
+        ("headers", "headers = '[]'"),
+        ("headers", "headers = 'null'"),
+        ("headers", "headers = '0'"),
+        ("headers", r#"headers = '""'"#),
+        ("headers", r#"headers = '["a"]'"#),
+        ("headers", r#"headers = '{"a": 1}'"#),
+        ("headers", r#"headers = '{"": {}}'"#),
+        ("tenant", "tenant = ''"),
+        ("correlation_id", "correlation_id = ''"),
+        ("causation_id", "causation_id = ''"),
+        ("execution_id", "execution_id = ''"),
+        ("occurred_at", "occurred_at = 'infinity'"),
+        ("group_id", "group_id = ''"),
+        ("attempts", "attempts = -1"),
+        ("max_attempts", "max_attempts = 0"),
+        ("last_attempt_at", "last_attempt_at = '-infinity'"),
+        ("created_at", "created_at = 'infinity'"),
+    ];
+    stage(&harness.outbox(ROUTE), store.pool(), events(u32::try_from(spoilt.len() + 1).unwrap())).await;
+    for (at, (_, spoil)) in spoilt.iter().enumerate() {
+        harness.execute(&format!("update {{s}}.pillarbox_outbox set {spoil} where seq = {}", at + 1)).await;
+    }
+    let _ = attend(&store, 1, true).await;
+    let LaneRead { entries, mut undecodable, .. } = read(&store, 1).await;
+    assert_eq!(entries.len(), 1, "the others are not disturbed");
+    undecodable.sort_unstable_by_key(|row| row.row.held.seq);
+    let named: Vec<_> = undecodable.iter().map(|row| row.row.failure.code()).collect();
+    assert_eq!(named, spoilt.map(|(column, _)| column));
 }

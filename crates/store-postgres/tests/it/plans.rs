@@ -173,7 +173,8 @@ pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subjec
         .replace("{lane_of}", "(coalesce(hashtextextended(key, 0), seq) & 63)")
         .replace("{lane_of_o}", "(coalesce(hashtextextended(o.key, 0), o.seq) & 63)")
         .replace("{status}", "{s}.pillarbox_status")
-        .replace("{unread}", &["null"; 9].join(", "))
+        .replace("{unread}", &["null"; 5].join(", "))
+        .replace("{read}", "type, seq, event_id, payload, headers::text")
         .replace("{claimed}", "seq, fence, event_id, payload, headers::text");
     let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
     sqlx::raw_sql(harness.sql(&prepare)).execute(&mut *connection).await.unwrap();
