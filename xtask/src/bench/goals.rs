@@ -169,7 +169,7 @@ pub(crate) fn measure(ours: &Ours, runner: &Runner<'_>, options: &Options) -> Re
     eprintln!("bench: growth, latency, memory and the held transaction, which takes minutes");
     let repeat = options.repeat.to_string();
     let common = ["--repeat", &repeat, "--events", "50000"];
-    let more = ["--held", "--latency", "1000", "--settled", "1000000", "--pending", "1000000"];
+    let more = ["--held", "--latency", "3000", "--settled", "1000000", "--pending", "1000000"];
     let postgres = ours.bench(runner, &[common.as_slice(), &more].concat())?;
     let sqlite = ours.bench_embedded(runner, &common)?;
     Ok(Measured { postgres, sqlite })
@@ -184,7 +184,7 @@ pub(crate) fn markdown(
 ) -> String {
     let load = machine.note_load();
     let mut text = format!(
-        "`pillarbox bench --repeat {} --held --latency 1000 --settled 1000000 --pending 1000000 --events 50000`, as the \
+        "`pillarbox bench --repeat {} --held --latency 3000 --settled 1000000 --pending 1000000 --events 50000`, as the \
          last part of the same run: medians of {}; load at its end {load:.1}.\n\n| | goal | measured | |\n\
          |---|--:|--:|---|\n",
         options.repeat,
