@@ -18,6 +18,7 @@ grant select, insert, update on public.pillarbox_inbox_fence to pillarbox_stage;
 create role pillarbox_relay nologin;
 grant usage on schema public to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_outbox to pillarbox_relay;
+grant select on sequence public.pillarbox_outbox_seq_seq to pillarbox_relay;
 grant select, insert on public.pillarbox_audit to pillarbox_relay;
 grant select, insert, update on public.pillarbox_saga to pillarbox_relay;
 grant select, insert, delete on public.pillarbox_inbox to pillarbox_relay;

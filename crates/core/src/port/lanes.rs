@@ -187,6 +187,9 @@ pub struct LaneRead {
     /// Transactions that may have staged and not ended, seen after `entries` was read; empty if not asked for, or
     /// where a store has one writer. One has the same number until it ends, or one from [`RENAMED`] on.
     pub writers: Vec<u64>,
+    /// The highest seq that had been drawn by then, or one below it; the end of numbers where a seq that was drawn is seen
+    /// before a higher one.
+    pub drawn: i64,
     /// The store's time.
     pub now: Timestamp,
 }
@@ -201,6 +204,7 @@ impl LaneRead {
             present: Vec::new(),
             revisions: Vec::new(),
             writers: Vec::new(),
+            drawn: 0,
             now,
         }
     }

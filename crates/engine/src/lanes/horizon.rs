@@ -42,9 +42,28 @@ struct Stretch {
 #[derive(Debug, Default)]
 pub(super) struct Horizon {
     stretches: Vec<Stretch>,
+    /// The highest seq that had been drawn by the read before this one.
+    drawn: i64,
+    /// Who drew a seq up to here had ended before the next read began: it sees everything up to here that there will be.
+    decided: i64,
 }
 
 impl Horizon {
+    /// What a read of a lane brought that began where the stretches end, and before the answer to `drawn` and `writing`:
+    /// from where on somebody may still commit something.
+    pub(super) fn undecided_from(&self, floor: i64, cursor: i64) -> i64 {
+        floor.max(cursor.min(self.decided))
+    }
+
+    /// A read said what was drawn by then, and who was writing, if it was asked. An INSERT is writing before it draws a seq,
+    /// so when nobody was, all that had been drawn by the read before this one was over.
+    pub(super) fn heard(&mut self, drawn: i64, writers: Option<&[u64]>) {
+        if writers.is_some_and(<[u64]>::is_empty) {
+            self.decided = self.decided.max(self.drawn);
+        }
+        self.drawn = drawn;
+    }
+
     /// A read begins. What was owed before it is paid by it, what comes to be owed from now on is not.
     pub(super) fn begin(&mut self) {
         for stretch in &mut self.stretches {
@@ -183,6 +202,24 @@ mod tests {
         assert_eq!(reader.read(30, &[]), (10, 0));
         assert_eq!(reader.read(40, &[]), (20, 0));
         assert!(!reader.horizon.rests());
+    }
+
+    #[test]
+    fn what_was_drawn_before_nobody_wrote_is_not_looked_at_again() {
+        let mut horizon = Horizon::default();
+        horizon.heard(10, Some(&[]));
+        assert_eq!(
+            horizon.undecided_from(0, 8),
+            0,
+            "somebody may have drawn one since, and committed before"
+        );
+        horizon.heard(20, Some(&[]));
+        assert_eq!((horizon.undecided_from(0, 8), horizon.undecided_from(0, 15)), (8, 10));
+        horizon.heard(30, Some(&[1]));
+        horizon.heard(40, None);
+        assert_eq!(horizon.undecided_from(0, 25), 10, "somebody was writing, or nobody looked");
+        horizon.heard(50, Some(&[]));
+        assert_eq!(horizon.undecided_from(0, 45), 40);
     }
 
     #[test]

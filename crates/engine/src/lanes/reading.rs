@@ -133,10 +133,10 @@ impl LaneReader {
                 // The read of which this is a part goes on, and has seen less than this one.
                 state.horizon.looked(lanes_of(&positions));
             }
-            let writing = writers.then(|| read.writers.clone());
+            let (writing, drawn) = (writers.then(|| read.writers.clone()), read.drawn);
             state.took(read, &positions, exhausted, at);
             if !anew {
-                state.read_ended(&positions, writing.as_deref());
+                state.read_ended(&positions, drawn, writing.as_deref());
                 state.unplaced = false;
             }
         }
@@ -347,7 +347,15 @@ impl State {
     }
 
     /// A read is over; with `writers`, it has asked who is writing.
-    fn read_ended(&mut self, positions: &[LanePosition], writers: Option<&[u64]>) {
+    fn read_ended(&mut self, positions: &[LanePosition], drawn: i64, writers: Option<&[u64]>) {
+        for position in positions {
+            let lane = self.book.lanes.get_mut(position.lane);
+            // What is between the floor and where this read began was seen by an earlier one.
+            if let Some(lane) = lane.filter(|lane| lane.floor == position.cursor) {
+                lane.floor = self.horizon.undecided_from(lane.floor, lane.cursor);
+            }
+        }
+        self.horizon.heard(drawn, writers);
         // What is being handed over is not read any more.
         let lanes = || self.book.lanes.iter().filter(|(_, lane)| !lane.leaving);
         let held = lanes().fold(0, |held, (number, _)| held | set(number));

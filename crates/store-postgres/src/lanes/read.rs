@@ -27,6 +27,8 @@ struct Head {
     /// What is unsettled where it was looked for once more.
     present: Vec<i64>,
     writers: Vec<i64>,
+    /// The last seq that was drawn; none was yet, or the sequence is not ours to read.
+    drawn: Option<i64>,
     /// Microseconds since 1970.
     now: i64,
 }
@@ -104,6 +106,7 @@ impl PostgresStore {
         }
         (read.present, read.entries, read.undecodable) = (head.present, entries, undecodable);
         read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
+        read.drawn = head.drawn.unwrap_or(0);
         read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
         Ok(read)
     }

@@ -33,6 +33,10 @@ select json_build_object(
                     or locktype = 'advisory' and classid = 7458911 and objid = '{outbox}'::regclass and objsubid = 2)
             group by virtualtransaction
             having bool_and(locktype = 'relation')),
+        -- Who may not look at the sequence looks once more at what was read, as when somebody is writing.
+        'drawn', (
+            select case when has_sequence_privilege(s, 'select, usage') then pg_sequence_last_value(s) end
+            from (select pg_get_serial_sequence('{outbox}', 'seq')::regclass) as of(s)),
         'now', (extract(epoch from statement_timestamp()) * 1000000)::bigint
     )::text,
     {unread}

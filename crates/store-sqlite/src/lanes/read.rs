@@ -53,7 +53,8 @@ pub(super) async fn read(store: &SqliteStore, request: ReadRequest) -> Result<La
     if rows.newest > handed && !note(store, &request.route, request.session, rows.newest).await? {
         return Ok(LaneRead { lost: true, ..LaneRead::nothing(read.now) });
     }
-    Ok(LaneRead { entries: rows.entries, undecodable: rows.undecodable, ..read })
+    // There is one writer at a time: nobody draws a seq before the one that drew a lower one has ended.
+    Ok(LaneRead { entries: rows.entries, undecodable: rows.undecodable, drawn: i64::MAX, ..read })
 }
 
 pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<Fetched> {

@@ -36,6 +36,8 @@ pub enum Mutant {
     SurplusIsNotTold,
     /// Each session goes by its own number of shares.
     SharesAreNotAgreed,
+    /// A read of lanes says that seqs were drawn that were not yet.
+    DrawnIsTooHigh,
     /// What a saga did is recorded after it shows.
     AuditAfterStatus,
     /// Whether a saga is complete is decided without holding it.
@@ -46,7 +48,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -63,6 +65,7 @@ impl Mutant {
         Self::PresentLeavesOutLateCommits,
         Self::SurplusIsNotTold,
         Self::SharesAreNotAgreed,
+        Self::DrawnIsTooHigh,
         Self::AuditAfterStatus,
         Self::CompletesWithoutLock,
         Self::CompensatesForward,

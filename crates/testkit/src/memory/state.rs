@@ -70,7 +70,7 @@ pub(crate) struct State {
     pub(crate) mutant: Option<Mutant>,
     /// For [`Mutant::ReadsByLastSeq`].
     pub(crate) highest_claimed: i64,
-    last_seq: i64,
+    pub(crate) last_seq: i64,
     last_tx: TxId,
     ids_made: u64,
     pub(crate) seed: u64,

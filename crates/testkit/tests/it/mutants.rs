@@ -100,6 +100,7 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
         &["two_sessions_share_evenly_after_a_hand_over", "the_number_of_shares_can_change_while_running"],
     ),
     (Mutant::SharesAreNotAgreed, &["sessions_that_differ_in_shares_leave_no_lane_unread"]),
+    (Mutant::DrawnIsTooHigh, &["a_read_tells_of_no_seq_that_was_not_drawn"]),
     (Mutant::AuditAfterStatus, &["nothing_is_recorded_while_the_audit_fails"]),
     (Mutant::CompletesWithoutLock, &["concurrent_finishers_complete_a_saga_once"]),
     (

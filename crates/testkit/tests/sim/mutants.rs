@@ -179,6 +179,11 @@ fn the_simulator_catches_relays_that_do_not_agree_how_many_share() {
 }
 
 #[test]
+fn the_simulator_catches_a_reader_that_does_not_look_for_late_commits() {
+    is_caught_by_lanes(Mutant::DrawnIsTooHigh, "I-04");
+}
+
+#[test]
 fn the_simulator_catches_lanes_whose_fence_does_not_grow() {
     is_caught_by_lanes(Mutant::FenceRestarts, "I-07");
 }

@@ -69,6 +69,7 @@ macro_rules! __lanes_cases {
                 a_lane_that_was_handed_over_is_not_read,
                 present_is_what_is_unsettled_between_floor_and_cursor,
                 a_lower_seq_that_commits_later_is_present,
+                a_read_tells_of_no_seq_that_was_not_drawn,
                 writers_are_the_open_transactions_that_have_staged,
                 a_fetch_returns_what_is_unsettled_by_seq,
                 an_undecodable_row_of_a_lane_is_told,

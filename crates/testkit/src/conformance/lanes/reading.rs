@@ -142,6 +142,26 @@ pub async fn a_lower_seq_that_commits_later_is_present<H: LanesHarness>(harness:
     assert_eq!(ids(&reader.fetch(unknown).await.entries), ids_of([1]));
 }
 
+/// A read tells of no seq that was not drawn yet: nobody would look for one that comes below.
+pub async fn a_read_tells_of_no_seq_that_was_not_drawn<H: LanesHarness>(harness: &H) {
+    several_writers!(harness);
+    let outbox = harness.outbox(ROUTE);
+    let reader = Reader::join(harness, 1, soon(harness).await).await;
+    let mut open = harness.begin().await;
+    assert_eq!(outbox.stage_all(&mut open, vec![keyed(1, "a")]).await.unwrap().len(), 1);
+    assert_eq!(stage(harness, vec![keyed(2, "b")]).await.len(), 1);
+    let read = reader.read_all().await;
+    assert_eq!(ids(&read.entries), ids_of([2]));
+    assert_eq!(stage(harness, vec![keyed(3, "c")]).await.len(), 1);
+    harness.commit(open).await;
+    let entries = reader.entries().await;
+    assert_eq!(ids(&entries), ids_of([1, 2, 3]));
+    // It may tell less: a store that does not know says nothing.
+    assert!(read.drawn < entries[2].seq, "{} was told, {} came after", read.drawn, entries[2].seq);
+    let now = reader.read_all().await;
+    assert!(now.drawn == 0 || now.drawn >= entries[2].seq, "{} is drawn", entries[2].seq);
+}
+
 /// A transaction that has staged and is open is told; one that has not, or has ended, is not.
 pub async fn writers_are_the_open_transactions_that_have_staged<H: LanesHarness>(harness: &H) {
     several_writers!(harness);

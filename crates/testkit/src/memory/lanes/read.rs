@@ -39,6 +39,7 @@ impl State {
         if request.writers {
             read.writers = self.writers();
         }
+        read.drawn = if self.is(Mutant::DrawnIsTooHigh) { i64::MAX } else { self.last_seq };
         if self.is(Mutant::PresentLeavesOutLateCommits) {
             self.lanes_read.extend(read.entries.iter().map(|entry| entry.seq));
         }
