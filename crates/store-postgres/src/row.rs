@@ -33,7 +33,7 @@ pub(crate) const READ_COLUMNS: usize = 25;
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 /// A point in time on its way to or from a `timestamptz`. The driver's own types panic at `infinity`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At(i64);
 
 impl From<Timestamp> for At {
