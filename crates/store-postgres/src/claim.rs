@@ -21,15 +21,16 @@ impl PostgresStore {
         if request.limit == 0 {
             return Ok(Claim::default());
         }
-        // Who sets the time has a reason to see everything that is due at it.
-        let floors = self.floors(request.order);
-        let floor = if request.now.is_none() { floors.begin(&request.route, Instant::now()) } else { None };
-        let claim = match floor {
-            Some(floor) => self.claim_from(&request, Some(floor)).await?,
-            None => Claim::default(),
+        // Who sets the time wants to see all that is due at it.
+        let floor = match request.now {
+            None => self.floors(request.order).begin(&request.route, Instant::now()),
+            Some(_) => None,
         };
-        // Nothing from the floor on is not yet nothing.
-        let mut claim = if taken(&claim) > 0 { claim } else { self.claim_from(&request, None).await? };
+        let mut claim = self.claim_from(&request, floor).await?;
+        if floor.is_some() && claim.entries.is_empty() && claim.undecodable.is_empty() {
+            // Nothing from the floor on is not yet nothing.
+            claim = self.claim_from(&request, None).await?;
+        }
         sort(&mut claim.entries, request.order);
         Ok(claim)
     }
@@ -56,7 +57,7 @@ impl PostgresStore {
         let begun = Instant::now();
         let floors = self.floors(request.order);
         let answer = self.run(Line::Relay, Again::IfUndone, sql, arguments).await;
-        let rows = answer.inspect_err(|_| floors.forget(&request.route))?;
+        let rows = answer.inspect_err(|_| floors.failed(&request.route))?;
         let (claim, (due_end, ready_end)) = read(&rows, request)
             .and_then(|claim| Ok((claim, ends(&rows)?)))
             .map_err(|error| classify(error, Phase::Before))?;
@@ -108,10 +109,6 @@ fn read(rows: &[PgRow], request: &ClaimRequest) -> sqlx::Result<Claim> {
         }
     }
     Ok(claim)
-}
-
-fn taken(claim: &Claim) -> usize {
-    claim.entries.len() + claim.undecodable.len()
 }
 
 /// The first column behind those of the entry.

@@ -102,8 +102,10 @@ impl Floors {
     }
 
     /// Makes the next claim a sweep: nobody knows what became of the last one.
-    pub(crate) fn forget(&self, route: &RouteName) {
-        self.lock().remove(route);
+    pub(crate) fn failed(&self, route: &RouteName) {
+        if let Some(past) = self.lock().get_mut(route) {
+            past.sweep_at = None;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RouteName, Past>> {
@@ -206,7 +208,7 @@ mod tests {
         let mut run = Run::new();
         let begins: Vec<_> = (0..8).map(|_| run.claim(1_000, 100 * MS, MS)).collect();
         assert_eq!(begins[5..], [Some(5_000), Some(6_000), Some(7_000)]);
-        run.floors.forget(&run.route);
+        run.floors.failed(&run.route);
         assert_eq!(run.claim(1_000, 100 * MS, MS), None);
     }
 
