@@ -6,18 +6,19 @@
 -- A limit that is a subselect hides its value: with old statistics the planner would else rather sort what it
 -- takes for few rows. The rows come back by an array: a join would let it hash the whole table.
 -- Each arm begins where one before may have ended ($8, and from $9), or at the very beginning: see floor.rs. Where this one
--- ended stands in one row of its answer. The arm of times, when it was not full, has seen all up to now.
+-- ended stands in one row of its answer; what has no stamp is left out, it lies above all that is still to come. The arm
+-- of times, when it was not full, has seen all up to now.
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
 with due as materialized (
     select due_at, seq from {outbox}
-    where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity') and due_at <= coalesce($2, statement_timestamp())
-        and status <= 'pending'
+    where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
+        and due_at <= coalesce($2, statement_timestamp()) and status <= 'pending'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by due_at, seq
     limit (select $4::bigint)
     for update skip locked
 ), ready as materialized (
-    select coalesce(hlc, 9223372036854775807) as stamp, seq from {outbox}
+    select hlc, seq from {outbox}
     where route = $1 and due_at is null and status <= 'pending' and coalesce(hlc, 9223372036854775807) >= $9
         and (status = 'pending' or attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by coalesce(hlc, 9223372036854775807), created_at, seq
@@ -40,4 +41,6 @@ returning {claimed},
     case o.seq when (select max(seq) from taken) then (
         select case when count(*) < $4 then coalesce($2, statement_timestamp()) else max(due_at) end from due
     ) end as due_end,
-    case o.seq when (select max(seq) from taken) then (select max(array[stamp]) from ready) end as ready_end
+    case o.seq when (select max(seq) from taken) then (
+        select max(array[hlc]) from ready where hlc is not null
+    ) end as ready_end

@@ -10,8 +10,8 @@
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
 with due as materialized (
     select due_at, seq from {outbox}
-    where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity') and due_at <= coalesce($2, statement_timestamp())
-        and status <= 'pending'
+    where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
+        and due_at <= coalesce($2, statement_timestamp()) and status <= 'pending'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by due_at, seq
     limit (select $4::bigint)
