@@ -1,15 +1,17 @@
 //! Claiming and extending: who works on what, and until when.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
 use pillarbox_core::{Entry, Hlc, Result, Status};
+use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgRow};
 
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::error::{Phase, classify};
-use crate::row::{Delivery, decode};
+use crate::floor::{Claimed, Floor};
+use crate::row::{At, Delivery, decode};
 use crate::settle::{Changed, sorted};
 use crate::store::PostgresStore;
 
@@ -19,8 +21,25 @@ impl PostgresStore {
         if request.limit == 0 {
             return Ok(Claim::default());
         }
+        // Who sets the time wants to see all that is due at it.
+        let floor = match request.now {
+            None => self.floors(request.order).begin(&request.route, Instant::now()),
+            Some(_) => None,
+        };
+        let mut claim = self.claim_from(&request, floor).await?;
+        if floor.is_some() && claim.entries.is_empty() && claim.undecodable.is_empty() {
+            // Nothing from the floor on is not yet nothing.
+            claim = self.claim_from(&request, None).await?;
+        }
+        sort(&mut claim.entries, request.order);
+        Ok(claim)
+    }
+
+    /// One claim from the floor, or a sweep.
+    async fn claim_from(&self, request: &ClaimRequest, floor: Option<Floor>) -> Result<Claim> {
         let limit = i64::from(request.limit);
-        let arguments = Bind::new()
+        let Floor { due, ready: [ready, seq] } = floor.unwrap_or(Floor::NONE);
+        let bind = Bind::new()
             .text(request.route.as_str())
             .at(request.now)
             .number(i64::from(request.max_attempts))
@@ -29,14 +48,27 @@ impl PostgresStore {
             .number(limit)
             .text(&request.owner)
             .number(micros(request.lease))
-            .done()?;
-        let sql = match request.order {
-            ClaimOrder::Staged => &self.sql().claim_staged,
-            ClaimOrder::Causal => &self.sql().claim_causal,
+            .value(due)
+            .number(ready);
+        let (sql, arguments) = match request.order {
+            ClaimOrder::Staged => (&self.sql().claim_staged, bind.number(seq).done()?),
+            ClaimOrder::Causal => (&self.sql().claim_causal, bind.done()?),
         };
-        let rows = self.run(Line::Relay, Again::IfUndone, sql, arguments).await?;
-        let mut claim = read(&rows, &request).map_err(|error| classify(error, Phase::Before))?;
-        sort(&mut claim.entries, request.order);
+        let begun = Instant::now();
+        let floors = self.floors(request.order);
+        let answer = self.run(Line::Relay, Again::IfUndone, sql, arguments).await;
+        let rows = answer.inspect_err(|_| floors.failed(&request.route))?;
+        let (claim, (due_end, ready_end)) = read(&rows, request)
+            .and_then(|claim| Ok((claim, ends(&rows)?)))
+            .map_err(|error| classify(error, Phase::Before))?;
+        if request.now.is_none() {
+            let (ended, asked, taken) = (Instant::now(), request.limit, rows.len());
+            let claimed = Claimed { begun, ended, asked, taken, due_end, ready_end };
+            match floor {
+                Some(_) => floors.followed(&request.route, &claimed),
+                None => floors.swept(&request.route, &claimed),
+            }
+        }
         Ok(claim)
     }
 
@@ -77,6 +109,24 @@ fn read(rows: &[PgRow], request: &ClaimRequest) -> sqlx::Result<Claim> {
         }
     }
     Ok(claim)
+}
+
+/// The first column behind those of the entry.
+const ENDS: usize = 21;
+
+/// Where both arms ended, as one of the rows says.
+fn ends(rows: &[PgRow]) -> sqlx::Result<(Option<At>, Option<[i64; 2]>)> {
+    let mut ends = (None, None);
+    for row in rows {
+        ends.0 = ends.0.or(row.try_get(ENDS)?);
+        // What the arm took itself is not looked at again; behind a stamp alone there may be more that have it.
+        ends.1 = ends.1.or(row.try_get::<Option<Vec<i64>>, _>(ENDS + 1)?.and_then(|end| match end[..] {
+            [priority, seq] => Some([priority, seq.saturating_add(1)]),
+            [stamp] => Some([stamp, i64::MIN]),
+            _ => None,
+        }));
+    }
+    Ok(ends)
 }
 
 /// Oldest first: an update returns its rows in any order.

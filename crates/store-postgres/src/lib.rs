@@ -43,6 +43,7 @@ mod change;
 mod claim;
 mod connect;
 mod error;
+mod floor;
 mod inbox;
 mod lanes;
 mod lean;

@@ -30,7 +30,7 @@ pub(crate) const DELIVERY: &str = "route, status::text, due_at, owner, settled_a
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 /// A point in time on its way to or from a `timestamptz`. The driver's own types panic at `infinity`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At(i64);
 
 impl From<Timestamp> for At {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillarbox_core::Result;
 use pillarbox_core::port::{
-    Claim, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+    Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled,
+    Store,
 };
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgPool};
@@ -15,6 +16,7 @@ use sqlx::{Connection, PgPool};
 use crate::call::Line;
 use crate::connect;
 use crate::error::{Phase, classify};
+use crate::floor::Floors;
 use crate::inbox::Inbox;
 use crate::options::{Mode, Options};
 use crate::sql::{Sql, Statements};
@@ -41,6 +43,8 @@ struct Inner {
     sql: Statements,
     begin: Sql,
     begin_steered: Sql,
+    staged: Floors,
+    causal: Floors,
 }
 
 /// Connections are opened when they are needed, so a pool that nobody uses costs nothing.
@@ -106,7 +110,20 @@ impl PostgresStore {
         let sql = Statements::new(&tables);
         let begin = Sql::begin(&options, Line::Operator);
         let begin_steered = Sql::begin(&options, Line::Relay);
-        Self { inner: Arc::new(Inner { pools, mode, options, tables, sql, begin, begin_steered }) }
+        let (staged, causal) = (Floors::default(), Floors::default());
+        Self {
+            inner: Arc::new(Inner {
+                pools,
+                mode,
+                options,
+                tables,
+                sql,
+                begin,
+                begin_steered,
+                staged,
+                causal,
+            }),
+        }
     }
 
     /// The pool of operators' calls; an application may begin its transactions here. Its connections have
@@ -149,6 +166,14 @@ impl PostgresStore {
 
     pub(crate) fn sql(&self) -> &Statements {
         &self.inner.sql
+    }
+
+    /// Where claims in this order begin.
+    pub(crate) fn floors(&self, order: ClaimOrder) -> &Floors {
+        match order {
+            ClaimOrder::Staged => &self.inner.staged,
+            ClaimOrder::Causal => &self.inner.causal,
+        }
     }
 
     pub(crate) fn begin_script(&self, line: Line) -> &Sql {

@@ -23,7 +23,8 @@ pub trait Store: Send + Sync {
     /// Takes due entries of a route under a lease; the claim is the attempt.
     ///
     /// Two callers never hold one entry under a live lease. An entry whose attempts are spent is not
-    /// handed out; [`reap`](Self::reap) buries it.
+    /// handed out; [`reap`](Self::reap) buries it. A store may go on from where its last claim ended and find
+    /// what came before that a little later; it brings nothing only if nothing is due.
     async fn claim(&self, request: ClaimRequest) -> Result<Claim>;
 
     /// Prolongs leases that are still held.

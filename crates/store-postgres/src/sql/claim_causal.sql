@@ -5,22 +5,27 @@
 -- what is pending and due at once, whatever plain SQL says of its attempts: the reaper does not look for it.
 -- A limit that is a subselect hides its value: with old statistics the planner would else rather sort what it
 -- takes for few rows. The rows come back by an array: a join would let it hash the whole table.
+-- Each arm begins where one before may have ended ($8, and from $9), or at the very beginning: see floor.rs. Where this one
+-- ended stands in one row of its answer; what has no stamp is left out, it lies above all that is still to come. The arm
+-- of times, when it was not full, has seen all up to now.
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
 with due as materialized (
-    select seq from {outbox}
-    where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
-        and status <= 'pending'
+    select due_at, seq from {outbox}
+    where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
+        and due_at <= coalesce($2, statement_timestamp()) and status <= 'pending'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by due_at, seq
     limit (select $4::bigint)
     for update skip locked
 ), ready as materialized (
-    select seq from {outbox}
-    where route = $1 and due_at is null and status <= 'pending'
+    select hlc, seq from {outbox}
+    where route = $1 and due_at is null and status <= 'pending' and coalesce(hlc, 9223372036854775807) >= $9
         and (status = 'pending' or attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by coalesce(hlc, 9223372036854775807), created_at, seq
     limit $5 - (select count(*) from due)
     for update skip locked
+), taken as materialized (
+    select seq from due union all select seq from ready
 )
 update {outbox} as o
 set status = 'in_flight',
@@ -29,7 +34,13 @@ set status = 'in_flight',
     owner = $6,
     due_at = coalesce($2, statement_timestamp()) + $7 * interval '1 microsecond',
     last_attempt_at = coalesce($2, statement_timestamp())
-where o.seq = any (array(select seq from due union all select seq from ready))
+where o.seq = any (array(select seq from taken))
     and (select set_config('synchronous_commit', 'off', true)) is not null
     and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null
-returning {claimed}
+returning {claimed},
+    case o.seq when (select max(seq) from taken) then (
+        select case when count(*) < $4 then coalesce($2, statement_timestamp()) else max(due_at) end from due
+    ) end as due_end,
+    case o.seq when (select max(seq) from taken) then (
+        select max(array[hlc]) from ready where hlc is not null
+    ) end as ready_end

@@ -10,6 +10,7 @@ mod claiming;
 mod connecting;
 mod consuming;
 mod faults;
+mod floor;
 mod harness;
 mod lanes;
 mod lean;

@@ -48,17 +48,17 @@ fn subjects() -> Vec<Subject> {
     let batch = format!("'{{{}}}'", (1000..1500).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
     let lanes = format!("'{{{}}}'", vec!["10"; 64].join(","));
     let texts = |text: &str| format!("'{{{}}}'", vec![text; 500].join(","));
-    let claim = "'orders', null, 5, 250, 500, 'worker', 30000000";
+    let claim = "'orders', null, 5, 250, 500, 'worker', 30000000, null, -9223372036854775808";
     vec![
         subject!(
             "claim_staged",
-            "text, timestamptz, bigint, bigint, bigint, text, bigint",
-            claim,
+            "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, bigint",
+            format!("{claim}, -9223372036854775808"),
             ["outbox_ready", "outbox_due", "outbox_pkey"]
         ),
         subject!(
             "claim_causal",
-            "text, timestamptz, bigint, bigint, bigint, text, bigint",
+            "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint",
             claim,
             ["outbox_causal", "outbox_due", "outbox_pkey"]
         ),
