@@ -7,3 +7,5 @@ set local enable_hashjoin = off;
 set local enable_mergejoin = off;
 -- A plan that has to do one of these after all looks so expensive that it would be compiled.
 set local jit = off;
+-- All of that makes the plan the same whatever the values are: it need not be made anew for each call.
+set local plan_cache_mode = force_generic_plan;
