@@ -16,7 +16,7 @@ use crate::batch::Batch;
 use crate::error::{classify, classify_commit};
 use crate::options::Options;
 use crate::sql::{Statements, query};
-use crate::statement::{Statement, stage_one};
+use crate::statement::{Param, Statement, params_of, stage_one};
 
 /// Stages events of one route inside the application's own transaction.
 ///
@@ -189,9 +189,18 @@ impl Outbox {
             .collect()
     }
 
-    async fn insert(&self, connection: &mut SqliteConnection, entries: Vec<NewEntry>) -> Result<Vec<Staged>> {
+    async fn insert(
+        &self,
+        connection: &mut SqliteConnection,
+        mut entries: Vec<NewEntry>,
+    ) -> Result<Vec<Staged>> {
         if entries.is_empty() {
             return Ok(Vec::new());
+        }
+        if entries.len() == 1
+            && let Some(entry) = entries.pop()
+        {
+            return Ok(vec![self.insert_one(connection, entry).await?]);
         }
         let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
         let batch = Batch::new(&entries)?;
@@ -212,6 +221,22 @@ impl Outbox {
             .into_iter()
             .map(|id| if fresh.remove(&id) { Staged::Fresh(id) } else { Staged::Duplicate(id) })
             .collect())
+    }
+
+    /// One event without the detour that any number of them take.
+    async fn insert_one(&self, connection: &mut SqliteConnection, entry: NewEntry) -> Result<Staged> {
+        let id = entry.event_id;
+        let mut query = query(&self.statements.stage_one);
+        for param in params_of(entry)? {
+            query = match param {
+                Param::Null => query.bind(None::<i64>),
+                Param::Integer(number) => query.bind(number),
+                Param::Text(text) => query.bind(text),
+                Param::Bytes(bytes) => query.bind(bytes),
+            };
+        }
+        let done = query.execute(connection).await.map_err(classify)?;
+        Ok(if done.rows_affected() == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
     }
 
     async fn newest(&self, connection: &mut SqliteConnection, count: u64) -> Result<HashSet<EventId>> {

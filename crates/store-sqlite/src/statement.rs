@@ -46,12 +46,17 @@ impl From<String> for Param {
     }
 }
 
-/// The parameters of `stage_one.sql`.
+/// The statement that stages one event.
 pub(crate) fn stage_one(sql: &Arc<str>, entry: NewEntry) -> Result<Statement> {
+    Ok(Statement { sql: sql.to_string(), params: params_of(entry)? })
+}
+
+/// The parameters of `stage_one.sql`.
+pub(crate) fn params_of(entry: NewEntry) -> Result<Vec<Param>> {
     let delay = entry.delay_micros();
     let lane = lane_of(entry.event.key.as_deref(), entry.event_id);
     let event = entry.event;
-    let params = vec![
+    Ok(vec![
         entry.event_id.to_string().into(),
         entry.route.to_string().into(),
         event.event_type.into(),
@@ -70,8 +75,7 @@ pub(crate) fn stage_one(sql: &Arc<str>, entry: NewEntry) -> Result<Statement> {
         event.max_attempts.map(i64::from).into(),
         delay.into(),
         i64::from(lane).into(),
-    ];
-    Ok(Statement { sql: sql.to_string(), params })
+    ])
 }
 
 /// Headers as their column keeps them.
