@@ -60,10 +60,8 @@ pub(super) struct Book {
     /// Entries of the last read that no claim has wanted yet, in order within each lane. They are put in their places
     /// as they are needed, so that the next read need not wait for it.
     incoming: Incoming,
-    /// What was settled while a read was under way: the read may still show it. And the same of the read before it, whose
-    /// entries may still be coming in.
+    /// What was settled while a read was under way: the read may still show it.
     settled_meanwhile: SeqSet,
-    settled_before: SeqSet,
 }
 
 impl Book {
@@ -82,7 +80,6 @@ impl Book {
             undecodable: Vec::new(),
             incoming: Incoming::default(),
             settled_meanwhile: SeqSet::default(),
-            settled_before: SeqSet::default(),
         }
     }
 
@@ -163,7 +160,7 @@ impl Book {
 
     /// Begins a read: what is settled from here on may still be in its answer.
     pub(super) fn begin_read(&mut self) {
-        self.settled_before = std::mem::take(&mut self.settled_meanwhile);
+        self.settled_meanwhile.clear();
     }
 
     /// Of what a read has seen below its cursors: what is not known, and so was committed late or requeued.

@@ -56,7 +56,7 @@ pub(crate) struct LaneReader {
     state: Mutex<State>,
     /// Signs of life and hand-overs go one after the other: an answer that was overtaken would be wrong by then.
     turn: tokio::sync::Mutex<()>,
-    /// So do reads, whoever wants them: what one has found is in its place before the next one asks.
+    /// So do reads, whoever wants them: what one has found is in its place before the answer to the next one is looked at.
     reading: tokio::sync::Mutex<()>,
 }
 

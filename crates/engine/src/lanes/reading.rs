@@ -126,6 +126,8 @@ impl LaneReader {
         }
         let mut state = self.state();
         if state.session == session {
+            // The calls in between took their time, too.
+            forget_replaced(&state.book.lanes, &fences, &mut read, &mut positions);
             if let Some(changed) = since {
                 // Changed once more since: what was found to be dead, and what was not, is not what it was before.
                 let same = changed.iter().filter(|lane| read.revisions.contains(lane));
