@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
+use tokio::time::sleep;
 
 use crate::error::classify;
 use crate::options::Options;
@@ -21,9 +22,13 @@ const ROW_BUFFER: usize = 1024;
 /// What SQLite can count, in milliseconds.
 const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
+/// Between two attempts to turn a file to its write-ahead log, which takes the other one as long as a write.
+const TURN: Duration = Duration::from_millis(5);
+
 /// Where a URL leads.
 pub(crate) struct Target {
     connect: SqliteConnectOptions,
+    busy_timeout: Duration,
     /// A database in memory lives as long as its one connection.
     pub(crate) in_memory: bool,
 }
@@ -39,9 +44,10 @@ impl Target {
         if path.is_empty() {
             return Err(malformed());
         }
+        let busy_timeout = options.busy_timeout.min(BUSY_TIMEOUT_MAX);
         let mut connect = SqliteConnectOptions::from_str(url)
             .map_err(|_| malformed())?
-            .busy_timeout(options.busy_timeout.min(BUSY_TIMEOUT_MAX))
+            .busy_timeout(busy_timeout)
             .synchronous(SqliteSynchronous::Full)
             .row_buffer_size(ROW_BUFFER)
             .disable_statement_logging();
@@ -54,11 +60,28 @@ impl Target {
         if !in_memory && mode != Some("ro") {
             connect = connect.journal_mode(SqliteJournalMode::Wal);
         }
-        Ok(Self { connect, in_memory })
+        Ok(Self { connect, busy_timeout, in_memory })
     }
 
-    /// The pool for applications: every commit is on disk when it returns.
+    /// The pool for applications: every commit is on disk when it returns. The first one to be opened.
+    ///
+    /// The first connection of all turns the file to its write-ahead log, for which SQLite does not wait: while
+    /// anybody else is at the file it fails at once, whatever the busy timeout. So the waiting is done here.
     pub(crate) async fn durable_pool(&self) -> Result<SqlitePool> {
+        let started = Instant::now();
+        loop {
+            match self.open_durable_pool().await {
+                Err(error)
+                    if error.kind() == ErrorKind::Contention && started.elapsed() < self.busy_timeout =>
+                {
+                    sleep(TURN).await;
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    async fn open_durable_pool(&self) -> Result<SqlitePool> {
         let pool = SqlitePoolOptions::new()
             .max_connections(if self.in_memory { 1 } else { CONNECTIONS_MAX })
             .after_release(|connection, _| Box::pin(is_reusable(connection)));

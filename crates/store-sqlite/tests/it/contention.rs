@@ -7,6 +7,7 @@ use pillarbox_core::port::{Admin, Effect, Filter, ReapRequest, Reaped, Schema, S
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use pillarbox_testkit::StoreHarness;
+use sqlx::Connection as _;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -53,6 +54,35 @@ async fn eight_stores_migrate_one_fresh_file_at_once() {
     assert_eq!(migrated.iter().filter(|migrated| migrated.from == 0).count(), 1, "one did the work");
     let store = SqliteStore::connect(&url(&directory), Options::default().causal_order(true)).await.unwrap();
     assert_eq!(store.inspect().await.unwrap(), SchemaState::Ready { warnings: vec![] });
+}
+
+/// A fresh file that somebody writes the old way: it cannot be turned to its write-ahead log meanwhile.
+async fn writer_of_a_plain_file(directory: &TempDir) -> sqlx::SqliteConnection {
+    let mut writer = sqlx::SqliteConnection::connect(&format!("{}?mode=rwc", url(directory))).await.unwrap();
+    sqlx::raw_sql("create table mine (id); begin immediate").execute(&mut writer).await.unwrap();
+    writer
+}
+
+#[tokio::test]
+async fn opening_waits_for_who_writes_the_file_before_its_first_use() {
+    let directory = TempDir::new().unwrap();
+    let writer = writer_of_a_plain_file(&directory).await;
+    let leave = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        writer.close().await.unwrap();
+    };
+    let url = url(&directory);
+    let (store, ()) = tokio::join!(SqliteStore::connect(&url, Options::default()), leave);
+    assert_eq!(store.unwrap().migrate().await.unwrap().to, 1);
+}
+
+#[tokio::test]
+async fn opening_waits_no_longer_than_the_busy_timeout() {
+    let directory = TempDir::new().unwrap();
+    let _writer = writer_of_a_plain_file(&directory).await;
+    let options = Options::default().busy_timeout(Duration::from_millis(50));
+    let error = SqliteStore::connect(&url(&directory), options).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Contention, Retry::Later), "{error}");
 }
 
 #[tokio::test]
