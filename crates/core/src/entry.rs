@@ -1,5 +1,6 @@
 //! The stored row of an event, with its delivery state.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::error::Result;
@@ -39,6 +40,19 @@ pub struct Held {
     pub fence: Fence,
 }
 
+/// Where in its store a row was when it was read: a hint by which that store may find it sooner, and nothing to anybody
+/// else. The row may have moved since, and something else be there: whoever looks checks what it finds.
+///
+/// It says nothing about the entry, so any two are equal.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place(pub Option<NonZeroU64>);
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 /// One row of the outbox. The fields are the columns of the SQL contract.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -70,6 +84,8 @@ pub struct Entry {
     pub occurred_at: Option<Timestamp>,
     /// The lane that it was read from; `None` when it was claimed as a row.
     pub lane: Option<u8>,
+    /// Where it was read; not a column.
+    pub place: Place,
     /// Lower goes first.
     pub priority: i16,
     /// The saga or completion group.

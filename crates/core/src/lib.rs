@@ -31,7 +31,7 @@ pub use audit::{AuditKind, AuditRecord};
 pub use backoff::{Backoff, Jitter};
 pub use circuit::CircuitState;
 pub use duration::{format_duration, parse_duration};
-pub use entry::{Entry, Fence, Held, NewEntry, Staged};
+pub use entry::{Entry, Fence, Held, NewEntry, Place, Staged};
 pub use envelope::Envelope;
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use event::{CONTENT_TYPE_DEFAULT, Event, EventId, EventLimits, Headers, PRIORITY_DEFAULT};

@@ -176,6 +176,7 @@ mod tests {
             execution_id: None,
             occurred_at: None,
             lane: None,
+            place: crate::entry::Place::default(),
             priority: 100,
             group_id: None,
             hlc: None,

@@ -4,7 +4,7 @@
 use pillarbox_core::limits::NAME_CHARS_MAX;
 use pillarbox_core::port::InventoryRow;
 use pillarbox_core::{
-    Entry, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result, RouteName, Status, Timestamp,
+    Entry, EventId, Failure, FailureKind, Fence, Headers, Hlc, Place, Result, RouteName, Status, Timestamp,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Row, Sqlite, ValueRef};
@@ -103,6 +103,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
         execution_id: reader.optional(),
         occurred_at: reader.optional_as(Timestamp::from_micros),
         lane: None,
+        place: Place::default(),
         priority: reader.required_as(|number| i16::try_from(number).ok(), 0),
         group_id: reader.optional(),
         hlc: reader.optional_as(|number| Hlc::from_raw(number).ok()),

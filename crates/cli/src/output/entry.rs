@@ -157,6 +157,8 @@ fn without_spaces(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pillarbox_core::Place;
+
     use super::*;
 
     #[test]
@@ -182,6 +184,7 @@ mod tests {
             execution_id: None,
             occurred_at: None,
             lane: None,
+            place: Place::default(),
             priority: 100,
             group_id: None,
             hlc: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::entry::{Entry, Fence, Held};
+use crate::entry::{Entry, Fence, Held, Place};
 use crate::error::{Error, Result};
 use crate::name::{RouteName, check_name};
 use crate::time::Timestamp;
@@ -278,6 +278,8 @@ pub struct LaneSettlement {
     pub held: Held,
     /// The lane that handed it out, which is the one whose fence is checked.
     pub lane: u8,
+    /// Where the row was read, as the entry says.
+    pub place: Place,
     /// The attempts that the entry has with this one; less than it has if the row cannot be read, and then not written.
     pub attempts: u32,
     /// What to record. A release changes nothing and is accepted: nothing was written when it was handed out.

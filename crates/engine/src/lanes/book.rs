@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use pillarbox_core::port::{Attendance, DeadHead, LANES, LaneRow, Undecodable, Verdict};
-use pillarbox_core::{Entry, Fence, Held, Status, Timestamp};
+use pillarbox_core::{Entry, Fence, Held, Place, Status, Timestamp};
 use tokio::time::Instant;
 
 use crate::seqs::{SeqMap, SeqSet};
@@ -30,6 +30,7 @@ pub(super) struct Handed {
     /// Under which it was: what was handed out under another one, by a session before this, is not this.
     fence: Fence,
     pub(super) attempts: u32,
+    pub(super) place: Place,
     /// Whether it is a row that cannot be read.
     unreadable: bool,
     /// When the relay was last known to be at it.
@@ -223,7 +224,15 @@ impl Book {
         self.known.insert(seq);
         let (name, chain) = self.chains.of(seq, None, row.lane);
         chain.handed = 1;
-        let handed = Handed { name, lane: row.lane, fence, attempts: 1, unreadable: true, seen: at };
+        let handed = Handed {
+            name,
+            lane: row.lane,
+            fence,
+            attempts: 1,
+            place: Place::default(),
+            unreadable: true,
+            seen: at,
+        };
         self.handed.insert(seq, handed);
         self.undecodable.push(Undecodable { held, ..row.row });
         if let Some(lane) = self.lanes.get_mut(row.lane) {
@@ -315,8 +324,9 @@ impl Book {
                 entry.owner = Some(owner.to_owned());
                 entry.fence = self.lanes.get(chain.lane).map_or(Fence::NONE, |lane| lane.fence);
                 let (lane, fence) = (chain.lane, entry.fence);
-                let attempts = entry.attempts;
-                self.handed.insert(seq, Handed { name, lane, fence, attempts, unreadable: false, seen: at });
+                let (attempts, place) = (entry.attempts, entry.place);
+                let handed = Handed { name, lane, fence, attempts, place, unreadable: false, seen: at };
+                self.handed.insert(seq, handed);
                 out.push(entry);
                 if !self.prefix {
                     break;

@@ -284,6 +284,7 @@ impl Store for LaneReader {
                     Some(handed) => settlements.push(LaneSettlement {
                         held: settlement.held,
                         lane: handed.lane,
+                        place: handed.place,
                         attempts: handed.attempts,
                         verdict: by_lanes(settlement.verdict),
                     }),

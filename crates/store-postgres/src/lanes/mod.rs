@@ -1,6 +1,7 @@
 //! Reading by lanes: who holds which, what is in them, and what came of it.
 
 mod attend;
+mod place;
 mod read;
 pub(crate) mod row;
 mod settle;

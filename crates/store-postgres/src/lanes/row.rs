@@ -10,6 +10,7 @@ use sqlx::postgres::{PgRow, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Postgres, Row, ValueRef};
 use uuid::Uuid;
 
+use super::place;
 use crate::row::{At, Decoded, Faults, budget, get, parse_headers};
 
 /// The columns of an entry, in the order in which [`decode`] reads them; its lane follows. The first is a text, because
@@ -26,10 +27,11 @@ pub(crate) const READ: &str = "type, seq, event_id, key, payload, \
     tenant, correlation_id, causation_id, execution_id, occurred_at, group_id, hlc, created_at, \
     case when status <> 'pending' or attempts <> 0 or fence <> 0 or priority <> 100 or due_at is not null \
         or owner is not null or last_error is not null or last_attempt_at is not null or max_attempts is not null \
-    then row(status::text, attempts, fence, priority, due_at, owner, last_error, last_attempt_at, max_attempts) end";
+    then row(status::text, attempts, fence, priority, due_at, owner, last_error, last_attempt_at, max_attempts) end, \
+    tidsend(ctid)";
 
 /// How many columns a read of lanes has for an entry: those of [`READ`], then the lane.
-pub(crate) const READ_COLUMNS: usize = 17;
+pub(crate) const READ_COLUMNS: usize = 18;
 
 /// Reads the [`READ_COLUMNS`]. A row that was read by lanes is not settled.
 pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
@@ -53,7 +55,8 @@ pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
         causation_id: faults.optional_name("causation_id", name(9)?),
         execution_id: faults.optional_name("execution_id", name(10)?),
         occurred_at: faults.time("occurred_at", columns.number(11)?.map(At::from_wire)),
-        lane: columns.number(16)?.and_then(|lane| u8::try_from(i16::from_be_bytes(lane)).ok()),
+        lane: columns.number(17)?.and_then(|lane| u8::try_from(i16::from_be_bytes(lane)).ok()),
+        place: columns.number(16)?.map(place::from_wire).unwrap_or_default(),
         priority: state.priority,
         group_id: faults.optional_name("group_id", name(12)?),
         hlc: faults.or_default(

@@ -6,6 +6,7 @@ use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Ver
 use pillarbox_core::{Error, ErrorKind, Held, Result};
 use sqlx::Row;
 
+use super::place;
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::claim::micros;
@@ -17,7 +18,8 @@ use crate::store::PostgresStore;
 const AGAIN: Again = Again::IfUndone;
 
 impl PostgresStore {
-    /// The whole batch in one statement; in two, if a lane of a delivered batch is not held any more.
+    /// The whole batch in one statement; in two, if a lane of a delivered batch is not held any more, or a row is not
+    /// where it was read.
     pub(crate) async fn settle_lanes(&self, request: LaneSettleRequest) -> Result<Settled> {
         let mut settlements: Vec<&LaneSettlement> = request.settlements.iter().collect();
         // In the order of the rows: whoever locks several locks them in this order.
@@ -34,18 +36,21 @@ impl PostgresStore {
         self.settle_mixed(&request, &settlements).await
     }
 
-    /// Everything was delivered. `None`: a lane is not held as it was, and nothing happened.
+    /// Everything was delivered. `None`: a lane is not held as it was, or nobody knows where a row was read, and nothing
+    /// happened.
     async fn settle_delivered(
         &self,
         request: &LaneSettleRequest,
         settlements: &[&LaneSettlement],
     ) -> Result<Option<Settled>> {
+        let places = place::to_text(settlements.iter().map(|one| one.place));
+        let Some(places) = places else { return Ok(None) };
         let seqs: Vec<i64> = settlements.iter().map(|settlement| settlement.held.seq).collect();
         let lanes: BTreeSet<(i16, i64)> =
             settlements.iter().map(|one| (one.lane.into(), one.held.fence.0)).collect();
         let (lanes, fences): (Vec<i16>, Vec<i64>) = lanes.into_iter().unzip();
         let bind = Bind::new().text(request.route.as_str()).value(request.session.0);
-        let bind = bind.value(seqs).value(lanes).value(fences);
+        let bind = bind.value(seqs).value(lanes).value(fences).value(places);
         let (sql, bind) = match request.keep {
             Keep::No => (&self.sql().lanes_settle_deleted, bind),
             Keep::UntilPurged => {
@@ -66,8 +71,10 @@ impl PostgresStore {
         let changed: Option<Vec<i64>> = row.try_get(2).map_err(|_| unreadable())?;
         // An entry that is named twice is changed once.
         let mut changed: BTreeSet<i64> = changed.unwrap_or_default().into_iter().collect();
-        let held = settlements.iter().map(|settlement| settlement.held);
-        Ok(Some(Settled { accepted, fenced: held.filter(|held| !changed.remove(&held.seq)).collect() }))
+        let elsewhere =
+            settlements.iter().copied().filter(|one| !changed.remove(&one.held.seq)).collect::<Vec<_>>();
+        let rest = self.settle_mixed(request, &elsewhere).await?;
+        Ok(Some(Settled { accepted: accepted + rest.accepted, fenced: rest.fenced }))
     }
 
     /// Anything else.

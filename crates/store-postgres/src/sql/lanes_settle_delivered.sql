@@ -1,4 +1,4 @@
--- The common batch of lanes: everything was delivered, with the same number of attempts ($6), and is kept. The attempt is
+-- The common batch of lanes: everything was delivered, with the same number of attempts ($7), and is kept. The attempt is
 -- spent here. Else as `lanes_settle_deleted.sql`.
 with me as materialized (
     select session from {lane_session} where route = $1 and session = $2 for key share
@@ -11,9 +11,10 @@ with me as materialized (
     from unnest($4::smallint[], $5::bigint[]) as h(lane, fence)
 ), settled as (
     update {outbox}
-    set status = 'delivered', attempts = greatest(attempts, $6), due_at = null, owner = null, last_error = null,
-        last_attempt_at = coalesce($7, statement_timestamp()), settled_at = coalesce($7, statement_timestamp())
-    where seq = any ($3) and route = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
+    set status = 'delivered', attempts = greatest(attempts, $7), due_at = null, owner = null, last_error = null,
+        last_attempt_at = coalesce($8, statement_timestamp()), settled_at = coalesce($8, statement_timestamp())
+    where ctid = any ((select $6::text)::tid[]) and ($3::bigint[])[width_bucket(seq, $3::bigint[])] = seq
+        and route = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
         and (select mine.whole from mine)
         and (select set_config('synchronous_commit', 'off', true)) is not null
         and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null

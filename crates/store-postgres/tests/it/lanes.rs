@@ -56,6 +56,7 @@ async fn settle(
         LaneSettlement {
             held: Held { seq: entry.seq, fence: lane.fence },
             lane: lane.lane,
+            place: entry.place,
             attempts: entry.attempts + 1,
             verdict,
         }

@@ -47,6 +47,7 @@ pub(crate) use subject;
 fn subjects() -> Vec<Subject> {
     let batch = format!("'{{{}}}'", (1000..1500).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
     let lanes = format!("'{{{}}}'", vec!["10"; 64].join(","));
+    let places = format!("'{{{}}}'", (1..500).map(|n| format!("\"(1,{n})\"")).collect::<Vec<_>>().join(","));
     let texts = |text: &str| format!("'{{{}}}'", vec![text; 500].join(","));
     let claim = "'orders', null, 5, 250, 500, 'worker', 30000000, null, -9223372036854775808";
     vec![
@@ -115,15 +116,15 @@ fn subjects() -> Vec<Subject> {
         subject!("lanes_dead", "text, smallint[]", format!("'orders', {lanes}"), ["outbox_ended"]),
         subject!(
             "lanes_settle_deleted",
-            "text, uuid, bigint[], smallint[], bigint[]",
-            format!("'orders', '{SESSION}', {batch}, {lanes}, {lanes}"),
-            ["outbox_pkey"]
+            "text, uuid, bigint[], smallint[], bigint[], text",
+            format!("'orders', '{SESSION}', {batch}, {lanes}, {lanes}, {places}"),
+            ["lane_pkey", "lane_session_pkey"]
         ),
         subject!(
             "lanes_settle_delivered",
-            "text, uuid, bigint[], smallint[], bigint[], integer, timestamptz",
-            format!("'orders', '{SESSION}', {batch}, {lanes}, {lanes}, 1, null"),
-            ["outbox_pkey"]
+            "text, uuid, bigint[], smallint[], bigint[], text, integer, timestamptz",
+            format!("'orders', '{SESSION}', {batch}, {lanes}, {lanes}, {places}, 1, null"),
+            ["lane_pkey", "lane_session_pkey"]
         ),
         subject!(
             "lanes_settle_mixed",

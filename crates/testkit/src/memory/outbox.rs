@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::port::{Stage, Wake};
 use pillarbox_core::{
-    Entry, Error, ErrorKind, Event, EventId, EventLimits, Fence, HybridClock, NewEntry, Result, RouteName,
-    Staged, Status, Timestamp,
+    Entry, Error, ErrorKind, Event, EventId, EventLimits, Fence, HybridClock, NewEntry, Place, Result,
+    RouteName, Staged, Status, Timestamp,
 };
 
 use super::clock::{ManualClock, origin};
@@ -125,6 +125,7 @@ pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
         execution_id: event.execution_id,
         occurred_at: event.occurred_at,
         lane: None,
+        place: Place::default(),
         priority: event.priority,
         group_id: event.group_id,
         hlc: Some(entry.hlc),

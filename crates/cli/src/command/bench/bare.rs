@@ -119,6 +119,7 @@ fn delivered(entry: &Entry, fences: &[Fence; LANES as usize]) -> LaneSettlement 
     LaneSettlement {
         held: Held { seq: entry.seq, fence },
         lane: entry.lane.unwrap_or(LANES),
+        place: entry.place,
         attempts: entry.attempts + 1,
         verdict: Verdict::Delivered,
     }

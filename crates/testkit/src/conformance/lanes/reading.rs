@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{LANES, LanePosition, LaneSettlement, Lanes, ReadRequest, Stage, Store, Verdict};
-use pillarbox_core::{AuditKind, Entry, FailureKind, Status};
+use pillarbox_core::{AuditKind, Entry, FailureKind, Place, Status};
 
 use super::LanesHarness;
 use super::steps::*;
@@ -225,7 +225,8 @@ pub async fn an_undecodable_row_of_a_lane_is_told<H: LanesHarness>(harness: &H) 
     assert_eq!(fetched.undecodable[0].row.held, row.row.held);
 
     let verdict = Verdict::Dead { failure: row.row.failure.clone() };
-    let death = LaneSettlement { held: row.row.held, lane: row.lane, attempts: 1, verdict };
+    let death =
+        LaneSettlement { held: row.row.held, lane: row.lane, place: Place::default(), attempts: 1, verdict };
     assert_eq!(reader.settle_all(vec![death], now).await.accepted, 1);
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(2)))]);
     assert!(reader.read_all().await.undecodable.is_empty());

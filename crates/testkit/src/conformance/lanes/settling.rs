@@ -1,7 +1,7 @@
 //! Settling: the attempt is spent here, under the fence of the lane.
 
 use pillarbox_core::port::{Admin, Keep, LANES, LaneSettleRequest, LaneSettlement, Lanes, Settled, Verdict};
-use pillarbox_core::{AuditKind, ErrorKind, Failure, FailureKind, Fence, Held, Retry, Status};
+use pillarbox_core::{AuditKind, Entry, ErrorKind, Failure, FailureKind, Fence, Held, Place, Retry, Status};
 
 use super::LanesHarness;
 use super::steps::*;
@@ -188,6 +188,27 @@ pub async fn a_stale_fence_of_a_lane_settles_nothing<H: LanesHarness>(harness: &
     assert_eq!((all(harness).await, audit(harness).await), (before, vec![]));
     old.settle(&read, Verdict::Delivered, now).await;
     assert_eq!(entry(harness, 1).await.status, Status::Delivered);
+}
+
+/// Where a row was read is a hint: it may have moved, and another may be there by now, which is not settled for it.
+pub async fn a_row_is_settled_wherever_it_is<H: LanesHarness>(harness: &H) {
+    assert_eq!(stage(harness, events(6)).await.len(), 6);
+    let now = soon(harness).await;
+    let reader = Reader::join(harness, 1, now).await;
+    let entries = reader.entries().await;
+    let [a, b, c, d, e, f] = &entries[..] else { panic!("{} entries", entries.len()) };
+    let at = |entry, other: &Entry| LaneSettlement {
+        place: other.place,
+        ..reader.verdict(entry, Verdict::Delivered)
+    };
+    let batch = vec![at(a, a), at(b, c)];
+    assert_eq!(reader.settle_all(batch, now).await, Settled { accepted: 2, fenced: vec![] });
+    let somewhere = LaneSettlement { place: Place::default(), ..at(d, d) };
+    let batch = vec![somewhere, at(e, f)];
+    let request = LaneSettleRequest { keep: Keep::No, ..reader.settle_request(batch, now) };
+    let settled = Lanes::settle(&*harness.store(), request).await.unwrap();
+    assert_eq!(settled, Settled { accepted: 2, fenced: vec![] });
+    assert_eq!(ids(&reader.entries().await), ids(&[c.clone(), f.clone()]));
 }
 
 /// A session settles entries of its own route only.

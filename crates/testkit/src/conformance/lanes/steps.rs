@@ -154,7 +154,13 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
     /// The verdict on an entry that was read, with the attempt that it cost.
     pub(super) fn verdict(&self, entry: &Entry, verdict: Verdict) -> LaneSettlement {
         let lane = entry.lane.expect("the lane that it was read from");
-        LaneSettlement { held: self.held(entry), lane, attempts: entry.attempts + 1, verdict }
+        LaneSettlement {
+            held: self.held(entry),
+            lane,
+            place: entry.place,
+            attempts: entry.attempts + 1,
+            verdict,
+        }
     }
 
     pub(super) fn settle_request(
