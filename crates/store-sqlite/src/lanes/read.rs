@@ -1,12 +1,11 @@
 //! Reading lanes: what comes next, what is still there, and what is dead.
 
-use std::collections::BTreeMap;
-
+use futures_util::{Stream, TryStreamExt};
 use pillarbox_core::port::{
     DeadHead, DeadRequest, FetchRequest, Fetched, LanePosition, LaneRead, LaneRow, ReadRequest, SessionId,
     Undecodable,
 };
-use pillarbox_core::{Entry, Error, Fence, Held, Result, RouteName};
+use pillarbox_core::{Entry, Error, Held, Result, RouteName};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
@@ -44,7 +43,7 @@ pub(super) async fn read(store: &SqliteStore, request: ReadRequest) -> Result<La
     let mut rows = Rows::default();
     if positions.iter().any(|position| position.limit > 0) {
         let next = query(&statements.lanes_next).bind(request.route.to_string()).bind(json);
-        rows = Rows::read(&patiently(next.fetch_all(&mut *tx)).await.map_err(classify)?, &holding)?;
+        rows = Rows::read(next.fetch(&mut *tx), &holding).await?;
     }
     tx.rollback().await.map_err(classify)?;
     drop(reader);
@@ -70,7 +69,7 @@ pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<
         return Ok(fetched);
     }
     let rows = query(&statements.lanes_fetch).bind(request.route.to_string()).bind(seqs_json(&request.seqs)?);
-    let rows = Rows::read(&patiently(rows.fetch_all(&mut *tx)).await.map_err(classify)?, &holding)?;
+    let rows = Rows::read(rows.fetch(&mut *tx), &holding).await?;
     tx.rollback().await.map_err(classify)?;
     drop(reader);
     if rows.newest > handed && !note(store, &request.route, request.session, rows.newest).await? {
@@ -130,31 +129,41 @@ struct Rows {
 }
 
 impl Rows {
-    fn read(rows: &[SqliteRow], holding: &Holding) -> Result<Self> {
-        let fences: BTreeMap<u8, Fence> =
-            holding.lanes.iter().map(|(lane, (fence, _))| (*lane, *fence)).collect();
-        let mut read = Self { entries: Vec::with_capacity(rows.len()), ..Self::default() };
-        for row in rows {
-            let mut decoded = decode(row)?;
-            let Some((lane, fence)) = decoded.lane.and_then(|lane| Some((lane, *fences.get(&lane)?))) else {
-                continue;
-            };
-            read.newest = read.newest.max(decoded.entry.seq);
-            match decoded.failure() {
-                None => {
-                    decoded.entry.lane = Some(lane);
-                    read.entries.push(decoded.entry);
-                }
-                Some(failure) => {
-                    let held = Held { seq: decoded.entry.seq, fence };
-                    let event_id = decoded.id_known.then_some(decoded.entry.event_id);
-                    let row = Undecodable { held, event_id, failure };
-                    read.undecodable.push(LaneRow { lane, row });
-                }
+    /// Takes each row as it comes: all of them together are several times as large as their entries.
+    async fn read(
+        mut rows: impl Stream<Item = sqlx::Result<SqliteRow>> + Unpin,
+        holding: &Holding,
+    ) -> Result<Self> {
+        let mut read = Self::default();
+        let all = async {
+            while let Some(row) = rows.try_next().await.map_err(classify)? {
+                read.put(&row, holding)?;
             }
-        }
+            Ok(())
+        };
+        patiently(all).await?;
         read.entries.sort_unstable_by_key(|entry| entry.seq);
         Ok(read)
+    }
+
+    fn put(&mut self, row: &SqliteRow, holding: &Holding) -> Result<()> {
+        let mut decoded = decode(row)?;
+        let held = decoded.lane.and_then(|lane| Some((lane, holding.lanes.get(&lane)?.0)));
+        let Some((lane, fence)) = held else { return Ok(()) };
+        self.newest = self.newest.max(decoded.entry.seq);
+        match decoded.failure() {
+            None => {
+                decoded.entry.lane = Some(lane);
+                self.entries.push(decoded.entry);
+            }
+            Some(failure) => {
+                let held = Held { seq: decoded.entry.seq, fence };
+                let event_id = decoded.id_known.then_some(decoded.entry.event_id);
+                let row = Undecodable { held, event_id, failure };
+                self.undecodable.push(LaneRow { lane, row });
+            }
+        }
+        Ok(())
     }
 }
 
