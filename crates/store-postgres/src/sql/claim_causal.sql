@@ -14,7 +14,7 @@ with due as materialized (
     where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
         and due_at <= coalesce($2, statement_timestamp()) and status >= 'in_flight'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
-    order by due_at, status, priority, seq
+    order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
 ), ready as materialized (

@@ -15,20 +15,20 @@ with due as materialized (
     where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
         and due_at <= coalesce($2, statement_timestamp()) and status >= 'in_flight'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
-    order by due_at, status, priority, seq
+    order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
 ), returned as materialized (
     select seq from {outbox}
     where route = $1 and due_at is null and status >= 'in_flight' and status < 'pending'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
-    order by due_at, status, priority, seq
+    order by due_at nulls first, status, priority, seq
     limit $5 - (select count(*) from due)
     for update skip locked
 ), ready as materialized (
     select priority, seq from {outbox}
     where route = $1 and due_at is null and status = 'pending' and (priority, seq) >= ($9, $10)
-    order by due_at, priority, seq
+    order by due_at nulls first, priority, seq
     limit $5 - (select count(*) from due) - (select count(*) from returned)
     for update skip locked
 ), taken as materialized (
