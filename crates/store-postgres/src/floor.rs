@@ -27,7 +27,8 @@ const SWEEP_INTERVAL_MAX: Duration = Duration::from_secs(5);
 /// Routes that are remembered. Beyond that all are forgotten, which costs each a sweep.
 const ROUTES_MAX: usize = 1_000;
 
-/// A place in each of the two indexes of a claim: the first that it looks at.
+/// A place in each of the two orders of a claim, by time and of what is pending: the first that it looks at. What was returned
+/// and is due at once has none: it is never much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Floor {
     pub(crate) due: Option<At>,
@@ -47,7 +48,7 @@ pub(crate) struct Claimed {
     /// How many were asked for, and how many came.
     pub(crate) asked: u32,
     pub(crate) taken: usize,
-    /// Where it ended in the index of times, and in the other; `None` if it took nothing there.
+    /// Where it ended among the times, and in the other order; `None` if it took nothing there.
     pub(crate) due_end: Option<At>,
     pub(crate) ready_end: Option<[i64; 2]>,
 }

@@ -16,7 +16,7 @@ impl PostgresStore {
         check_name("owner", &request.owner)?;
         let routes = match &request.route {
             Some(route) => vec![route.clone()],
-            None => self.timed_routes().await?,
+            None => self.open_routes().await?,
         };
         let mut reaped = Reaped::default();
         let mut left = i64::from(request.limit);
@@ -32,7 +32,7 @@ impl PostgresStore {
         Ok(reaped)
     }
 
-    async fn timed_routes(&self) -> Result<Vec<RouteName>> {
+    async fn open_routes(&self) -> Result<Vec<RouteName>> {
         let rows = self.run(Line::Relay, Again::Always, &self.sql().routes, Bind::new().done()?).await?;
         rows.iter()
             .map(|row| row.try_get::<String, _>(0).map_err(|error| classify(error, Phase::Before)))

@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 39],
+    names: [(&'static str, String); 38],
 }
 
 impl Tables {
@@ -58,8 +58,7 @@ impl Tables {
                 ("{status}", table("status")),
                 ("{route}", table("route")),
                 ("{event_index}", bare("outbox_event")),
-                ("{ready_index}", bare("outbox_ready")),
-                ("{due_index}", bare("outbox_due")),
+                ("{open_index}", bare("outbox_open")),
                 ("{lane_index}", bare("outbox_lane")),
                 ("{ended_index}", bare("outbox_ended")),
                 ("{causal_index}", bare("outbox_causal")),

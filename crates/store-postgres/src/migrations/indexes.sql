@@ -3,25 +3,23 @@
 -- One entry per route and event id. The id comes first, so that an event is also found without its route.
 create unique index if not exists {event_index} on {outbox} (event_id, route);
 
--- Due at once, in the order of claiming.
-create index if not exists {ready_index} on {outbox} (route, priority, seq, status)
-    where due_at is null and status <= 'pending';
-
--- Due at a time: delayed, retrying, and in flight until the lease's end. And what only the reaper looks for among the
--- entries that are due at once: in flight without a lease's end, or attempts spent. One index for both, because every
--- index costs every insert something, also where the new entry is not in it.
-create index if not exists {due_index} on {outbox} (route, due_at, seq, status)
-    where due_at is not null or status < 'pending';
+-- Open: everything that is not at its end, in the order of claiming. First what is due at once, and of that what somebody had
+-- (retrying, or in flight without a lease's end, which the reaper looks for) before what is pending. Then what is due at a
+-- time: delayed, retrying, and in flight until the lease's end, so that a claim writes at the end. One index for all of it,
+-- because every index costs every insert something, also where the new entry is not in it. No two places of it are the same,
+-- so the server need not look for such before it divides a page.
+create index if not exists {open_index} on {outbox} (route, due_at nulls first, status, priority, seq)
+    with (deduplicate_items = off) where status >= 'in_flight';
 
 -- What lanes read, in their order; see the lane of an entry in tables.rs. A row that was claimed is not theirs until it
 -- is reaped. An index on what the lane is computed from costs a third of a generated column, which would be read anew
 -- for each statement as the checks are. The lane comes first: numbers are compared faster than names.
 create index if not exists {lane_index} on {outbox} ({lane_of}, route, seq)
-    where status > 'in_flight' and status <= 'pending';
+    with (deduplicate_items = off) where status > 'in_flight';
 
 -- At their end: for retention and counts. The group is what a sweep looks for among the dead.
 create index if not exists {ended_index} on {outbox} (status, settled_at, route, group_id)
-    where status > 'pending';
+    where status < 'in_flight';
 
 create index if not exists {audit_event_index} on {audit} (event_id, seq)
     where event_id is not null;

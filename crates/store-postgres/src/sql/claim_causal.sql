@@ -12,14 +12,14 @@
 with due as materialized (
     select due_at, seq from {outbox}
     where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
-        and due_at <= coalesce($2, statement_timestamp()) and status <= 'pending'
+        and due_at <= coalesce($2, statement_timestamp()) and status >= 'in_flight'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
-    order by due_at, seq
+    order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
 ), ready as materialized (
     select hlc, seq from {outbox}
-    where route = $1 and due_at is null and status <= 'pending' and coalesce(hlc, 9223372036854775807) >= $9
+    where route = $1 and due_at is null and status >= 'in_flight' and coalesce(hlc, 9223372036854775807) >= $9
         and (status = 'pending' or attempts <= 0 or attempts < coalesce(max_attempts, $3))
     order by coalesce(hlc, 9223372036854775807), created_at, seq
     limit $5 - (select count(*) from due)

@@ -1,6 +1,8 @@
 -- Claims by priority and the order of staging.
--- Two arms, each the head of one partial index, so that nothing is sorted and the cost does not grow with the
--- backlog. Entries that are due by time take at most half ($4), so that retries never starve fresh ones.
+-- Three arms, each the head of a part of one index, so that nothing is sorted and the cost does not grow with the
+-- backlog. Entries that are due by time take at most half ($4), so that retries never starve fresh ones. Then comes what is
+-- due at once and was somebody's: it is older than what nobody had yet. The index has both among what has no time, which the
+-- planner does not take for one and the same: hence the order by it.
 -- A first attempt is always left: an entry that plain SQL allowed none is read, and dead with that reason. So is that of
 -- what is pending and due at once, whatever plain SQL says of its attempts: the reaper does not look for it.
 -- A limit that is a subselect hides its value: with old statistics the planner would else rather sort what it
@@ -11,20 +13,26 @@
 with due as materialized (
     select due_at, seq from {outbox}
     where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
-        and due_at <= coalesce($2, statement_timestamp()) and status <= 'pending'
+        and due_at <= coalesce($2, statement_timestamp()) and status >= 'in_flight'
         and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
-    order by due_at, seq
+    order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
+    for update skip locked
+), returned as materialized (
+    select seq from {outbox}
+    where route = $1 and due_at is null and status >= 'in_flight' and status < 'pending'
+        and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
+    order by due_at nulls first, status, priority, seq
+    limit $5 - (select count(*) from due)
     for update skip locked
 ), ready as materialized (
     select priority, seq from {outbox}
-    where route = $1 and due_at is null and status <= 'pending' and (priority, seq) >= ($9, $10)
-        and (status = 'pending' or attempts <= 0 or attempts < coalesce(max_attempts, $3))
-    order by priority, seq
-    limit $5 - (select count(*) from due)
+    where route = $1 and due_at is null and status = 'pending' and (priority, seq) >= ($9, $10)
+    order by due_at nulls first, priority, seq
+    limit $5 - (select count(*) from due) - (select count(*) from returned)
     for update skip locked
 ), taken as materialized (
-    select seq from due union all select seq from ready
+    select seq from due union all select seq from returned union all select seq from ready
 )
 update {outbox} as o
 set status = 'in_flight',

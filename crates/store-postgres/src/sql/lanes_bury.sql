@@ -14,7 +14,7 @@ with lost as materialized (
     cross join lateral (
         select seq, key, due_at is not null and due_at > coalesce($3, statement_timestamp()) as waits
         from {outbox}
-        where route = $1 and {lane_of} = lost.lane and status > 'in_flight' and status <= 'pending' and seq <= lost.handed
+        where route = $1 and {lane_of} = lost.lane and status > 'in_flight' and seq <= lost.handed
         offset 0
     ) as e
     union all

@@ -9,7 +9,7 @@ cross join lateral (
 ) as h
 cross join lateral (
     select status from {outbox}
-    where route = l.route and {lane_of} = l.lane and status > 'in_flight' and status <= 'pending' and seq <= h.handed
+    where route = l.route and {lane_of} = l.lane and status > 'in_flight' and seq <= h.handed
         and (due_at is null or due_at <= coalesce($1, statement_timestamp()))
     offset 0
 ) as e

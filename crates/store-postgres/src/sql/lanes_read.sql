@@ -18,7 +18,7 @@ select json_build_object(
             from held as h
             cross join lateral (
                 select seq from {outbox}
-                where route = $1 and {lane_of} = h.lane and status > 'in_flight' and status <= 'pending'
+                where route = $1 and {lane_of} = h.lane and status > 'in_flight'
                     and seq > h.floor and seq <= h.cursor
                 offset 0
             ) as e),
@@ -46,7 +46,7 @@ from held as h
 cross join lateral (
     select {read}, h.lane
     from {outbox}
-    where route = $1 and {lane_of} = h.lane and status > 'in_flight' and status <= 'pending' and seq > h.cursor
+    where route = $1 and {lane_of} = h.lane and status > 'in_flight' and seq > h.cursor
     order by seq
     limit h.amount
 ) as e

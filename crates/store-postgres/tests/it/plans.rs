@@ -55,13 +55,13 @@ fn subjects() -> Vec<Subject> {
             "claim_staged",
             "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, bigint",
             format!("{claim}, -9223372036854775808"),
-            ["outbox_ready", "outbox_due", "outbox_pkey"]
+            ["outbox_open", "outbox_pkey"]
         ),
         subject!(
             "claim_causal",
             "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint",
             claim,
-            ["outbox_causal", "outbox_due", "outbox_pkey"]
+            ["outbox_causal", "outbox_open", "outbox_pkey"]
         ),
         subject!(
             "extend",
@@ -92,9 +92,9 @@ fn subjects() -> Vec<Subject> {
             "reap",
             "text, timestamptz, bigint, bigint, text, text",
             "'orders', null, 5, 500, 'failed/x', 'reaper'",
-            ["outbox_due", "outbox_pkey"]
+            ["outbox_open", "outbox_pkey"]
         ),
-        subject!("stale", "text, timestamptz, bigint, bigint", "'orders', null, 5, 500", ["outbox_due"]),
+        subject!("stale", "text, timestamptz, bigint, bigint", "'orders', null, 5, 500", ["outbox_open"]),
         subject!(
             "lanes_read",
             "text, uuid, bigint[], bigint[], bigint[], boolean",
@@ -293,7 +293,7 @@ async fn counting_goes_by_the_partial_indexes() {
     // As the store does before it counts.
     let settings = "set enable_seqscan = off; set enable_bitmapscan = off";
     sqlx::raw_sql(settings).execute(&mut connection).await.unwrap();
-    let counts = subject!("counts", "timestamptz", "null", ["outbox_due", "outbox_ended"]);
+    let counts = subject!("counts", "timestamptz", "null", ["outbox_open", "outbox_ended"]);
     let stale = plan(&mut connection, &harness, &counts).await;
     harness.execute("analyze {s}.pillarbox_outbox").await;
     let fresh = plan(&mut connection, &harness, &counts).await;

@@ -184,7 +184,7 @@ async fn the_relay_role_relays_and_cannot_rewrite_the_audit_trail() {
 async fn the_admin_role_migrates() {
     let harness = Direct::start().await;
     let roles = Roles::grant(&harness).await;
-    harness.execute("drop index {s}.pillarbox_outbox_ready").await;
+    harness.execute("drop index {s}.pillarbox_outbox_open").await;
     let store = roles.store("admin", harness.options.clone()).await;
     assert_eq!(store.migrate().await.unwrap().to, 1);
     assert_eq!(

@@ -84,12 +84,12 @@ async fn a_newer_version_is_left_alone() {
 #[tokio::test]
 async fn a_missing_index_or_function_is_a_warning_and_migrate_mends_it() {
     let harness = Direct::start().await;
-    harness.execute("drop index {s}.pillarbox_outbox_ready, {s}.pillarbox_outbox_causal; drop function {s}.pillarbox_stage").await;
+    harness.execute("drop index {s}.pillarbox_outbox_open, {s}.pillarbox_outbox_causal; drop function {s}.pillarbox_stage").await;
     let SchemaState::Ready { warnings } = harness.store().inspect().await.unwrap() else {
         panic!("not ready")
     };
     assert_eq!(warnings.len(), 3, "{warnings:?}");
-    for name in ["pillarbox_outbox_ready", "pillarbox_outbox_causal", "pillarbox_stage"] {
+    for name in ["pillarbox_outbox_open", "pillarbox_outbox_causal", "pillarbox_stage"] {
         assert!(warnings.iter().any(|warning| warning.contains(name)), "{warnings:?}");
     }
     stage(&harness.outbox(ROUTE), harness.store().pool(), events(2)).await;
