@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Admin, Filter};
-use pillarbox_core::{Entry, Event};
+use pillarbox_core::port::{AcceptRequest, Accepted, Admin, Entropy, Filter, Origin, Position, Transactions};
+use pillarbox_core::{Entry, Event, Fence};
 use pillarbox_engine::sink::HandlerError;
+use pillarbox_host::OsEntropy;
 use pillarbox_store_postgres::Inbox;
 use pillarbox_testkit::{InboxHarness, StoreHarness};
 use sqlx::{Postgres, Transaction};
 
-use crate::harness::PostgresHarness;
+use crate::harness::{Direct, PostgresHarness};
 
 struct Effects<const POOLED: bool>(PostgresHarness<POOLED>);
 
@@ -54,4 +55,22 @@ mod direct {
 
 mod pooled {
     pillarbox_testkit::consumer_conformance!(pillarbox_testkit::MemoryBrokerHarness, super::Effects<true>);
+}
+
+#[tokio::test]
+async fn an_owner_is_remembered_while_another_inbox_of_the_database_remembers_one_of_that_name() {
+    let (harness, other) = (Direct::start().await, Direct::start().await);
+    let (inbox, other) = (harness.inbox(), other.inbox());
+    let request = || {
+        let position = Position { stream: "s".into(), offset: 1 };
+        let origin = Origin { lane: "shop orders/3".into(), fence: Fence(7), position };
+        AcceptRequest::new("billing", OsEntropy.event_id()).origin(Some(origin))
+    };
+    let mut held = other.begin().await.unwrap();
+    assert_eq!(other.accept(&mut held, request()).await.unwrap(), Accepted::Fresh);
+    let mut tx = inbox.begin().await.unwrap();
+    assert_eq!(inbox.accept(&mut tx, request()).await.unwrap(), Accepted::Fresh);
+    inbox.commit(tx).await.unwrap();
+    assert_eq!(harness.number("select fence from {s}.pillarbox_inbox_fence").await, 7);
+    held.rollback().await.unwrap();
 }
