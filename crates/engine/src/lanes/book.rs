@@ -33,14 +33,16 @@ pub(super) struct Handed {
     pub(super) place: Place,
     /// Whether it is a row that cannot be read.
     unreadable: bool,
+    /// Whether the destination has it, and only the record of that is missing.
+    confirmed: bool,
     /// When the relay was last known to be at it.
     seen: Instant,
 }
 
 /// The order of all lanes that are held.
 ///
-/// **Invariant:** of one key nothing is handed out while something before it is known and not settled, unless both
-/// are handed out together to a sink whose failure stops what follows.
+/// **Invariant:** of one key nothing is handed out while something before it is known and neither settled nor confirmed by
+/// the destination, unless both are handed out together to a sink whose failure stops what follows.
 /// **Invariant:** `known` is exactly what is queued or handed out.
 #[derive(Debug)]
 pub(super) struct Book {
@@ -223,16 +225,10 @@ impl Book {
         let held = Held { seq, fence };
         self.known.insert(seq);
         let (name, chain) = self.chains.of(seq, None, row.lane);
-        chain.handed = 1;
-        let handed = Handed {
-            name,
-            lane: row.lane,
-            fence,
-            attempts: 1,
-            place: Place::default(),
-            unreadable: true,
-            seen: at,
-        };
+        (chain.handed, chain.open) = (1, 1);
+        let (lane, place) = (row.lane, Place::default());
+        let (unreadable, confirmed) = (true, false);
+        let handed = Handed { name, lane, fence, attempts: 1, place, unreadable, confirmed, seen: at };
         self.handed.insert(seq, handed);
         self.undecodable.push(Undecodable { held, ..row.row });
         if let Some(lane) = self.lanes.get_mut(row.lane) {
@@ -317,6 +313,7 @@ impl Book {
                 let Some(mut entry) = self.bodies.remove(&seq) else { break };
                 chain.queued.pop_front();
                 chain.handed += 1;
+                chain.open += 1;
                 self.due.remove(&seq);
                 entry.attempts = entry.attempts.saturating_add(1);
                 entry.status = Status::InFlight;
@@ -325,7 +322,8 @@ impl Book {
                 entry.fence = self.lanes.get(chain.lane).map_or(Fence::NONE, |lane| lane.fence);
                 let (lane, fence) = (chain.lane, entry.fence);
                 let (attempts, place) = (entry.attempts, entry.place);
-                let handed = Handed { name, lane, fence, attempts, place, unreadable: false, seen: at };
+                let (unreadable, confirmed) = (false, false);
+                let handed = Handed { name, lane, fence, attempts, place, unreadable, confirmed, seen: at };
                 self.handed.insert(seq, handed);
                 out.push(entry);
                 if !self.prefix {
@@ -361,15 +359,33 @@ impl Book {
         if !stale || self.handed(held).is_some() {
             return;
         }
-        let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&held.seq) else { return };
+        let Some(Handed { name, lane, unreadable, confirmed, .. }) = self.handed.remove(&held.seq) else {
+            return;
+        };
         self.known.remove(&held.seq);
         if unreadable {
             self.unreadable_settled(lane);
         }
         if let Some(chain) = self.chains.get_mut(name) {
-            chain.handed -= 1;
+            chain.end(confirmed);
         }
         self.note(name);
+    }
+
+    /// The destination has it: what is behind it can go. Should it come again, because that was never recorded, it has still
+    /// been there before what is behind it.
+    pub(super) fn confirmed(&mut self, held: Held, at: Instant) {
+        let Some(handed) = self.handed.get_mut(&held.seq).filter(|handed| handed.fence == held.fence) else {
+            return;
+        };
+        if std::mem::replace(&mut handed.confirmed, true) {
+            return;
+        }
+        let name = handed.name;
+        if let Some(chain) = self.chains.get_mut(name) {
+            chain.open -= 1;
+        }
+        self.note_at(name, at);
     }
 
     /// The relay is still at it.
@@ -393,9 +409,9 @@ impl Book {
 
     /// A verdict is recorded.
     pub(super) fn settled(&mut self, seq: i64, verdict: &Verdict, at: Instant) {
-        let Some(Handed { name, lane, unreadable, .. }) = self.handed.remove(&seq) else { return };
+        let Some(Handed { name, lane, unreadable, confirmed, .. }) = self.handed.remove(&seq) else { return };
         let Some(chain) = self.chains.get_mut(name) else { return };
-        chain.handed -= 1;
+        chain.end(confirmed);
         let leaving = self.lanes.get(chain.lane).is_none_or(|lane| lane.leaving);
         match verdict {
             Verdict::Retry { .. } | Verdict::Park { .. } | Verdict::Release { .. } if leaving => {

@@ -43,8 +43,10 @@ pub(super) struct Chain {
     pub(super) lane: u8,
     /// Not handed out, by seq.
     pub(super) queued: VecDeque<i64>,
-    /// How many are handed out.
+    /// How many are handed out and not settled.
     pub(super) handed: usize,
+    /// How many of these the destination has not confirmed.
+    pub(super) open: usize,
     /// Dead entries that hold back what is behind them.
     pub(super) dead: BTreeSet<i64>,
     pub(super) noted: Option<Noted>,
@@ -52,7 +54,7 @@ pub(super) struct Chain {
 
 impl Chain {
     fn new(key: Option<Arc<str>>, lane: u8) -> Self {
-        Self { key, lane, queued: VecDeque::new(), handed: 0, dead: BTreeSet::new(), noted: None }
+        Self { key, lane, queued: VecDeque::new(), handed: 0, open: 0, dead: BTreeSet::new(), noted: None }
     }
 
     /// Puts a seq in its place.
@@ -68,6 +70,12 @@ impl Chain {
         if let Ok(place) = self.queued.binary_search(&seq) {
             self.queued.remove(place);
         }
+    }
+
+    /// One that was handed out has its verdict, or is given up; it may have been confirmed before.
+    pub(super) fn end(&mut self, confirmed: bool) {
+        self.handed -= 1;
+        self.open -= usize::from(!confirmed);
     }
 
     /// Whether a dead entry stands before this one.

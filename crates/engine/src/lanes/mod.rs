@@ -203,6 +203,28 @@ impl LaneReader {
         held.for_each(|held| state.book.seen(held, at));
     }
 
+    /// Whether a key goes on as soon as the destination has what it was handed, so that it has to be told.
+    pub(crate) fn follows_confirmed(&self) -> bool {
+        !self.options.prefix
+    }
+
+    /// The destination has these.
+    pub(crate) fn confirmed(&self, held: impl Iterator<Item = Held>) {
+        let at = Instant::now();
+        let mut state = self.state();
+        held.for_each(|held| state.book.confirmed(held, at));
+    }
+
+    /// How many entries can be handed out as things are, up to `enough`.
+    pub(crate) fn ready(&self, enough: usize) -> usize {
+        self.state().book.ready(Instant::now(), enough)
+    }
+
+    /// How many can go once those before them are confirmed, up to `enough`.
+    pub(crate) fn following(&self, enough: usize) -> usize {
+        self.state().book.following(enough)
+    }
+
     /// Ends the session. What is still in flight is left to the lease: it may have been delivered.
     pub(crate) async fn leave(&self) -> Result<()> {
         let session = {

@@ -24,6 +24,9 @@ const LANES_PER_TURN: usize = 16;
 const READ_AHEAD: usize = 4;
 /// Most reads of one claim that has something to hand out already.
 const READS_MAX: u32 = 4;
+/// How long nothing more is read because enough entries can go once those before them are confirmed. Those of other keys
+/// are looked for all the same, now and then: a destination may take its time.
+const FOLLOWING_MAX: Duration = Duration::from_millis(100);
 
 impl LaneReader {
     /// Reads what later claims will hand out, so that they need not wait: the store finds it while the sink is busy.
@@ -32,7 +35,7 @@ impl LaneReader {
         let wanted = {
             let mut state = self.state();
             let enough = state.read_at_once(limit, self.options.bytes_max);
-            state.joined && state.book.ready_or_read(Instant::now(), enough) < enough
+            state.joined && state.book.ahead(Instant::now(), READ_AHEAD, enough) < enough
         };
         if wanted {
             self.read(limit, &mut HashSet::new(), None).await?;
@@ -45,12 +48,12 @@ impl LaneReader {
         let begun = Instant::now();
         let mut exhausted = HashSet::new();
         for reads in 0.. {
-            let (ready, unplaced) = {
+            let (enough, some) = {
                 let mut state = self.state();
-                (state.book.ready(Instant::now(), limit), state.unplaced)
+                (state.has_enough(limit), !state.unplaced && state.book.ready(Instant::now(), 1) > 0)
             };
             // However much stands behind keys that wait: a claim has to end.
-            let enough = !unplaced && (ready >= limit || (ready > 0 && reads >= READS_MAX));
+            let enough = enough || (some && reads >= READS_MAX);
             if limit == 0 || enough || begun.elapsed() > self.options.lease / 8 {
                 break;
             }
@@ -237,9 +240,15 @@ impl LaneReader {
 impl State {
     /// Whether so many entries can be handed out as things are.
     pub(super) fn can_hand_out(&mut self, limit: usize) -> bool {
-        !self.unplaced
-            && self.book.ready(Instant::now(), limit) >= limit
-            && self.book.missing(limit).is_empty()
+        self.has_enough(limit) && self.book.missing(limit).is_empty()
+    }
+
+    /// Whether a claim of so many entries is filled by what can go now, or will be by what can go next.
+    fn has_enough(&mut self, limit: usize) -> bool {
+        let ready = self.book.ready(Instant::now(), limit);
+        let lacking = limit.saturating_sub(ready);
+        let fresh = self.heard.is_some_and(|(_, asked)| asked.elapsed() < FOLLOWING_MAX);
+        !self.unplaced && (lacking == 0 || (fresh && self.book.following(lacking) >= lacking))
     }
 
     /// Whether to ask who is writing: it is time, much was read, or there is something that need not be looked at as long

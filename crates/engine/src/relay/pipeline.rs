@@ -112,6 +112,8 @@ pub(crate) struct Pipeline<'a> {
     verdicts: Vec<Settlement>,
     /// When the first of them came.
     verdicts_since: Instant,
+    /// By lanes: what was confirmed since the reader was last told.
+    confirmed: Vec<Held>,
     /// How long the last settle took.
     settle_took: Duration,
     /// Groups that failed and are tried again, at last apart.
@@ -165,6 +167,7 @@ impl<'a> Pipeline<'a> {
             settle_at: now,
             verdicts: Vec::new(),
             verdicts_since: now,
+            confirmed: Vec::new(),
             settle_took: Duration::ZERO,
             again: VecDeque::new(),
             settle_failed: false,
@@ -221,6 +224,7 @@ impl<'a> Pipeline<'a> {
         let now = Instant::now();
         self.stop_overdue(now);
         self.end_grace(now);
+        self.follow_confirmed(now);
         self.start_settle(now);
         self.start_extend(now);
         self.start_reap(now);

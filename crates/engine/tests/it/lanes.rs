@@ -229,6 +229,19 @@ async fn one_entry_of_a_key_is_under_way_where_a_failure_does_not_stop_what_foll
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_goes_on_with_a_key_although_another_one_takes_long() {
+    let world = World::new();
+    let slow = world.stage_keyed("slow", 2).await;
+    let ids = world.stage_keyed("k", 20).await;
+    world.sink.on(Which::Event(slow[0]), Reply::Hang);
+    let watch = async {
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(world.first_received(), BTreeMap::from([("k".to_owned(), ids)]));
+    };
+    let _ = world.ordered(options()).build().unwrap().drain_until(watch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn relays_share_the_lanes_and_one_that_leaves_hands_its_own_over() {
     let world = World::new();
     let (first, second) =

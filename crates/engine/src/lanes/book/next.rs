@@ -24,10 +24,38 @@ impl Book {
         }
     }
 
-    /// The same, with everything that was read and may still turn out to wait.
-    pub(in super::super) fn ready_or_read(&mut self, now: Instant, enough: usize) -> usize {
+    /// How many entries the next `claims` can hand out, with everything that was read and may still turn out to wait; not
+    /// counted beyond `enough`.
+    pub(in super::super) fn ahead(&mut self, now: Instant, claims: usize, enough: usize) -> usize {
         self.note_due(now);
-        self.incoming.len() + self.count_ready(enough.saturating_sub(self.incoming.len()))
+        let mut ahead = self.incoming.len();
+        if self.prefix {
+            return ahead + self.count_ready(enough.saturating_sub(ahead));
+        }
+        let ready = self.ready.values().filter_map(|name| self.chains.get(*name));
+        for chain in ready.chain(self.followed()) {
+            if ahead >= enough {
+                break;
+            }
+            ahead += chain.queued.len().min(claims);
+        }
+        ahead
+    }
+
+    /// How many entries can go once those before them are confirmed, one of each key; not counted beyond `enough`. Where
+    /// entries of one key follow each other in one batch, few have to wait, and they are not counted.
+    pub(in super::super) fn following(&self, enough: usize) -> usize {
+        if self.prefix { 0 } else { self.followed().take(enough).count() }
+    }
+
+    /// The chains of which something is handed out and something more could go after it, where that is one at a time.
+    fn followed(&self) -> impl Iterator<Item = &Chain> {
+        let open = self.handed.values().filter(|handed| !handed.confirmed);
+        let chains = open.filter_map(|handed| self.chains.get(handed.name));
+        chains.filter(|chain| {
+            let next = chain.queued.front();
+            next.is_some_and(|seq| !chain.is_blocked(*seq) && !self.due.contains_key(seq))
+        })
     }
 
     fn count_ready(&self, enough: usize) -> usize {

@@ -52,7 +52,7 @@ impl Book {
         let head = chain.queued.front().copied();
         let held = matches!(name, Name::Key(_)) && self.lanes.get(chain.lane).is_some_and(Lane::holds_keys);
         let noted = match head {
-            Some(seq) if chain.handed == 0 && !held && !chain.is_blocked(seq) => match self.due.get(&seq) {
+            Some(seq) if chain.open == 0 && !held && !chain.is_blocked(seq) => match self.due.get(&seq) {
                 Some(due) if *due > now => Some(Noted::Waiting(*due, seq)),
                 _ => {
                     self.due.remove(&seq);

@@ -113,7 +113,9 @@ impl Pipeline<'_> {
         self.store_failures = 0;
         let taken = claim.entries.len() + claim.undecodable.len();
         self.tally.claimed += u64::try_from(taken).unwrap_or(u64::MAX);
-        self.prepare_wanted = taken >= usize::try_from(asked).unwrap_or(usize::MAX);
+        let lacking = usize::try_from(asked).unwrap_or(usize::MAX).saturating_sub(taken);
+        let lanes = self.relay.lanes.as_ref();
+        self.prepare_wanted = lanes.is_some_and(|lanes| lanes.following(lacking) >= lacking);
         self.window.claimed(asked, &claim.entries);
         for row in claim.undecodable {
             self.bury_undecodable(row, sent);
@@ -128,6 +130,29 @@ impl Pipeline<'_> {
             self.claim_at = Instant::now();
         } else {
             self.on_nothing_due(idle);
+        }
+    }
+
+    /// By lanes an entry waits for the one before it: what was just confirmed or settled may have let `enough` go.
+    pub(super) fn claim_followers(&mut self, enough: usize, now: Instant) {
+        let Some(lanes) = &self.relay.lanes else { return };
+        // A store that fails gets the wait that it needs.
+        if self.store_failures == 0 && lanes.ready(enough) >= enough {
+            self.claim_when_idle = false;
+            self.claim_at = now;
+        }
+    }
+
+    /// Lets go what stood behind entries that the destination has. A few are not worth a batch, unless there is little else:
+    /// then they go when the others are settled.
+    pub(super) fn follow_confirmed(&mut self, now: Instant) {
+        if self.confirmed.is_empty() {
+            return;
+        }
+        if let Some(lanes) = &self.relay.lanes {
+            lanes.confirmed(self.confirmed.drain(..));
+            let batch = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
+            self.claim_followers((self.places.len() / 4).clamp(1, (batch / 2).max(1)), now);
         }
     }
 

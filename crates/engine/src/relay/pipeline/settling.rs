@@ -76,6 +76,10 @@ impl Pipeline<'_> {
         let entry = &batch.entries[index];
         let verdict = verdict(outcome, entry, &self.relay.options, random);
         let held = entry.held();
+        let follows = self.relay.lanes.as_ref().is_some_and(|lanes| lanes.follows_confirmed());
+        if follows && verdict == Verdict::Delivered {
+            self.confirmed.push(held);
+        }
         self.conclude(Settlement { held, verdict });
     }
 
@@ -155,6 +159,7 @@ impl Pipeline<'_> {
             Ok(settled) => {
                 self.store_failures = 0;
                 self.record(group.settlements, &settled);
+                self.claim_followers(1, Instant::now());
             }
             // The settle carries fences: sending it again is safe even if the first one took effect.
             Err(error) if error.retry() != Retry::Never => {

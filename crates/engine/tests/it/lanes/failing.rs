@@ -30,6 +30,8 @@ enum Fails {
     Look,
     /// A settle takes effect and is said to be denied.
     SettleAnswer,
+    /// A settle takes so long.
+    SlowSettle(Duration),
     /// This event cannot be read.
     Row(EventId),
     /// An operator requeues this event just before it is asked what is dead.
@@ -110,6 +112,11 @@ impl Lanes for Failing {
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
+        let is_slow = |next: &mut Fails| matches!(next, Fails::SlowSettle(_));
+        let slow = self.next.lock().unwrap().take_if(is_slow);
+        if let Some(Fails::SlowSettle(wait)) = slow {
+            sleep(wait).await;
+        }
         let settled = Lanes::settle(&self.inner, request).await?;
         if self.takes(Fails::SettleAnswer) {
             return Err(Error::new(ErrorKind::Denied, "who are you?"));
@@ -164,6 +171,43 @@ async fn a_head_whose_death_was_recorded_without_an_answer_holds_back_its_key() 
     relay(&world, &lanes, options.clone()).run(sleep(options.lease * 5)).await.unwrap();
     assert_eq!(world.entry(ids[0]).status, Status::Dead);
     assert_eq!(world.first_received().get("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_goes_on_when_the_destination_has_what_was_before_and_need_not_wait_for_the_record_of_it() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 3).await;
+    lanes.next(Fails::SlowSettle(Duration::from_secs(5)));
+    let relay = relay(&world, &lanes, options());
+    let watch = async {
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(world.sink.received_ids(), ids);
+        assert_eq!(world.with_status(Status::Delivered), 0);
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(world.with_status(Status::Delivered), 3);
+    };
+    relay.run(watch).await.unwrap();
+    assert_eq!(world.sink.received_ids(), ids, "nothing came twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_confirmed_entry_that_was_never_recorded_comes_again_and_was_still_the_first() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let ids = world.stage_keyed("k", 3).await;
+    // Longer than a call may take: it is given up, and tried again until the session is taken for dead.
+    lanes.next(Fails::SlowSettle(Duration::from_secs(600)));
+    let options = options();
+    let lose = async {
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(world.sink.received_ids(), ids);
+        lanes.next(Fails::Session);
+        sleep(options.lease * 4).await;
+    };
+    relay(&world, &lanes, options.clone()).run(lose).await.unwrap();
+    assert_eq!(world.first_received()["k"], ids);
+    assert_eq!(world.with_status(Status::Delivered), 3);
 }
 
 #[tokio::test(start_paused = true)]
