@@ -1,6 +1,7 @@
 //! Staging: what one staged event costs a business transaction, and how fast many are staged.
 
-use std::time::Instant;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use pillarbox_core::port::Entropy;
 use pillarbox_core::{Event, RouteName};
@@ -16,6 +17,8 @@ use crate::database::{Staging, StagingTx};
 use crate::fault::Fault;
 use crate::output::Progress;
 
+/// Turns of each round.
+const TURNS: u32 = 20;
 /// Events of one bulk call.
 const BULK: u32 = 1000;
 
@@ -66,52 +69,81 @@ enum With {
 
 pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) -> Result<StageFigures, Fault> {
     bed.main.staging.execute(bed.sql.load_products).await?;
-    let (mut bare, mut with, mut bulk) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut orders, mut orders_with) = (Vec::new(), Vec::new());
-    let (mut row, mut orders_row) = (Vec::new(), Vec::new());
+    let (mut inserts, mut orders, mut bulk) = (Rates::default(), Rates::default(), Vec::new());
     for _ in 0..args.repeat {
-        bare.push(business(bed, args, Business::Insert, With::Nothing).await?);
-        with.push(business(bed, args, Business::Insert, With::Event).await?);
-        row.push(business(bed, args, Business::Insert, With::Row).await?);
-        orders.push(business(bed, args, Business::Order, With::Nothing).await?);
-        orders_with.push(business(bed, args, Business::Order, With::Event).await?);
-        orders_row.push(business(bed, args, Business::Order, With::Row).await?);
+        inserts.add(bed, args, Business::Insert).await?;
+        orders.add(bed, args, Business::Order).await?;
         bulk.push(many(bed, args).await?);
         bed.main.staging.execute(bed.sql.clear_outbox).await?;
         progress.add(1);
     }
     Ok(StageFigures {
-        business_per_second: median(&bare).round(),
-        business_with_event_per_second: median(&with).round(),
-        ratio: ratio(&with, &bare),
-        row_ratio: ratio(&row, &bare),
-        orders_per_second: median(&orders).round(),
-        orders_with_event_per_second: median(&orders_with).round(),
-        orders_ratio: ratio(&orders_with, &orders),
-        orders_row_ratio: ratio(&orders_row, &orders),
+        business_per_second: median(&inserts.bare).round(),
+        business_with_event_per_second: median(&inserts.event).round(),
+        ratio: ratio(&inserts.event, &inserts.bare),
+        row_ratio: ratio(&inserts.row, &inserts.bare),
+        orders_per_second: median(&orders.bare).round(),
+        orders_with_event_per_second: median(&orders.event).round(),
+        orders_ratio: ratio(&orders.event, &orders.bare),
+        orders_row_ratio: ratio(&orders.row, &orders.bare),
         bulk_per_second: median(&bulk).round(),
     })
 }
 
-async fn business(bed: &Bed, args: &BenchArgs, business: Business, with: With) -> Result<f64, Fault> {
+/// Transactions a second in each round, by what they do besides.
+#[derive(Default)]
+struct Rates {
+    bare: Vec<f64>,
+    event: Vec<f64>,
+    row: Vec<f64>,
+}
+
+impl Rates {
+    /// One more round. Short turns, one after the other: a machine that is slower for a second is so for all three.
+    async fn add(&mut self, bed: &Bed, args: &BenchArgs, business: Business) -> Result<(), Fault> {
+        bed.settle_down().await?;
+        let each = args.transactions.div_ceil(TURNS);
+        let (mut bare, mut event, mut row) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        for turn in 0..TURNS {
+            let numbers = turn * each..(turn + 1) * each;
+            bare += turn_of(bed, args, numbers.clone(), business, With::Nothing).await?;
+            event += turn_of(bed, args, numbers.clone(), business, With::Event).await?;
+            row += turn_of(bed, args, numbers, business, With::Row).await?;
+        }
+        let rate = |took: Duration| f64::from(each * TURNS) / took.as_secs_f64();
+        self.bare.push(rate(bare));
+        self.event.push(rate(event));
+        self.row.push(rate(row));
+        Ok(())
+    }
+}
+
+/// How long these transactions take.
+async fn turn_of(
+    bed: &Bed,
+    args: &BenchArgs,
+    numbers: Range<u32>,
+    business: Business,
+    with: With,
+) -> Result<Duration, Fault> {
     let clients = match bed.main.staging {
         Staging::Sqlite(..) => 1,
         Staging::Postgres(..) => args.clients,
     };
-    bed.settle_down().await?;
     let started = Instant::now();
     // Each a task, as the requests of a service are: one task for all would be what is measured.
     let mut writers = JoinSet::new();
     for client in 0..clients {
         let writer = Writer { staging: bed.main.staging.clone(), sql: bed.sql, payload: bed.payload.clone() };
         // What is left over by the division goes to the first ones.
-        let numbers = (client..args.transactions).step_by(clients.try_into().unwrap_or(1));
+        let numbers = numbers.clone().skip(client.try_into().unwrap_or(0));
+        let numbers = numbers.step_by(clients.try_into().unwrap_or(1));
         writers.spawn(async move { writer.transactions(numbers, business, with).await });
     }
     while let Some(ended) = writers.join_next().await {
         ended.map_err(|error| Fault::failed(format!("a writer panicked: {error}")))??;
     }
-    Ok(rate(u64::from(args.transactions), started))
+    Ok(started.elapsed())
 }
 
 /// One client of the application's database.
