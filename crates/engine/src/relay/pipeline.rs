@@ -97,6 +97,8 @@ pub(crate) struct Pipeline<'a> {
     window: Window,
     random: u64,
     claiming: bool,
+    /// Somebody staged since the last claim was sent, which may not have seen it.
+    woken: bool,
     claim_at: Instant,
     /// The last claim found nothing while entries were in flight: ask again once they are settled.
     claim_when_idle: bool,
@@ -158,6 +160,7 @@ impl<'a> Pipeline<'a> {
             window,
             random: relay.seed,
             claiming: false,
+            woken: false,
             claim_at: now,
             claim_when_idle: false,
             claimed_enough: false,
@@ -245,6 +248,7 @@ impl<'a> Pipeline<'a> {
 
     fn on_wake(&mut self) {
         self.poll.found();
+        self.woken = true;
         // A store that fails is not asked more often because more is staged: it gets the wait that it needs.
         if self.store_failures == 0 {
             self.claim_at = Instant::now();

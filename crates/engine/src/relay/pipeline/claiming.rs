@@ -56,6 +56,7 @@ impl Pipeline<'_> {
         let idle = self.places.is_empty();
         let limit = if self.circuit.allowance(now) == Allowance::One { 1 } else { self.room() };
         self.claiming = true;
+        self.woken = false;
         self.claim_when_idle = false;
         let store = Arc::clone(&self.relay.store);
         let options = &self.relay.options;
@@ -127,9 +128,21 @@ impl Pipeline<'_> {
             self.claimed_enough = true;
         } else if taken > 0 {
             self.poll.found();
-            self.claim_at = Instant::now();
+            self.claim_at = Instant::now() + self.rest_after(taken, asked);
         } else {
             self.on_nothing_due(idle);
+        }
+    }
+
+    /// How long to wait after a claim that took something. One that was far from filled has left nothing behind, and to ask
+    /// again at once would cost the database as much as the claim itself; retries alone fill half of one. A drain asks at
+    /// once: it is to end.
+    fn rest_after(&self, taken: usize, asked: u32) -> Duration {
+        let far_from_filled = taken < usize::try_from(asked / 2).unwrap_or(usize::MAX);
+        if far_from_filled && self.until == Until::Stopped && !self.woken {
+            self.relay.options.poll_min
+        } else {
+            Duration::ZERO
         }
     }
 
@@ -161,6 +174,7 @@ impl Pipeline<'_> {
             (Until::Drained, true) => self.claimed_enough = true,
             // What is in flight may come back as due: look once more when it has settled.
             (Until::Drained, false) => self.claim_when_idle = true,
+            _ if self.woken => self.claim_at = Instant::now(),
             _ => {
                 let random = self.random();
                 self.claim_at = Instant::now() + self.poll.empty(random);
