@@ -135,6 +135,61 @@ async fn a_running_relay_is_woken_and_does_not_wait_for_its_poll() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn beside_a_steady_writer_a_relay_does_not_ask_again_at_once() {
+    let world = World::new();
+    let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
+    let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
+        .route("orders")
+        .seed(1)
+        .build()
+        .unwrap();
+    let stop = tokio::sync::Notify::new();
+    let (tally, ()) = tokio::join!(relay.run(stop.notified()), async {
+        for _ in 0..1_000 {
+            world.stage(Event::new("order.placed", "{}")).await;
+            sleep(Duration::from_millis(5)).await;
+        }
+        sleep(Duration::from_secs(2)).await;
+        stop.notify_one();
+    });
+    assert_eq!(tally.unwrap().delivered, 1_000);
+    let claims = counting.claims();
+    assert!(claims < 1_200, "{claims} claims for an event every 5 ms, as often as it polls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_staged_during_a_claim_wakes_the_relay_after_it() {
+    let world = World::new();
+    let taking = Duration::from_millis(100);
+    let counting = std::sync::Arc::new(Counting::new(world.store.clone()).taking(taking));
+    let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
+        .route("orders")
+        .seed(1)
+        .build()
+        .unwrap();
+    let outbox =
+        MemoryOutbox::new(&world.store, crate::world::ROUTE).wake(std::sync::Arc::new(relay.handle()));
+    let stop = tokio::sync::Notify::new();
+    let (tally, waited) = tokio::join!(relay.run(stop.notified()), async {
+        let before = counting.claims();
+        while counting.claims() == before {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let staged_at = Instant::now();
+        let mut tx = world.store.begin();
+        outbox.stage(&mut tx, Event::new("order.placed", "{}")).await.unwrap();
+        outbox.commit(tx);
+        while world.with_status(Status::Delivered) == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        stop.notify_one();
+        staged_at.elapsed()
+    });
+    assert_eq!(tally.unwrap().delivered, 1);
+    assert!(waited <= 2 * taking + Duration::from_millis(1), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_idle_relay_polls_at_most_a_few_times_a_second() {
     let world = World::new();
     let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
@@ -234,6 +289,7 @@ use counting::Counting;
 
 mod counting {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use async_trait::async_trait;
     use pillarbox_core::port::{
@@ -247,11 +303,18 @@ mod counting {
         store: MemoryStore,
         claims: AtomicUsize,
         lost: AtomicBool,
+        taking: Duration,
     }
 
     impl Counting {
         pub fn new(store: MemoryStore) -> Self {
-            Self { store, claims: AtomicUsize::new(0), lost: AtomicBool::new(false) }
+            let (claims, lost) = (AtomicUsize::new(0), AtomicBool::new(false));
+            Self { store, claims, lost, taking: Duration::ZERO }
+        }
+
+        /// Says how long a claim takes to answer, after it has looked.
+        pub fn taking(self, taking: Duration) -> Self {
+            Self { taking, ..self }
         }
 
         pub fn claims(&self) -> usize {
@@ -275,7 +338,9 @@ mod counting {
         async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
             self.claims.fetch_add(1, Ordering::SeqCst);
             self.check()?;
-            self.store.claim(request).await
+            let claim = self.store.claim(request).await;
+            tokio::time::sleep(self.taking).await;
+            claim
         }
 
         async fn extend(&self, request: ExtendRequest) -> Result<Extended> {

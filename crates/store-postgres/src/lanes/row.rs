@@ -19,6 +19,8 @@ use crate::row::{At, Decoded, Faults, budget, get, parse_headers};
 /// Headers that are a map of nothing are null. They have no room for anything, and so has an empty list; whether it is
 /// one, `@>` sees without looking into it. To compare them costs twice as much, and to write them down three times.
 ///
+/// Where the row is goes as bytes: the driver does not know the type of a place, and would ask for it.
+///
 /// What delivering an entry changes is one value, and null until then: nine columns cost more, also where they are
 /// null.
 pub(crate) const READ: &str = "type, seq, event_id, key, payload, \

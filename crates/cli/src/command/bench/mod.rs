@@ -84,7 +84,7 @@ pub(crate) struct BenchArgs {
     /// Entries of each drain
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     events: u32,
-    /// Business transactions of each staging measurement
+    /// Business transactions of each staging measurement, in 20 turns with the others
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     transactions: u32,
     /// Writers at once on PostgreSQL; SQLite has one
