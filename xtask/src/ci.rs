@@ -17,6 +17,10 @@ use crate::services::Servers;
 /// What every command over the whole workspace gets, so that all of them mean the same build.
 const WORKSPACE: [&str; 3] = ["--workspace", "--all-features", "--locked"];
 
+/// What must be free where we build and where the servers keep their data: builds take 9 GiB, the servers up to 2.
+/// A server that finds the disk full ends, and a dozen tests fail that have nothing to do with it.
+const ROOM_KIB: u64 = 12 << 20;
+
 /// Why the run ended early.
 enum Stop {
     Failed { step: &'static str, code: u8 },
@@ -49,6 +53,10 @@ pub(crate) fn run() -> crate::Result<u8> {
 }
 
 fn all(steps: &Steps<'_>) -> Result<(), Stop> {
+    if !steps.root.join("target").exists() {
+        check_room(steps.root)?;
+        check_room(&env::temp_dir())?;
+    }
     steps.run("format", cargo(&["fmt", "--all", "--check"]))?;
 
     let mut clippy = workspace(&["clippy", "--all-targets"]);
@@ -79,7 +87,26 @@ fn all(steps: &Steps<'_>) -> Result<(), Stop> {
     let mut tests = with_servers(workspace(&["nextest", "run", "--no-fail-fast"]));
     // It reports on stderr. Our stdout is the test runner's report, whichever runner it is.
     tests.stderr(io::stdout().as_fd().try_clone_to_owned()?);
-    steps.run("tests", tests)
+    let tests = steps.run("tests", tests);
+    if tests.is_err() {
+        servers.complaints().iter().for_each(|line| eprintln!("{line}"));
+    }
+    tests
+}
+
+/// Refuses to begin what would end with a full disk.
+fn check_room(directory: &Path) -> Result<(), Stop> {
+    let output = Command::new("df").args(["--output=avail", "--block-size=1K"]).arg(directory).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let free = text.lines().last().and_then(|line| line.trim().parse::<u64>().ok());
+    match free {
+        Some(free) if free < ROOM_KIB => {
+            let (free, wanted) = (free >> 20, ROOM_KIB >> 20);
+            let directory = directory.display();
+            Err(format!("{directory}: {free} GiB are free, and a first run needs {wanted}: make room").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 struct Steps<'a> {

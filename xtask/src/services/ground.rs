@@ -49,6 +49,16 @@ impl Base {
         base.account.own(&base.directory)?;
         Ok(base)
     }
+
+    /// What each server has written, by the name of its directory.
+    pub(super) fn logs(&self) -> impl Iterator<Item = (String, String)> {
+        let directories = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        directories.filter_map(|directory| {
+            let log = fs::read(directory.path().join("log")).ok()?;
+            let name = directory.file_name().to_string_lossy().into_owned();
+            Some((name, String::from_utf8_lossy(&log).into_owned()))
+        })
+    }
 }
 
 impl Drop for Base {

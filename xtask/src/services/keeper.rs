@@ -19,6 +19,10 @@ const TRIES_MAX: u32 = 3;
 /// How long to wait between two looks at who has started.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// What a server says before it ends, and how many such lines of each are shown.
+const GRAVE: [&str; 3] = ["PANIC:", "No space left on device", "terminated by signal"];
+const COMPLAINTS_MAX: usize = 5;
+
 /// What a thread says once: that its server answers, or why it does not.
 type Word = std::result::Result<Facts, String>;
 
@@ -96,6 +100,18 @@ impl Servers {
             drop(processes);
         });
         self.keepers.push(Keeper { stop: Some(stop), thread: Some(thread) });
+    }
+
+    /// What the servers wrote that nobody should have to guess: that one of them ended or had no room.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (name, text) in self.base.logs() {
+            let grave = |line: &&str| GRAVE.iter().any(|word| line.contains(word));
+            complaints.extend(
+                text.lines().filter(grave).take(COMPLAINTS_MAX).map(|line| format!("{name}: {line}")),
+            );
+        }
+        complaints
     }
 
     /// The environment that tests read.
