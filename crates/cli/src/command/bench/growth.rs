@@ -45,6 +45,9 @@ pub(crate) struct Grown {
     pub(crate) ratio: f64,
 }
 
+/// How many rounds more than of the rest.
+const GUSTS: u32 = 2;
+
 pub(crate) async fn measure(
     bed: &Bed,
     args: &BenchArgs,
@@ -75,11 +78,14 @@ async fn growth(bed: &Bed, args: &BenchArgs, entries: u32) -> Result<Growth, Fau
 // Small and large in turns: both meet the same weather.
 async fn rounds(bed: &Bed, args: &BenchArgs, by: By) -> Result<Grown, Fault> {
     let (mut small, mut grown) = (Vec::new(), Vec::new());
-    for _ in 0..args.repeat {
+    // A drain of a second meets gusts that others do not.
+    for _ in 0..args.repeat + GUSTS {
         fill(bed, args).await?;
+        bed.main.staging.execute(bed.sql.write_down).await?;
         small.push(first(&bed.main, args, by).await?);
         // What was drained is put back, or what was settled would not wait to be drained.
         bed.load(bed.sql.load_big_pending, args.events).await?;
+        bed.main.staging.execute(bed.sql.write_down).await?;
         grown.push(first(&bed.big, args, by).await?);
     }
     Ok(Grown {
