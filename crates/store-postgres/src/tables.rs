@@ -10,6 +10,10 @@ use crate::row::{CLAIMED, DELIVERY, SAGA};
 /// where it is kept. The queries must say it in the same words.
 const LANE_OF: &str = "(coalesce(hashtextextended(key, 0), seq) & 63)";
 
+/// Parts of the statements that read lanes.
+const WRITERS: &str = include_str!("sql/lanes_writers.sql");
+const DRAWN: &str = include_str!("sql/lanes_drawn.sql");
+
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -17,7 +21,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 38],
+    names: [(&'static str, String); 40],
 }
 
 impl Tables {
@@ -32,6 +36,9 @@ impl Tables {
             schema: schema.to_owned(),
             prefix: prefix.to_owned(),
             names: [
+                // These have names in them.
+                ("{writers}", WRITERS.to_owned()),
+                ("{drawn}", DRAWN.to_owned()),
                 ("{claimed}", CLAIMED.to_owned()),
                 ("{read}", READ.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),

@@ -137,7 +137,7 @@ pub struct LanePosition {
     pub lane: u8,
     /// Nothing at or below can become visible any more without the lane's revision growing.
     pub floor: i64,
-    /// The highest seq that was read.
+    /// The highest seq that was read, or one up to which there was nothing more.
     pub cursor: i64,
     /// At most this many new entries. Zero looks only for late ones.
     pub limit: u32,
@@ -154,6 +154,18 @@ pub struct ReadRequest {
     pub positions: Vec<LanePosition>,
     /// Whether to tell the transactions that are writing to the outbox.
     pub writers: bool,
+    /// What the last read said. A store that goes through its lanes one by one may see from it that there is next to
+    /// nothing to look for; the answer is the same.
+    pub seen: Seen,
+}
+
+/// What a reader knows of its lanes from earlier reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// [`LaneRead::drawn`]; zero if nothing was read yet.
+    pub drawn: i64,
+    /// [`LaneRead::revisions`], as far as they are known.
+    pub revisions: Vec<(u8, i64)>,
 }
 
 impl ReadRequest {

@@ -27,7 +27,7 @@ pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{
     AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LANES,
     LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement, Lanes, RENAMED,
-    ReadRequest, SessionId,
+    ReadRequest, Seen, SessionId,
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use saga::{

@@ -55,6 +55,18 @@ impl Horizon {
         floor.max(cursor.min(self.decided))
     }
 
+    /// The highest seq that had been drawn by the last read.
+    pub(super) fn drawn(&self) -> i64 {
+        self.drawn
+    }
+
+    /// Up to where a read of all of a lane, which began after the last answer, has seen everything that there will be: a
+    /// lane in which there is nothing need not be looked at from its last entry on. The beginning of numbers where no
+    /// seq is higher than what is drawn.
+    pub(super) fn decided(&self) -> i64 {
+        if self.decided == i64::MAX { i64::MIN } else { self.decided }
+    }
+
     /// A read said what was drawn by then, and who was writing, if it was asked. An INSERT is writing before it draws a seq,
     /// so when nobody was, all that had been drawn by the read before this one was over.
     pub(super) fn heard(&mut self, drawn: i64, writers: Option<&[u64]>) {

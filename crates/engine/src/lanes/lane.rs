@@ -12,7 +12,7 @@ pub(super) struct Lane {
     pub(super) fence: Fence,
     /// Where the stretches of the horizon end: it knows what to look for at or below.
     pub(super) floor: i64,
-    /// The highest seq that was read.
+    /// The highest seq that was read, or up to where it is known that there was nothing more.
     pub(super) cursor: i64,
     /// How often operators have changed it, as far as is known. `None`: what is dead in it, or stands before what
     /// was read, has to be looked up before any key goes on.

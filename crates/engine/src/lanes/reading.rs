@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{
-    DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, ReadRequest, SessionId,
+    DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, ReadRequest, Seen, SessionId,
 };
 use pillarbox_core::{Fence, Result};
 use tokio::time::Instant;
@@ -20,6 +20,8 @@ const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
 const WRITERS_ENTRIES: usize = 500;
 /// How many lanes are read at once at least while all of them are full.
 const LANES_PER_TURN: usize = 16;
+/// How much of a lane is read at least, if there is room for as much of each.
+const CHUNK_LEAST: usize = 8;
 /// How many times as much as a claim wants is read at once, and kept ready for the next ones.
 const READ_AHEAD: usize = 4;
 /// Most reads of one claim that has something to hand out already.
@@ -95,8 +97,9 @@ impl LaneReader {
             if !anew {
                 state.horizon.begin();
             }
-            let fences = state.book.fences();
-            (ReadRequest { route: self.route.clone(), session: state.session, positions, writers }, fences)
+            let (fences, seen) = (state.book.fences(), state.seen(&positions));
+            let (route, session) = (self.route.clone(), state.session);
+            (ReadRequest { route, session, positions, writers, seen }, fences)
         };
         let (session, mut positions, writers) = (request.session, request.positions.clone(), request.writers);
         let at = Instant::now();
@@ -151,7 +154,7 @@ impl LaneReader {
     /// Looks at lanes where the read that is under way did not: a transaction that could commit something there has
     /// ended. `false`: the session was lost.
     async fn look(&self, session: SessionId, missed: Set) -> Result<bool> {
-        let positions = {
+        let (positions, seen) = {
             let state = self.state();
             let lanes = state.book.lanes.iter().filter(|(number, _)| set(*number) & missed != 0);
             let position = |(number, lane): (u8, &Lane)| LanePosition {
@@ -160,9 +163,11 @@ impl LaneReader {
                 cursor: lane.cursor,
                 limit: 0,
             };
-            lanes.map(position).collect()
+            let positions: Vec<_> = lanes.map(position).collect();
+            let seen = state.seen(&positions);
+            (positions, seen)
         };
-        let request = ReadRequest { route: self.route.clone(), session, positions, writers: false };
+        let request = ReadRequest { route: self.route.clone(), session, positions, writers: false, seen };
         let read = self.lanes.read(request).await?;
         let late = {
             let mut state = self.state();
@@ -280,9 +285,11 @@ impl State {
     ) -> Vec<LanePosition> {
         let wanted = |(number, lane): &(u8, &Lane)| !lane.leaving && !exhausted.contains(number);
         let mut lanes: Vec<(u8, &Lane)> = self.book.lanes.iter().filter(wanted).collect();
-        let size = |lane: &Lane| usize::try_from(lane.chunk).unwrap_or(usize::MAX);
-        let sum: usize = lanes.iter().map(|(_, lane)| size(lane)).sum();
         let most = self.read_at_once(limit, bytes_max);
+        // A lane that gives less than it was asked for has nothing more, and is not asked again.
+        let least = (most / lanes.len().max(1)).clamp(1, CHUNK_LEAST);
+        let size = |lane: &Lane| usize::try_from(lane.chunk).unwrap_or(usize::MAX).max(least);
+        let sum: usize = lanes.iter().map(|(_, lane)| size(lane)).sum();
         // However little is read of a lane, the server goes through a page of its index. So it is rather much of a few
         // lanes in turn, unless only one entry of a key can go at a time: then it takes many keys to fill a claim.
         // And unless so little is wanted that it would be a lane at a time, whether there is something in it or not.
@@ -313,6 +320,13 @@ impl State {
         positions
     }
 
+    /// What earlier reads said about these lanes.
+    fn seen(&self, positions: &[LanePosition]) -> Seen {
+        let lane =
+            |position: &LanePosition| Some((position.lane, self.book.lanes.get(position.lane)?.revision?));
+        Seen { drawn: self.horizon.drawn(), revisions: positions.iter().filter_map(lane).collect() }
+    }
+
     /// Lanes that are read for the first time, or that an operator has changed since the last read, with their
     /// revision.
     fn changed(&self, read: &LaneRead) -> Vec<(u8, i64)> {
@@ -340,11 +354,13 @@ impl State {
         }
         for position in positions.iter().filter(|position| position.limit > 0) {
             let index = usize::from(position.lane % 64);
+            let all = got[index] < position.limit;
             if let Some(lane) = self.book.lanes.get_mut(position.lane) {
-                lane.cursor = lane.cursor.max(top[index]);
+                let decided = if all { self.horizon.decided() } else { i64::MIN };
+                lane.cursor = lane.cursor.max(top[index]).max(decided);
                 lane.read(position.limit, got[index]);
             }
-            if got[index] < position.limit {
+            if all {
                 exhausted.insert(position.lane);
             }
         }

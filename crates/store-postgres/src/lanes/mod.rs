@@ -3,6 +3,7 @@
 mod attend;
 mod place;
 mod read;
+mod recent;
 pub(crate) mod row;
 mod settle;
 

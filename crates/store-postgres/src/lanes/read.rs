@@ -39,7 +39,6 @@ struct Answer {
     head: Option<Head>,
     entries: Vec<Entry>,
     undecodable: Vec<LaneRow>,
-    newest: Option<i64>,
 }
 
 impl Answer {
@@ -55,7 +54,6 @@ impl Answer {
             // Entries are large: they are not moved each time that there are twice as many.
             self.entries.reserve(most);
         }
-        self.newest = self.newest.max(Some(decoded.entry.seq));
         let fence =
             || head.lanes.iter().find(|lane| Some(lane.0) == decoded.entry.lane).map(|lane| Fence(lane.1));
         let fence = decoded.undecodable.as_ref().and_then(|_| fence());
@@ -67,12 +65,25 @@ impl Answer {
 impl PostgresStore {
     pub(crate) async fn read_lanes(&self, request: ReadRequest) -> Result<LaneRead> {
         request.check()?;
-        let mut places = [const { None }; LANES as usize];
-        for position in &request.positions {
-            if let Some(place) = places.get_mut(usize::from(position.lane)) {
-                *place = Some(*position);
+        let read = match self.read_recent(&request).await? {
+            Some(read) => read,
+            None => self.read_each(&request).await?,
+        };
+        let newest = read.entries.iter().map(|entry| entry.seq);
+        let newest = newest.chain(read.undecodable.iter().map(|row| row.row.held.seq)).max();
+        match newest {
+            Some(newest) if !self.note(&request, newest).await? => {
+                let mut lost = LaneRead::nothing(read.now);
+                lost.lost = true;
+                Ok(lost)
             }
+            _ => Ok(read),
         }
+    }
+
+    /// Reads lane by lane.
+    async fn read_each(&self, request: &ReadRequest) -> Result<LaneRead> {
+        let places = by_lane(&request.positions);
         let each = |what: fn(LanePosition) -> i64| -> Vec<Option<i64>> {
             places.iter().map(|place: &Option<LanePosition>| place.map(what)).collect()
         };
@@ -89,20 +100,13 @@ impl PostgresStore {
         let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route, most);
         let sql = &self.sql().lanes_read;
         let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
-        let Answer { head: Some(head), entries, undecodable, newest } = answer else {
+        let Answer { head: Some(head), entries, undecodable } = answer else {
             return Err(unreadable());
         };
         let mut read = LaneRead::nothing(time(head.now));
         if !head.here {
             read.lost = true;
             return Ok(read);
-        }
-        if let Some(newest) = newest
-            && !self.note(&request, newest).await?
-        {
-            let mut lost = LaneRead::nothing(read.now);
-            lost.lost = true;
-            return Ok(lost);
         }
         (read.present, read.entries, read.undecodable) = (head.present, entries, undecodable);
         read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
@@ -172,12 +176,23 @@ fn sort_out(
     }
 }
 
+/// The positions, each in the place of its lane.
+pub(super) fn by_lane(positions: &[LanePosition]) -> [Option<LanePosition>; LANES as usize] {
+    let mut places = [const { None }; LANES as usize];
+    for position in positions {
+        if let Some(place) = places.get_mut(usize::from(position.lane)) {
+            *place = Some(*position);
+        }
+    }
+    places
+}
+
 fn head_of(row: &PgRow) -> sqlx::Result<DeadHead> {
     let lane = u8::try_from(row.try_get::<i16, _>(2)?).unwrap_or(u8::MAX);
     Ok(DeadHead { seq: row.try_get(0)?, key: row.try_get(1)?, lane })
 }
 
-fn time(micros: i64) -> Timestamp {
+pub(super) fn time(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap_or(Timestamp::MIN)
 }
 

@@ -1,7 +1,8 @@
 -- Any batch of lanes. The rows are locked first, so that exactly what is audited dies. A second end is refused by the
 -- status, a second retry only by the attempts. A release changes nothing. Waits for the disk if there are dead ($10):
 -- nobody would try these again. Each row is checked against the fence of its lane, which is a place in an array: a join
--- would try all lanes for each row. The subselect hides the statuses: else the planner may read the index of all lanes.
+-- would try all lanes for each row. The subselect hides the statuses and `|| ''` the route: else the planner may read all of an
+-- index that has one of these in it, not the rows.
 with me as materialized (
     select session from {lane_session} where route = $1 and session = $2 for key share
 ), held as materialized (
@@ -14,12 +15,16 @@ with me as materialized (
 ), mine as materialized (
     select o.seq, o.event_id, v.fence, v.attempts, v.verdict, v.after, v.error
     from verdicts as v
-    join {outbox} as o on o.seq = v.seq
-    where o.route = $1 and o.status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
-        and (select fences from held)[{lane_of_o} + 1] = v.fence
-        and (v.verdict <> 'retry' or o.attempts < v.attempts)
-        and ($10 or (select set_config('synchronous_commit', 'off', true)) is not null)
-    for update of o
+    cross join lateral (
+        select o.seq, o.event_id
+        from {outbox} as o
+        where o.seq = v.seq and o.route || '' = $1
+            and o.status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
+            and (select fences from held)[{lane_of_o} + 1] = v.fence
+            and (v.verdict <> 'retry' or o.attempts < v.attempts)
+        for update
+    ) as o
+    where $10 or (select set_config('synchronous_commit', 'off', true)) is not null
 ), audited as (
     insert into {audit} (at, kind, actor, route, event_id, detail)
     select coalesce($9, statement_timestamp()), 'dead', $11, $1, m.event_id, m.error

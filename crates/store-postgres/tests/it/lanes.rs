@@ -1,11 +1,13 @@
 //! Lanes on PostgreSQL: what a crash of the server leaves, who counts as a writer, and what is written where.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    Admin, AttendRequest, Attendance, FetchRequest, Filter, Keep, LANES, LanePosition, LaneRead,
-    LaneSettleRequest, LaneSettlement, Lanes, ReadRequest, SessionId, Settled, Store, Verdict,
+    Admin, AttendRequest, Attendance, Effect, FetchRequest, Filter, Keep, LANES, LanePosition, LaneRead,
+    LaneSettleRequest, LaneSettlement, Lanes, ReadRequest, Seen, Selection, SelectionRequest, SessionId,
+    Settled, Store, Verdict,
 };
 use pillarbox_core::{Entry, Held};
 use pillarbox_engine::Relay;
@@ -40,8 +42,13 @@ async fn attend(store: &PostgresStore, number: u64, joins: bool) -> Attendance {
 
 /// Reads every lane from its beginning.
 async fn read(store: &PostgresStore, number: u64) -> LaneRead {
-    let positions = (0..LANES).map(|lane| LanePosition { lane, floor: 0, cursor: 0, limit: 100 }).collect();
-    let request = ReadRequest { route: route(), session: session(number), positions, writers: true };
+    read_after(store, number, (0, 100), Seen::default()).await
+}
+
+/// Reads so much of every lane above a seq, as one who has seen this.
+async fn read_after(store: &PostgresStore, number: u64, (seq, limit): (i64, u32), seen: Seen) -> LaneRead {
+    let positions = (0..LANES).map(|lane| LanePosition { lane, floor: seq, cursor: seq, limit }).collect();
+    let request = ReadRequest { route: route(), session: session(number), positions, writers: true, seen };
     store.read(request).await.unwrap()
 }
 
@@ -90,6 +97,41 @@ async fn what_a_crash_of_the_server_empties_makes_every_reader_begin_anew() {
     assert_eq!(after.lanes.len(), usize::from(LANES), "a lane whose session is gone is free");
     assert!(before.lanes.iter().zip(&after.lanes).all(|(before, after)| before.fence < after.fence));
     assert_eq!(read(&store, 2).await.entries.len(), 3);
+}
+
+/// A reader that expects next to nothing is answered by the last numbers that were drawn, if that is what there is.
+#[tokio::test]
+async fn who_expects_little_is_told_of_much_of_changes_and_of_nobody_elses_lanes() {
+    let harness = Direct::start().await;
+    let store = harness.store();
+    let held = attend(&store, 1, true).await;
+    let outbox = harness.outbox(ROUTE);
+    stage(&outbox, store.pool(), events(3)).await;
+    let first = read(&store, 1).await;
+    let last = first.entries.iter().map(|entry| entry.seq).max().unwrap();
+    let seen = Seen { drawn: first.drawn, revisions: first.revisions.clone() };
+    assert!(read_after(&store, 1, (last, 100), seen.clone()).await.entries.is_empty());
+
+    stage(&outbox, store.pool(), events(20)).await;
+    let few = read_after(&store, 1, (last, 1), seen.clone()).await;
+    let lanes: BTreeSet<_> = few.entries.iter().map(|entry| entry.lane).collect();
+    assert_eq!(few.entries.len(), lanes.len(), "of each lane what was asked for");
+    assert_eq!(read_after(&store, 1, (last, 100), seen.clone()).await.entries.len(), 20);
+
+    stage(&outbox, store.pool(), events(300)).await;
+    let many = read_after(&store, 1, (last, 100), seen.clone()).await;
+    assert_eq!((many.entries.len(), many.drawn), (320, last + 320), "more than it goes through");
+
+    // An operator requeues one: the revision of its lane is another.
+    let _ = settle(&store, &held, vec![(&first.entries[0], dead())], Keep::No).await;
+    let selection = Selection::Ids(vec![first.entries[0].event_id]);
+    let requeue = SelectionRequest { selection, actor: "operator".into(), effect: Effect::Apply, now: None };
+    assert_eq!(store.requeue(requeue).await.unwrap().changed, 1);
+    let changed = read_after(&store, 1, (many.drawn, 100), Seen { drawn: many.drawn, ..seen.clone() }).await;
+    assert_ne!(changed.revisions, seen.revisions);
+
+    let stranger = Seen { drawn: many.drawn, revisions: changed.revisions };
+    assert!(read_after(&store, 2, (many.drawn, 100), stranger).await.lost, "no session of that name");
 }
 
 #[tokio::test]

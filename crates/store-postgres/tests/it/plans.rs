@@ -26,7 +26,7 @@ pub(crate) struct Subject {
     pub(crate) text: &'static str,
     pub(crate) types: &'static str,
     pub(crate) values: String,
-    /// Indexes that the plan must go through.
+    /// Indexes that the plan must go through, and of the outbox's no others.
     pub(crate) by: &'static [&'static str],
 }
 
@@ -102,6 +102,12 @@ fn subjects() -> Vec<Subject> {
             ["outbox_lane", "lane_pkey", "lane_session_pkey"]
         ),
         subject!(
+            "lanes_recent",
+            "text, uuid, bigint[], bigint[], bigint[], boolean, bigint, bigint",
+            format!("'orders', '{SESSION}', {lanes}, {lanes}, {lanes}, true, 10, 266"),
+            ["outbox_pkey", "lane_pkey", "lane_session_pkey"]
+        ),
+        subject!(
             "lanes_note",
             "text, uuid, bigint",
             format!("'orders', '{SESSION}', 1"),
@@ -161,6 +167,8 @@ pub(crate) async fn fill(harness: &Direct) {
 pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject) -> String {
     let text = subject
         .text
+        .replace("{writers}", include_str!("../../src/sql/lanes_writers.sql"))
+        .replace("{drawn}", include_str!("../../src/sql/lanes_drawn.sql"))
         .replace("{outbox}", "{s}.pillarbox_outbox")
         .replace("{audit}", "{s}.pillarbox_audit")
         .replace("{saga}", "{s}.pillarbox_saga")
@@ -197,10 +205,20 @@ async fn check(harness: &Direct, statistics: Statistics) {
             let what = format!("{} with {statistics:?} statistics, {mode}:\n{plan}", subject.name);
             assert!(!plan.contains("Seq Scan on pillarbox_outbox"), "reads the table: {what}");
             assert!(!plan.contains("Sort"), "sorts: {what}");
-            for index in subject.by {
-                assert!(plan.contains(&format!("pillarbox_{index}")), "does not use {index}: {what}");
-            }
+            check_indexes(&subject, &plan, &what);
         }
+    }
+}
+
+/// A plan goes through the indexes of its subject, and through no other of the outbox: where there is next to nothing, all
+/// of one may look as good as a part of another, and the plan is kept.
+pub(crate) fn check_indexes(subject: &Subject, plan: &str, what: &str) {
+    for index in subject.by {
+        assert!(plan.contains(&format!("pillarbox_{index}")), "does not use {index}: {what}");
+    }
+    let used = plan.split(" using pillarbox_").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    for index in used.filter(|index| index.starts_with("outbox_")) {
+        assert!(subject.by.contains(&index), "goes through {index}: {what}");
     }
 }
 
@@ -239,6 +257,21 @@ async fn among_200_000_delivered_entries_every_call_goes_by_an_index_and_sorts_n
         .execute(
             "update {s}.pillarbox_outbox set status = 'delivered', settled_at = now() - interval '1 day' \
              where seq > 1000",
+        )
+        .await;
+    check_both(&harness).await;
+}
+
+/// Where hardly anything is open, any index of what is open looks as good as any other; the plan is kept when it fills again.
+#[tokio::test]
+async fn among_entries_that_are_all_delivered_every_call_goes_by_its_own_index() {
+    let harness = Direct::start().await;
+    harness
+        .execute(
+            "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
+             insert into {s}.pillarbox_outbox (route, type, payload, status, settled_at) \
+             select 'orders', 'order.placed', convert_to(repeat('x', 100), 'UTF8'), 'delivered', now() \
+             from generate_series(1, 20000)",
         )
         .await;
     check_both(&harness).await;

@@ -4,7 +4,7 @@
 use pillarbox_testkit::StoreHarness;
 
 use crate::harness::{Direct, connect};
-use crate::plans::{STEER, Statistics, Subject, fill, plan, subject};
+use crate::plans::{STEER, Statistics, Subject, check_indexes, fill, plan, subject};
 
 /// Steps of one settle.
 const BATCH: usize = 500;
@@ -120,9 +120,7 @@ async fn check(harness: &Direct, session: &str, subjects: &[Subject], statistics
             assert!(!plan.contains("Join Filter"), "compares lists: {what}");
             assert!(!plan.contains("NOT (SubPlan"), "looks each saga up in a list: {what}");
             assert!(!plan.contains("Hash Join") && !plan.contains("Merge Join"), "joins lists: {what}");
-            for index in subject.by {
-                assert!(plan.contains(&format!("pillarbox_{index}")), "does not use {index}: {what}");
-            }
+            check_indexes(subject, &plan, &what);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pillarbox_core::RouteName;
 use pillarbox_core::port::{
     AttendRequest, ClaimOrder, ClaimRequest, HandOverRequest, Keep, LANES, LanePosition, LaneSettleRequest,
-    LaneSettlement, ReadRequest, SessionId, SettleRequest, Settlement, Verdict,
+    LaneSettlement, ReadRequest, Seen, SessionId, SettleRequest, Settlement, Verdict,
 };
 use pillarbox_core::{Entry, Fence, Held};
 
@@ -85,8 +85,13 @@ async fn lanes(database: &Database, args: &BenchArgs, keep: Keep) -> Result<f64,
     }
     let mut drained = 0;
     loop {
-        let read =
-            ReadRequest { route: route.clone(), session, positions: positions.clone(), writers: false };
+        let read = ReadRequest {
+            route: route.clone(),
+            session,
+            positions: positions.clone(),
+            writers: false,
+            seen: Seen::default(),
+        };
         let entries = database.lanes.read(read).await?.entries;
         if entries.is_empty() {
             break;

@@ -1,7 +1,7 @@
 //! Order per key when the store fails in the middle of finding out what stands before what.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
@@ -20,6 +20,9 @@ struct Failing {
     next: Mutex<Option<Fails>>,
     /// The most entries that were fetched by one call.
     fetched_most: AtomicUsize,
+    /// How often it was read, and how far behind what was drawn the last read began where it began lowest.
+    reads: AtomicUsize,
+    behind: AtomicI64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -45,7 +48,8 @@ enum Fails {
 impl Failing {
     fn new(world: &World) -> Arc<Self> {
         let (next, fetched_most) = (Mutex::default(), AtomicUsize::default());
-        Arc::new(Self { inner: world.store.clone(), next, fetched_most })
+        let (reads, behind) = (AtomicUsize::default(), AtomicI64::default());
+        Arc::new(Self { inner: world.store.clone(), next, fetched_most, reads, behind })
     }
 
     fn next(&self, fails: Fails) {
@@ -73,10 +77,13 @@ impl Lanes for Failing {
             return Err(Error::new(ErrorKind::Unavailable, "nothing was read"));
         }
         let cursor = request.positions.iter().map(|position| position.cursor).max();
+        let lowest = request.positions.iter().map(|position| position.cursor).min();
         let is_slow =
             |next: &mut Fails| matches!(next, Fails::SlowRead { from, .. } if cursor >= Some(*from));
         let slow = self.next.lock().unwrap().take_if(is_slow);
         let mut read = self.inner.read(request).await?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.behind.store(read.drawn - lowest.unwrap_or(read.drawn), Ordering::Relaxed);
         if let Some(Fails::SlowRead { wait, .. }) = slow {
             sleep(wait).await;
         }
@@ -364,4 +371,38 @@ async fn what_was_read_is_delivered_while_the_next_is_read() {
     };
     relay(&world, &lanes, options.clone()).run(look).await.unwrap();
     assert_eq!(world.first_received(), staged);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_has_given_all_is_not_asked_again() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let relay = relay(&world, &lanes, options());
+    let mut reads = Vec::new();
+    for events in [0, 3] {
+        for n in 0..events {
+            world.stage_keyed(&format!("key-{n}"), 1).await;
+        }
+        let before = lanes.reads.load(Ordering::Relaxed);
+        assert_eq!(relay.run_once().await.unwrap().delivered, events);
+        reads.push(lanes.reads.load(Ordering::Relaxed) - before);
+    }
+    assert_eq!(reads[0], reads[1]);
+}
+
+/// So that a store can see from the numbers alone that there is next to nothing.
+#[tokio::test(start_paused = true)]
+async fn a_lane_without_entries_does_not_stay_behind() {
+    let world = World::new();
+    let lanes = Failing::new(&world);
+    let busy = async {
+        for _ in 0..300 {
+            world.stage_keyed("key", 1).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let _ = relay(&world, &lanes, options()).run(busy).await.unwrap();
+    assert_eq!(world.sink.received_ids().len(), 300);
+    let behind = lanes.behind.load(Ordering::Relaxed);
+    assert!(behind < 100, "63 lanes are read from {behind} before the last one");
 }

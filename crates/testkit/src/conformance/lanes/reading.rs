@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox_core::port::{LANES, LanePosition, LaneSettlement, Lanes, ReadRequest, Stage, Store, Verdict};
+use pillarbox_core::port::{
+    LANES, LanePosition, LaneSettlement, Lanes, ReadRequest, Seen, Stage, Store, Verdict,
+};
 use pillarbox_core::{AuditKind, Entry, FailureKind, Place, Status};
 
 use super::LanesHarness;
@@ -179,7 +181,13 @@ pub async fn writers_are_the_open_transactions_that_have_staged<H: LanesHarness>
     harness.commit(first).await;
     let left = reader.read_all().await.writers;
     assert_eq!((left.len(), left.contains(&one[0])), (1, false));
-    let unasked = ReadRequest { route: route(ROUTE), session: session(1), positions: vec![], writers: false };
+    let unasked = ReadRequest {
+        route: route(ROUTE),
+        session: session(1),
+        positions: vec![],
+        writers: false,
+        seen: Seen::default(),
+    };
     assert_eq!(harness.store().read(unasked).await.unwrap().writers, NOBODY);
     harness.rollback(second).await;
     assert_eq!(reader.read_all().await.writers, NOBODY);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use pillarbox_core::port::{AttendRequest, Attendance, LANES, LanePosition, Lanes, ReadRequest};
+use pillarbox_core::port::{AttendRequest, Attendance, LANES, LanePosition, Lanes, ReadRequest, Seen};
 use pillarbox_core::{ErrorKind, Fence, Status};
 
 use super::LanesHarness;
@@ -247,7 +247,13 @@ pub async fn what_no_lane_can_mean_is_refused<H: LanesHarness>(harness: &H) {
     let reader = Reader::join(harness, 1, now).await;
     let position = |lane, limit| LanePosition { lane, floor: 0, cursor: 0, limit };
     for positions in [vec![position(LANES, 1)], vec![position(0, 5_001), position(1, 5_000)]] {
-        let request = ReadRequest { route: route(ROUTE), session: session(1), positions, writers: false };
+        let request = ReadRequest {
+            route: route(ROUTE),
+            session: session(1),
+            positions,
+            writers: false,
+            seen: Seen::default(),
+        };
         assert_eq!(store.read(request).await.unwrap_err().kind(), ErrorKind::Invalid);
     }
     let most = reader.read_at(vec![position(0, 5_000), position(1, 5_000)]).await;

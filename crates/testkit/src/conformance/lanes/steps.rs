@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Keep, LANES, LanePosition, LaneRead,
-    LaneSettleRequest, LaneSettlement, Lanes, ReadRequest, SessionId, Settled, Verdict,
+    LaneSettleRequest, LaneSettlement, Lanes, ReadRequest, Seen, SessionId, Settled, Verdict,
 };
 use pillarbox_core::{Entry, Event, Fence, Held, Timestamp};
 
@@ -36,6 +36,34 @@ pub(super) fn attend_request(n: u64, now: Timestamp) -> AttendRequest {
 /// `event(n)` with a key.
 pub(super) fn keyed(n: u64, key: &str) -> Event {
     event(n).key(key)
+}
+
+/// What a read says, but for the time.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    lost: bool,
+    entries: Vec<Entry>,
+    undecodable: Vec<(u8, Held)>,
+    present: BTreeSet<i64>,
+    revisions: BTreeSet<(u8, i64)>,
+    writers: usize,
+    drawn: i64,
+}
+
+impl Answer {
+    fn of(read: &LaneRead) -> Self {
+        let mut entries = read.entries.clone();
+        entries.sort_by_key(|entry| (entry.lane, entry.seq));
+        Self {
+            lost: read.lost,
+            entries,
+            undecodable: read.undecodable.iter().map(|row| (row.lane, row.row.held)).collect(),
+            present: read.present.iter().copied().collect(),
+            revisions: read.revisions.iter().copied().collect(),
+            writers: read.writers.len(),
+            drawn: read.drawn,
+        }
+    }
 }
 
 /// A running session.
@@ -111,9 +139,19 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
         self.harness.store().hand_over(request).await.unwrap();
     }
 
+    /// Reads as one who knows nothing and as one who knows what that said: the answer is the same.
     pub(super) async fn read_at(&self, positions: Vec<LanePosition>) -> LaneRead {
-        let request =
-            ReadRequest { route: route(self.route), session: session(self.number), positions, writers: true };
+        let first = self.read_as(positions.clone(), Seen::default()).await;
+        let seen = Seen { drawn: first.drawn, revisions: first.revisions.clone() };
+        let read = self.read_as(positions, seen).await;
+        assert_eq!(Answer::of(&first), Answer::of(&read));
+        read
+    }
+
+    /// Reads as one who has seen this.
+    pub(super) async fn read_as(&self, positions: Vec<LanePosition>, seen: Seen) -> LaneRead {
+        let (route, session) = (route(self.route), session(self.number));
+        let request = ReadRequest { route, session, positions, writers: true, seen };
         self.harness.store().read(request).await.unwrap()
     }
 

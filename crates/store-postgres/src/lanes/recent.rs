@@ -1,0 +1,117 @@
+//! A read where next to nothing is new: by the last numbers that were drawn, not lane by lane.
+
+use pillarbox_core::port::{LANES, LanePosition, LaneRead, ReadRequest, SessionId};
+use pillarbox_core::{Entry, Result, RouteName};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use super::read::{by_lane, time};
+use super::row::{READ_COLUMNS, decode};
+use crate::bind::Bind;
+use crate::call::{Again, Line};
+use crate::store::PostgresStore;
+
+/// How many numbers are gone through at most, whether there is an entry of these lanes or not.
+const NUMBERS_MAX: i64 = 256;
+
+/// The answer; what it is worth is known at its end.
+#[derive(Default)]
+struct Answer {
+    head: Option<Head>,
+    entries: Vec<Entry>,
+    /// Of each lane, how many more are wanted.
+    wanted: Option<[u32; LANES as usize]>,
+    undecodable: bool,
+}
+
+struct Head {
+    /// How many lanes are held and as the reader knows them.
+    same: i64,
+    present: Vec<i64>,
+    writers: Vec<i64>,
+    drawn: Option<i64>,
+    now: i64,
+}
+
+impl Head {
+    fn of(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            same: row.try_get(READ_COLUMNS)?,
+            present: row.try_get(READ_COLUMNS + 1)?,
+            writers: row.try_get(READ_COLUMNS + 2)?,
+            drawn: row.try_get(READ_COLUMNS + 3)?,
+            now: row.try_get(READ_COLUMNS + 4)?,
+        })
+    }
+}
+
+impl Answer {
+    /// Takes the next row; the first one is the head.
+    fn put(&mut self, row: &PgRow, route: &RouteName, positions: &[LanePosition]) -> sqlx::Result<()> {
+        if self.head.is_none() {
+            self.head = Some(Head::of(row)?);
+            return Ok(());
+        }
+        let decoded = decode(row, route)?;
+        self.undecodable |= decoded.undecodable.is_some();
+        let wanted = self.wanted.get_or_insert_with(|| {
+            by_lane(positions).map(|position| position.map_or(0, |position| position.limit))
+        });
+        let wanted = decoded.entry.lane.and_then(|lane| wanted.get_mut(usize::from(lane)));
+        if let Some(wanted) = wanted.filter(|wanted| **wanted > 0) {
+            *wanted -= 1;
+            self.entries.push(decoded.entry);
+        }
+        Ok(())
+    }
+}
+
+impl PostgresStore {
+    /// What there is, if there is little and nothing has changed of what the reader knows; `None` says nothing.
+    pub(super) async fn read_recent(&self, request: &ReadRequest) -> Result<Option<LaneRead>> {
+        let lowest = |position: &LanePosition| position.floor.min(position.cursor);
+        let Some(lowest) = request.positions.iter().map(lowest).min() else { return Ok(None) };
+        let highest = lowest.saturating_add(NUMBERS_MAX);
+        let seen = &request.seen;
+        // Half of it was drawn by the last read, and as much may be since.
+        let few = seen.drawn > 0 && seen.drawn <= lowest.saturating_add(NUMBERS_MAX / 2);
+        if !few || seen.revisions.len() != request.positions.len() {
+            return Ok(None);
+        }
+        let places = by_lane(&request.positions);
+        let each = |what: fn(&LanePosition) -> i64| -> Vec<Option<i64>> {
+            places.iter().map(|place| place.as_ref().map(what)).collect()
+        };
+        let mut revisions = vec![None; usize::from(LANES)];
+        for (lane, revision) in &seen.revisions {
+            if let Some(place) = revisions.get_mut(usize::from(*lane)) {
+                *place = Some(*revision);
+            }
+        }
+        let SessionId(session) = request.session;
+        let arguments = Bind::new()
+            .text(request.route.as_str())
+            .value(session)
+            .value(each(|position| position.floor))
+            .value(each(|position| position.cursor))
+            .value(revisions)
+            .value(request.writers)
+            .number(lowest)
+            .number(highest)
+            .done()?;
+        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route, &request.positions);
+        let sql = &self.sql().lanes_recent;
+        let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
+        let Some(head) = answer.head else { return Ok(None) };
+        let same = usize::try_from(head.same).is_ok_and(|same| same == request.positions.len());
+        let all = head.drawn.is_some_and(|drawn| drawn <= highest);
+        if !same || !all || answer.undecodable {
+            return Ok(None);
+        }
+        let mut read = LaneRead::nothing(time(head.now));
+        (read.present, read.entries, read.revisions) = (head.present, answer.entries, seen.revisions.clone());
+        read.drawn = head.drawn.unwrap_or(0);
+        read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
+        Ok(Some(read))
+    }
+}
