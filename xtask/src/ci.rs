@@ -53,7 +53,8 @@ pub(crate) fn run() -> crate::Result<u8> {
 }
 
 fn all(steps: &Steps<'_>) -> Result<(), Stop> {
-    if !steps.root.join("target").exists() {
+    // A run that came as far as the documentation has built most of what there is.
+    if !steps.root.join("target/doc").exists() {
         check_room(steps.root)?;
         check_room(&env::temp_dir())?;
     }
@@ -79,15 +80,16 @@ fn all(steps: &Steps<'_>) -> Result<(), Stop> {
         command.envs(servers.variables());
         command
     };
-    if find_program("cargo-nextest").is_none() {
-        return steps.run("tests", with_servers(workspace(&["test", "--no-fail-fast"])));
-    }
-    // cargo-nextest does not run the examples of the documentation.
-    steps.run("documentation tests", with_servers(workspace(&["test", "--doc"])))?;
-    let mut tests = with_servers(workspace(&["nextest", "run", "--no-fail-fast"]));
-    // It reports on stderr. Our stdout is the test runner's report, whichever runner it is.
-    tests.stderr(io::stdout().as_fd().try_clone_to_owned()?);
-    let tests = steps.run("tests", tests);
+    let tests = if find_program("cargo-nextest").is_none() {
+        steps.run("tests", with_servers(workspace(&["test", "--no-fail-fast"])))
+    } else {
+        // cargo-nextest does not run the examples of the documentation.
+        steps.run("documentation tests", with_servers(workspace(&["test", "--doc"])))?;
+        let mut tests = with_servers(workspace(&["nextest", "run", "--no-fail-fast"]));
+        // It reports on stderr. Our stdout is the test runner's report, whichever runner it is.
+        tests.stderr(io::stdout().as_fd().try_clone_to_owned()?);
+        steps.run("tests", tests)
+    };
     if tests.is_err() {
         servers.complaints().iter().for_each(|line| eprintln!("{line}"));
     }

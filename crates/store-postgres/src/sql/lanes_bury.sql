@@ -1,5 +1,6 @@
 -- Ends sessions ($2) and counts one attempt for what they may have had in flight: read, not settled, due, and not behind
 -- an entry of its key that waits for its time, or is dead where the dead are not skipped ($7). Who has no attempts left is dead, audited before that.
+-- Of the order of what was read see `lanes_read.sql`.
 with lost as materialized (
     select l.lane, (
         select h.handed from {lane_handed} as h
@@ -15,6 +16,7 @@ with lost as materialized (
         select seq, key, due_at is not null and due_at > coalesce($3, statement_timestamp()) as waits
         from {outbox}
         where route = $1 and {lane_of} = lost.lane and status > 'in_flight' and seq <= lost.handed
+        order by seq
         offset 0
     ) as e
     union all

@@ -1,4 +1,5 @@
--- What live lanes have handed out: nothing of that is stored in the entries.
+-- What live lanes have handed out: nothing of that is stored in the entries. Of the order of what was read see
+-- `lanes_read.sql`.
 select l.route, e.status::text, count(*) as entries
 from {lane} as l
 join {lane_session} as s on s.route = l.route and s.session = l.session
@@ -11,6 +12,7 @@ cross join lateral (
     select status from {outbox}
     where route = l.route and {lane_of} = l.lane and status > 'in_flight' and seq <= h.handed
         and (due_at is null or due_at <= coalesce($1, statement_timestamp()))
+    order by seq
     offset 0
 ) as e
 group by l.route, e.status

@@ -266,6 +266,11 @@ async fn among_200_000_delivered_entries_every_call_goes_by_an_index_and_sorts_n
 #[tokio::test]
 async fn among_entries_that_are_all_delivered_every_call_goes_by_its_own_index() {
     let harness = Direct::start().await;
+    all_delivered(&harness).await;
+    check_both(&harness).await;
+}
+
+async fn all_delivered(harness: &Direct) {
     harness
         .execute(
             "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
@@ -274,7 +279,28 @@ async fn among_entries_that_are_all_delivered_every_call_goes_by_its_own_index()
              from generate_series(1, 20000)",
         )
         .await;
-    check_both(&harness).await;
+}
+
+/// It sorts, by key, what may have been in flight.
+#[tokio::test]
+async fn what_is_counted_for_lost_sessions_is_read_by_their_lanes() {
+    let harness = Direct::start().await;
+    all_delivered(&harness).await;
+    let bury = subject!(
+        "lanes_bury",
+        "text, uuid[], timestamptz, bigint, text, text, boolean",
+        format!("'orders', '{{{SESSION}}}', null, 5, 'failed/x', 'worker', false"),
+        ["outbox_lane", "outbox_ended", "outbox_pkey"]
+    );
+    let mut connection = connect().await;
+    sqlx::raw_sql(harness.sql(&STEER.replace("set local", "set"))).execute(&mut connection).await.unwrap();
+    for statistics in [Statistics::Stale, Statistics::Fresh] {
+        if statistics == Statistics::Fresh {
+            harness.execute("analyze {s}.pillarbox_outbox").await;
+        }
+        let plan = plan(&mut connection, &harness, &bury).await;
+        check_indexes(&bury, &plan, &format!("lanes_bury with {statistics:?} statistics:\n{plan}"));
+    }
 }
 
 /// Reading the whole of a small table looks cheap, above all if hardly anything of it is expected to be in flight.
