@@ -52,7 +52,7 @@ const DRAINS: [&str; 13] = [
     "/drain/lanes/deleted/relay_to_classic",
 ];
 
-const OPTIONAL: [&str; 12] = [
+const OPTIONAL: [&str; 13] = [
     "/growth/settled/rows/grown_per_second",
     "/growth/settled/lanes/ratio",
     "/growth/pending/lanes/grown_per_second",
@@ -62,6 +62,7 @@ const OPTIONAL: [&str; 12] = [
     "/held/lanes_deleted/per_second/3",
     "/latency/writer_alone/p99",
     "/latency/rows/writer/p50",
+    "/latency/rows/writer_p99_to_alone",
     "/latency/lanes/commit_to_confirm/p99",
     "/memory/rows_peak_bytes",
     "/memory/lanes_peak_bytes",
@@ -149,13 +150,15 @@ fn people_get_tables_and_only_what_they_asked_for() {
     assert!(only["stage"].is_null() && only["drain"].is_null() && only["memory"].is_object(), "{only}");
 }
 
-const RELAYED: [&str; 6] = [
+const RELAYED: [&str; 8] = [
     "/relay/client_per_second",
     "/relay/rows/drain_per_second",
     "/relay/rows/relay_per_second",
     "/relay/rows/relay_to_limit",
     "/relay/lanes/relay_per_second",
     "/relay/lanes/relay_to_limit",
+    "/relay/lanes_deleted/relay_per_second",
+    "/relay/lanes_deleted/relay_to_limit",
 ];
 
 #[test]
@@ -165,8 +168,8 @@ fn a_file_is_measured_and_gets_what_was_sent() {
     assert_eq!(said.code, 0, "{said:?}");
     positive(&said.json(), &RELAYED);
     positive(&said.json(), &["/latency/rows/commit_to_confirm/p50", "/latency/lanes/commit_to_confirm/p50"]);
-    // A little first, then the client and both relays, then both relays of the latency.
-    assert_eq!(home.delivered(&["out.ndjson"]).len(), 40 + 3 * 120 + 2 * 10);
+    // A little first, then the client and three relays, then both relays of the latency.
+    assert_eq!(home.delivered(&["out.ndjson"]).len(), 40 + 4 * 120 + 2 * 10);
 }
 
 #[track_caller]

@@ -69,8 +69,6 @@ struct State {
     book: Book,
     horizon: Horizon,
     payload_bytes_mean: usize,
-    /// The lane whose turn it is to be read.
-    turn: u8,
     /// When the store was last asked who is writing, and how much was read since.
     writers_asked: Option<Instant>,
     read_since: usize,
@@ -97,7 +95,6 @@ impl LaneReader {
             book: Book::new(options.prefix, options.on_dead),
             horizon: Horizon::default(),
             payload_bytes_mean: 0,
-            turn: 0,
             writers_asked: None,
             read_since: 0,
             unplaced: false,

@@ -277,7 +277,7 @@ impl State {
 
     /// Where to read on, and how much.
     fn positions(
-        &mut self,
+        &self,
         limit: usize,
         bytes_max: usize,
         exhausted: &HashSet<u8>,
@@ -293,9 +293,11 @@ impl State {
         // However little is read of a lane, the server goes through a page of its index. So it is rather much of a few
         // lanes in turn, unless only one entry of a key can go at a time: then it takes many keys to fill a claim.
         // And unless so little is wanted that it would be a lane at a time, whether there is something in it or not.
+        // It is the turn of those that are the furthest behind: what was staged first goes first, and what is changed at
+        // the same time lies close together.
         let in_turn = sum > most && most >= lanes.len() && self.book.hands_out_prefixes() && !anew;
         if in_turn {
-            lanes.sort_by_key(|(number, _)| (*number < self.turn, *number));
+            lanes.sort_by_key(|(_, lane)| lane.cursor);
         }
         let share = |lane: &Lane| match size(lane) {
             size if in_turn => size.min(most / LANES_PER_TURN).max(1),
@@ -306,7 +308,6 @@ impl State {
         let mut positions = Vec::with_capacity(lanes.len());
         for (number, lane) in lanes {
             if in_turn && taken >= most {
-                self.turn = number;
                 break;
             }
             taken += share(lane);

@@ -229,6 +229,25 @@ async fn one_entry_of_a_key_is_under_way_where_a_failure_does_not_stop_what_foll
 }
 
 #[tokio::test(start_paused = true)]
+async fn lanes_that_are_behind_are_read_first() {
+    let world = World::new();
+    world.sink.set_capabilities(in_order());
+    // Some lanes have eight of these keys, some have none.
+    let mut staged = Vec::new();
+    for number in 0..8000 {
+        staged.extend(world.stage_keyed(&format!("k-{}", number % 200), 1).await);
+    }
+    let mut options = options();
+    options.batch = 100;
+    let tally = world.ordered(options).build().unwrap().drain().await.unwrap();
+    assert_eq!(tally.delivered, 8000);
+    let received: BTreeMap<EventId, usize> =
+        world.sink.received().iter().enumerate().map(|(place, entry)| (entry.event_id, place)).collect();
+    let late = staged.iter().enumerate().map(|(place, id)| received[id].saturating_sub(place)).max();
+    assert!(late < Some(1500), "{late:?} were delivered before one that was staged before them");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_goes_on_with_a_key_although_another_one_takes_long() {
     let world = World::new();
     let slow = world.stage_keyed("slow", 2).await;

@@ -1,17 +1,15 @@
 -- The common batch of lanes without retention: everything was delivered and goes at once. Rows ($3) were handed out by
 -- lanes ($4) under fences ($5), which are checked once, not for each row; if a lane is not held so any more, nothing
 -- happens here. The rows are looked for where they were read ($6), which costs half of looking them up. One that is not
--- there any more is left to `lanes_settle_mixed.sql`, and what is there instead is none of ours: hence the `case`, which
--- the planner does not turn into a join. The subselects hide what the values are: planning for them costs more than the rows.
+-- there any more is left to `lanes_settle_mixed.sql`, and what is there instead is none of ours: hence the look for its
+-- number, which the planner does not turn into a join. The subselects hide what the values are: planning for them costs more than the rows.
 with me as materialized (
     select session from {lane_session} where route = $1 and session = $2 for key share
-), held as materialized (
-    select array_agg(case when session = (select session from me) then fence end order by lane) as fences
-    from {lane}
-    where route = $1
 ), mine as materialized (
-    select bool_and(coalesce((select fences from held)[h.lane + 1] = h.fence, false)) as whole
-    from unnest($4::smallint[], $5::bigint[]) as h(lane, fence)
+    select count(*) = cardinality($4) as whole
+    from {lane}
+    where route = $1 and lane = any ($4::smallint[]) and session = (select session from me)
+        and fence = ($5::bigint[])[width_bucket(lane, $4::smallint[])]
 ), settled as (
     delete from {outbox}
     where ctid = any ((select $6::text)::tid[]) and ($3::bigint[])[width_bucket(seq, $3::bigint[])] = seq

@@ -2,13 +2,11 @@
 -- spent here. Else as `lanes_settle_deleted.sql`.
 with me as materialized (
     select session from {lane_session} where route = $1 and session = $2 for key share
-), held as materialized (
-    select array_agg(case when session = (select session from me) then fence end order by lane) as fences
-    from {lane}
-    where route = $1
 ), mine as materialized (
-    select bool_and(coalesce((select fences from held)[h.lane + 1] = h.fence, false)) as whole
-    from unnest($4::smallint[], $5::bigint[]) as h(lane, fence)
+    select count(*) = cardinality($4) as whole
+    from {lane}
+    where route = $1 and lane = any ($4::smallint[]) and session = (select session from me)
+        and fence = ($5::bigint[])[width_bucket(lane, $4::smallint[])]
 ), settled as (
     update {outbox}
     set status = 'delivered', attempts = greatest(attempts, $7), due_at = null, owner = null, last_error = null,

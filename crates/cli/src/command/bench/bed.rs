@@ -24,6 +24,10 @@ pub(crate) struct Bed {
     pub(crate) payload: Vec<u8>,
     /// How many keys the entries have; 0: none has one.
     keys: u32,
+    /// Where the outbox that is measured is, for those who connect by themselves.
+    pub(crate) url: String,
+    /// The names of its tables.
+    pub(crate) options: DatabaseOptions,
 }
 
 impl Bed {
@@ -39,11 +43,12 @@ impl Bed {
             plain.staging.execute("create schema pillarbox_bench").await?;
         }
         plain.staging.execute(sql.create).await?;
-        let main = connect(url, &plain, "pillarbox", args.clients).await?;
-        let big = connect(url, &plain, "big", args.clients).await?;
+        let measured = options(&plain, "pillarbox", args.clients)?;
+        let main = connect(url, measured.clone()).await?;
+        let big = connect(url, options(&plain, "big", args.clients)?).await?;
         plain.staging.close().await;
         let payload = vec![b'x'; usize::try_from(args.payload).unwrap_or(0)];
-        Ok(Self { main, big, sql, payload, keys: args.keys })
+        Ok(Self { main, big, sql, payload, keys: args.keys, url: url.to_owned(), options: measured })
     }
 
     /// What it is, for people.
@@ -85,16 +90,21 @@ impl Bed {
 }
 
 // On PostgreSQL a schema of its own keeps the names apart, on SQLite the prefix.
-async fn connect(url: &str, plain: &Database, name: &str, clients: u32) -> Result<Database, Fault> {
-    let mut options = DatabaseOptions { connections: Some(clients), ..DatabaseOptions::default() };
-    match (&plain.staging, name) {
-        (Staging::Postgres(..), name) => {
-            options.schema = Some(Ident::new("pillarbox_bench")?);
-            options.prefix = Some(Ident::new(name)?);
-        }
-        (Staging::Sqlite(..), "big") => options.prefix = Some(Ident::new("pillarbox_bench_big")?),
-        (Staging::Sqlite(..), _) => options.prefix = Some(Ident::new("pillarbox_bench")?),
-    }
+fn options(plain: &Database, name: &str, clients: u32) -> Result<DatabaseOptions, Fault> {
+    let (schema, prefix) = match (&plain.staging, name) {
+        (Staging::Postgres(..), name) => (Some("pillarbox_bench"), name),
+        (Staging::Sqlite(..), "big") => (None, "pillarbox_bench_big"),
+        (Staging::Sqlite(..), _) => (None, "pillarbox_bench"),
+    };
+    Ok(DatabaseOptions {
+        schema: schema.map(Ident::new).transpose()?,
+        prefix: Some(Ident::new(prefix)?),
+        connections: Some(clients),
+        ..DatabaseOptions::default()
+    })
+}
+
+async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
     let database = database::connect(url, options).await?;
     let _ = database.schema.migrate().await?;
     Ok(database)

@@ -13,7 +13,7 @@ use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::by::{By, fill, options};
 use super::raw::{self, Design};
-use super::stats::median;
+use super::stats::{median, ratio};
 use crate::database::{Staging, StagingTx};
 use crate::fault::Fault;
 use crate::output::Progress;
@@ -40,7 +40,7 @@ pub(crate) struct HeldFigures {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Quarters {
     pub(crate) per_second: [f64; QUARTERS],
-    /// The last of the first: below one, it decays.
+    /// The last of the first, as the median of the rounds: below one, it decays.
     pub(crate) last_to_first: f64,
 }
 
@@ -161,10 +161,9 @@ impl Laps {
 }
 
 fn middle(rounds: &[[f64; QUARTERS]]) -> Quarters {
-    let of = |quarter: usize| median(&rounds.iter().map(|rates| rates[quarter]).collect::<Vec<_>>()).round();
-    let per_second = [of(0), of(1), of(2), of(3)];
-    let ratio = if per_second[0] > 0.0 { per_second[3] / per_second[0] } else { 0.0 };
-    Quarters { per_second, last_to_first: (ratio * 100.0).round() / 100.0 }
+    let of = |quarter: usize| rounds.iter().map(|rates| rates[quarter]).collect::<Vec<_>>();
+    let per_second = [0, 1, 2, 3].map(|quarter| median(&of(quarter)).round());
+    Quarters { per_second, last_to_first: ratio(&of(QUARTERS - 1), &of(0)) }
 }
 
 #[cfg(test)]

@@ -6,26 +6,28 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Keep, Report, Sink, SinkCapabilities};
-use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
+use pillarbox_core::{Entry, EventId, Outcome};
 use pillarbox_engine::Relay;
 use serde::Serialize;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
 use super::BenchArgs;
-use super::bed::{Bed, ROUTE};
+use super::bed::Bed;
 use super::by::{By, options};
-use super::stats::percentile;
+use super::stats::{percentile, ratio};
+use super::writer::{Committed, write};
 use crate::fault::Fault;
 
 /// How long the last events may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// The events of a round are staged in so many turns: a machine that stalls for a second does so in one of them.
+const TURNS: u32 = 5;
 
 /// Latency at a steady rate of staging.
 #[derive(Debug, Serialize)]
 pub(crate) struct LatencyFigures {
-    /// Events of each writer, one in each transaction.
+    /// Events of each writer in a round, one in each transaction.
     pub(crate) events: u32,
     /// How many were staged in a second.
     pub(crate) per_second: u32,
@@ -42,6 +44,8 @@ pub(crate) struct Delivery {
     pub(crate) commit_to_confirm: Milliseconds,
     /// The writer's transaction, as long as the relay runs.
     pub(crate) writer: Milliseconds,
+    /// Its p99 of the one of the writer alone, as the median of the turns.
+    pub(crate) writer_p99_to_alone: f64,
 }
 
 /// The middle and the worst of a hundred.
@@ -60,88 +64,82 @@ impl Milliseconds {
     }
 }
 
+/// Of one kind, the times of all turns and the 99th percentile of each turn of the writer.
+#[derive(Default)]
+struct Times {
+    confirmed: Vec<Duration>,
+    writer: Vec<Duration>,
+    writer_p99: Vec<f64>,
+}
+
+impl Times {
+    fn written(&mut self, took: Vec<Duration>) {
+        self.writer_p99.push(Milliseconds::of(&took).p99);
+        self.writer.extend(took);
+    }
+
+    fn delivery(&self, alone: &Self) -> Delivery {
+        Delivery {
+            commit_to_confirm: Milliseconds::of(&self.confirmed),
+            writer: Milliseconds::of(&self.writer),
+            writer_p99_to_alone: ratio(&self.writer_p99, &alone.writer_p99),
+        }
+    }
+}
+
 /// Measures in turns: without a relay, by rows, by lanes.
 pub(crate) async fn measure(
     bed: &Bed,
     args: &BenchArgs,
     sink: Arc<dyn Sink>,
 ) -> Result<LatencyFigures, Fault> {
-    let mut alone = Vec::new();
-    let mut delivered: [(Vec<Duration>, Vec<Duration>); 2] = Default::default();
-    for _ in 0..args.repeat {
-        bed.main.staging.execute(bed.sql.clear_outbox).await?;
-        alone.extend(write(bed, args).await?.into_iter().map(|(_, took, _)| took));
-        for (by, (confirmed, writer)) in By::BOTH.into_iter().zip(&mut delivered) {
-            bed.main.staging.execute(bed.sql.clear_outbox).await?;
-            bed.settle_down().await?;
+    let (mut alone, mut relays) = (Times::default(), [Times::default(), Times::default()]);
+    let each = args.latency.div_ceil(TURNS);
+    for _ in 0..args.repeat * TURNS {
+        afresh(bed).await?;
+        let committed = write(bed, args.rate, each).await?;
+        alone.written(committed.into_iter().map(|committed| committed.took).collect());
+        for (by, times) in By::BOTH.into_iter().zip(&mut relays) {
+            afresh(bed).await?;
             let sink = Arc::new(Stamping { sink: Arc::clone(&sink), confirmed: Mutex::default() });
             let relay =
                 by.relay(&bed.main, Arc::clone(&sink) as Arc<dyn Sink>, options(args, Keep::UntilPurged))?;
-            let committed = beside(bed, args, &relay, &sink).await?;
+            let committed = beside(&relay, &sink, write(bed, args.rate, each)).await?;
             let seen = sink.confirmed();
-            for (id, took, at) in committed {
-                writer.push(took);
-                // It may be confirmed before the writer hears of its commit.
-                confirmed.extend(seen.get(&id).map(|seen| seen.saturating_duration_since(at)));
-            }
+            // It may be confirmed before the writer hears of its commit.
+            let confirmed = |of: &Committed| Some(seen.get(&of.id)?.saturating_duration_since(of.at));
+            times.confirmed.extend(committed.iter().filter_map(confirmed));
+            times.written(committed.into_iter().map(|committed| committed.took).collect());
         }
     }
-    let [rows, lanes] = delivered.map(|(confirmed, writer)| Delivery {
-        commit_to_confirm: Milliseconds::of(&confirmed),
-        writer: Milliseconds::of(&writer),
-    });
+    let [rows, lanes] = relays.map(|times| times.delivery(&alone));
     Ok(LatencyFigures {
-        events: args.latency,
+        events: each * TURNS,
         per_second: args.rate,
-        writer_alone: Milliseconds::of(&alone),
+        writer_alone: Milliseconds::of(&alone.writer),
         rows,
         lanes,
     })
 }
 
-/// An event, how long its transaction took, and when it was committed.
-type Committed = (EventId, Duration, Instant);
-
-/// Stages one event in each transaction, at the rate that was asked for. A task of its own, as a service beside the relay
-/// is: in one with it, it would wait for the relay's own work.
-async fn write(bed: &Bed, args: &BenchArgs) -> Result<Vec<Committed>, Fault> {
-    let (staging, sql, payload) = (bed.main.staging.clone(), bed.sql, bed.payload.clone());
-    let outbox = staging.outbox(&RouteName::new(ROUTE)?);
-    let keys: Vec<Option<String>> = (0..args.latency).map(|number| bed.key(number)).collect();
-    let mut ticks = tokio::time::interval(Duration::from_secs(1) / args.rate);
-    let mut writer = JoinSet::new();
-    writer.spawn(async move {
-        let mut committed = Vec::with_capacity(keys.len());
-        for key in keys {
-            ticks.tick().await;
-            let id = EventId(uuid::Uuid::now_v7());
-            let mut event = Event::new("bench.event", payload.clone()).id(id);
-            event.key = key;
-            let begun = Instant::now();
-            let mut tx = staging.begin().await?;
-            tx.execute(sql.business, &["a business row of a plausible length"]).await?;
-            let _ = tx.stage_all(&outbox, vec![event]).await?;
-            tx.commit().await?;
-            committed.push((id, begun.elapsed(), Instant::now()));
-        }
-        Ok(committed)
-    });
-    writer.join_next().await.and_then(Result::ok).unwrap_or_else(|| Err(Fault::failed("the writer panicked")))
+/// An empty outbox in a database that has nothing left to do.
+async fn afresh(bed: &Bed) -> Result<(), Fault> {
+    bed.main.staging.execute(bed.sql.clear_outbox).await?;
+    bed.settle_down().await
 }
 
 /// Writes while the relay runs, and waits until everything was confirmed.
 async fn beside(
-    bed: &Bed,
-    args: &BenchArgs,
     relay: &Relay,
     sink: &Stamping,
+    write: impl Future<Output = Result<Vec<Committed>, Fault>>,
 ) -> Result<Vec<Committed>, Fault> {
     let done = Notify::new();
     let writing = async {
-        let committed = write(bed, args).await;
+        let committed = write.await;
+        let all = committed.as_ref().map_or(0, Vec::len);
         let waited = Instant::now();
-        let all = usize::try_from(args.latency).unwrap_or(usize::MAX);
-        while committed.is_ok() && sink.confirmed().len() < all && waited.elapsed() < PATIENCE {
+        while sink.confirmed().len() < all && waited.elapsed() < PATIENCE {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         done.notify_one();

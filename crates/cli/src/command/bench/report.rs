@@ -205,15 +205,17 @@ pub(crate) struct Latency<'a>(pub(crate) &'a LatencyFigures);
 impl fmt::Display for Latency<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LatencyFigures { events, per_second, writer_alone, rows, lanes } = self.0;
-        let columns = [("milliseconds", Align::Left), ("p50", Align::Right), ("p99", Align::Right)];
+        let columns =
+            [("milliseconds", Align::Left), ("p50", Align::Right), ("p99", Align::Right), ("", Align::Left)];
         let mut table = Table::new(&columns);
-        let mut row = |what: &str, times: &Milliseconds| {
-            table.row([what.to_owned(), format!("{:.2}", times.p50), format!("{:.2}", times.p99)]);
+        let mut row = |what: &str, times: &Milliseconds, ratio: String| {
+            table.row([what.to_owned(), format!("{:.2}", times.p50), format!("{:.2}", times.p99), ratio]);
         };
-        row("writer, no relay", writer_alone);
+        row("writer, no relay", writer_alone, String::new());
         for (by, delivery) in [("rows", rows), ("lanes", lanes)] {
-            row(&format!("writer beside a relay by {by}"), &delivery.writer);
-            row(&format!("commit to confirmation, {by}"), &delivery.commit_to_confirm);
+            let ratio = format!("p99 {:.2} of alone, median of the turns", delivery.writer_p99_to_alone);
+            row(&format!("writer beside a relay by {by}"), &delivery.writer, ratio);
+            row(&format!("commit to confirmation, {by}"), &delivery.commit_to_confirm, String::new());
         }
         write!(f, "{events} events, {per_second} a second\n{table}")
     }

@@ -9,7 +9,7 @@ mod report;
 use std::sync::Arc;
 
 use pillarbox_core::RouteName;
-use pillarbox_core::port::Sink;
+use pillarbox_core::port::{Keep, Sink};
 use pillarbox_engine::RelayOptions;
 use pillarbox_engine::sink::NullSink;
 use serde::Serialize;
@@ -45,7 +45,13 @@ pub(crate) struct RelayFigures {
     pub(crate) client_busy: Option<f64>,
     pub(crate) rows: Relayed,
     pub(crate) lanes: Relayed,
+    /// By lanes, with `delivered = "0s"`.
+    pub(crate) lanes_deleted: Relayed,
 }
+
+/// The ways in which a relay is measured.
+const WAYS: [(By, Keep); 3] =
+    [(By::Rows, Keep::UntilPurged), (By::Lanes, Keep::UntilPurged), (By::Lanes, Keep::No)];
 
 /// What the relay reaches one way.
 #[derive(Debug, Serialize)]
@@ -144,7 +150,7 @@ impl To {
         let sink = self.sink()?;
         let options = self.options(args);
         let (mut client, mut client_busy) = (Vec::new(), Vec::new());
-        let mut relayed = [Rounds::default(), Rounds::default()];
+        let mut relayed: [Rounds; WAYS.len()] = Default::default();
         self.warm_up(bed, args, &*sink).await?;
         for _ in 0..args.repeat {
             let batches = feed::batches(bed, args).await?;
@@ -153,10 +159,10 @@ impl To {
             let client_cost = busy.each(args.events);
             client.push(alone);
             client_busy.push(busy_share(client_cost, alone));
-            for (by, rounds) in By::BOTH.into_iter().zip(&mut relayed) {
-                let (drain, drain_cost) = self.relay(bed, args, by, Arc::new(NullSink)).await?;
+            for (way, rounds) in WAYS.into_iter().zip(&mut relayed) {
+                let (drain, drain_cost) = self.relay(bed, args, way, Arc::new(NullSink)).await?;
                 rounds.drain.push(drain);
-                let (relay, relay_cost) = self.relay(bed, args, by, Arc::clone(&sink)).await?;
+                let (relay, relay_cost) = self.relay(bed, args, way, Arc::clone(&sink)).await?;
                 rounds.relay.push(relay);
                 rounds.busy.push(busy_share(relay_cost, relay));
                 rounds.processors.push(together(client_cost, drain_cost));
@@ -171,7 +177,7 @@ impl To {
             0 => None,
             _ => Some(latency::measure(bed, args, Arc::clone(&sink)).await.map_err(|fault| self.at(fault))?),
         };
-        let [rows, lanes] = relayed.map(|rounds| rounds.figures(&client));
+        let [rows, lanes, lanes_deleted] = relayed.map(|rounds| rounds.figures(&client));
         Ok(ToReport {
             database: bed.name(),
             mode: bed.main.staging.mode(),
@@ -185,6 +191,7 @@ impl To {
                 client_busy: share(client_busy),
                 rows,
                 lanes,
+                lanes_deleted,
             },
             consumer: self.from.as_ref().map(FromSource::figures),
             latency,
@@ -204,12 +211,14 @@ impl To {
         &self,
         bed: &Bed,
         args: &BenchArgs,
-        by: By,
+        (by, keep): (By, Keep),
         sink: Arc<dyn Sink>,
     ) -> Result<(f64, Option<f64>), Fault> {
         fill(bed, args).await?;
         let busy = Busy::now();
-        let tally = by.relay(&bed.main, sink, self.options(args))?.drain().await?;
+        let mut options = self.options(args);
+        options.keep = keep;
+        let tally = by.relay(&bed.main, sink, options)?.drain().await?;
         if tally.delivered != u64::from(args.events) {
             let missed = u64::from(args.events) - tally.delivered.min(u64::from(args.events));
             let (to, all) = (&self.route.to, args.events);

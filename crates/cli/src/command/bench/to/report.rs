@@ -45,7 +45,9 @@ impl fmt::Display for ToReport {
         let busy = |share: Option<f64>| share.map(|share| format!("processors {share:.2} busy"));
         let client_busy = busy(relay.client_busy).unwrap_or_default();
         row("client alone, from memory", relay.client_per_second, client_busy);
-        for (by, relayed) in [("rows", &relay.rows), ("lanes", &relay.lanes)] {
+        for (by, relayed) in
+            [("rows", &relay.rows), ("lanes", &relay.lanes), ("lanes, deleted", &relay.lanes_deleted)]
+        {
             row(&format!("drain to null:, {by}"), relayed.drain_per_second, String::new());
             row(
                 &format!("relay to the destination, {by}"),
