@@ -34,7 +34,7 @@ enum Database {
 use Bound::{AtLeast, AtMost};
 use Database::{Postgres, Sqlite};
 
-const GOALS: [Goal; 27] = [
+const GOALS: [Goal; 29] = [
     Goal("rows, kept, of the bare store", Postgres, "/drain/rows/kept/relay_to_bare", AtLeast(0.9)),
     Goal("rows, deleted, of the bare store", Postgres, "/drain/rows/deleted/relay_to_bare", AtLeast(0.9)),
     Goal(
@@ -63,11 +63,18 @@ const GOALS: [Goal; 27] = [
         AtMost(12.0),
     ),
     Goal(
+        "server CPU of an entry, lanes, kept, µs",
+        Postgres,
+        "/drain/lanes/kept/cost/server_cpu_micros",
+        AtMost(12.0),
+    ),
+    Goal(
         "WAL of an entry, lanes, deleted, bytes",
         Postgres,
         "/drain/lanes/deleted/cost/wal_bytes",
         AtMost(200.0),
     ),
+    Goal("WAL of an entry, lanes, kept, bytes", Postgres, "/drain/lanes/kept/cost/wal_bytes", AtMost(200.0)),
     Goal(
         "lanes beside 1,000,000 settled entries, of the same without",
         Postgres,
