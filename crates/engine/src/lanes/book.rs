@@ -55,6 +55,8 @@ pub(super) struct Book {
     bodies: SeqMap<Entry>,
     ready: BTreeMap<i64, Name>,
     waiting: BTreeMap<(Instant, i64), Name>,
+    /// How many chains are noted as following what was handed out.
+    following: usize,
     /// When an entry becomes due, if that is not now.
     due: SeqMap<Instant>,
     handed: SeqMap<Handed>,
@@ -78,6 +80,7 @@ impl Book {
             bodies: SeqMap::default(),
             ready: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            following: 0,
             due: SeqMap::default(),
             handed: SeqMap::default(),
             undecodable: Vec::new(),
@@ -298,11 +301,12 @@ impl Book {
     ) -> Vec<Entry> {
         // Entries are large: they are not moved once more because there are many.
         let mut out = Vec::with_capacity(limit.min(self.bodies.len()));
-        let mut passed_over = Vec::new();
+        let mut touched = Vec::new();
         while out.len() < limit {
             let Some((_, name)) = self.ready.pop_first() else { break };
             let Some(chain) = self.chains.get_mut(name) else { continue };
             chain.noted = None;
+            touched.push(name);
             let before = out.len();
             while out.len() < limit {
                 let Some(seq) = chain.queued.front().copied() else { break };
@@ -330,11 +334,8 @@ impl Book {
                     break;
                 }
             }
-            if out.len() == before {
-                passed_over.push(name);
-            }
         }
-        for name in passed_over {
+        for name in touched {
             self.note_at(name, at);
         }
         out

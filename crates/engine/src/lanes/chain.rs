@@ -34,6 +34,8 @@ pub(super) enum Noted {
     Ready(i64),
     /// Its head waits until then.
     Waiting(Instant, i64),
+    /// Its head waits for what was handed out before it, and for nothing else.
+    Following,
 }
 
 /// Entries of one key that are known and not settled.

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::super::chain::Chain;
+use super::super::chain::{Chain, Noted};
 use super::{BODIES_PER_KEY_MAX, Book};
 
 impl Book {
@@ -32,8 +32,11 @@ impl Book {
         if self.prefix {
             return ahead + self.count_ready(enough.saturating_sub(ahead));
         }
+        let open = self.handed.values().filter(|handed| !handed.confirmed).map(|handed| handed.name);
+        let following = open.filter_map(|name| self.chains.get(name));
+        let following = following.filter(|chain| chain.noted == Some(Noted::Following));
         let ready = self.ready.values().filter_map(|name| self.chains.get(*name));
-        for chain in ready.chain(self.followed()) {
+        for chain in ready.chain(following) {
             if ahead >= enough {
                 break;
             }
@@ -45,21 +48,16 @@ impl Book {
     /// How many entries can go once those before them are confirmed, one of each key; not counted beyond `enough`. Where
     /// entries of one key follow each other in one batch, few have to wait, and they are not counted.
     pub(in super::super) fn following(&self, enough: usize) -> usize {
-        if self.prefix { 0 } else { self.followed().take(enough).count() }
-    }
-
-    /// The chains of which something is handed out and something more could go after it, where that is one at a time.
-    fn followed(&self) -> impl Iterator<Item = &Chain> {
-        let open = self.handed.values().filter(|handed| !handed.confirmed);
-        let chains = open.filter_map(|handed| self.chains.get(handed.name));
-        chains.filter(|chain| {
-            let next = chain.queued.front();
-            next.is_some_and(|seq| !chain.is_blocked(*seq) && !self.due.contains_key(seq))
-        })
+        if self.prefix { 0 } else { self.following.min(enough) }
     }
 
     fn count_ready(&self, enough: usize) -> usize {
-        self.undecodable.len() + self.next_chains(enough).map(|chain| self.at_once(chain)).sum::<usize>()
+        let chains = if self.prefix {
+            self.next_chains(enough).map(|chain| chain.queued.len()).sum()
+        } else {
+            self.ready.len().min(enough)
+        };
+        self.undecodable.len() + chains
     }
 
     /// Notes as ready what has waited long enough.
@@ -79,14 +77,9 @@ impl Book {
         let chains = self.ready.values().filter_map(|name| self.chains.get(*name));
         chains.take_while(move |chain| {
             let wanted = before < entries;
-            before += self.at_once(chain);
+            before += if self.prefix { chain.queued.len() } else { 1 };
             wanted
         })
-    }
-
-    /// How many entries of a chain can be handed out together.
-    fn at_once(&self, chain: &Chain) -> usize {
-        if self.prefix { chain.queued.len() } else { 1 }
     }
 
     /// Seqs whose payloads are needed before so many entries can be handed out.

@@ -52,12 +52,14 @@ impl Book {
         let head = chain.queued.front().copied();
         let held = matches!(name, Name::Key(_)) && self.lanes.get(chain.lane).is_some_and(Lane::holds_keys);
         let noted = match head {
-            Some(seq) if chain.open == 0 && !held && !chain.is_blocked(seq) => match self.due.get(&seq) {
-                Some(due) if *due > now => Some(Noted::Waiting(*due, seq)),
-                _ => {
+            Some(seq) if !held && !chain.is_blocked(seq) => match (chain.open, self.due.get(&seq)) {
+                (0, Some(due)) if *due > now => Some(Noted::Waiting(*due, seq)),
+                (0, _) => {
                     self.due.remove(&seq);
                     Some(Noted::Ready(seq))
                 }
+                (_, None) => Some(Noted::Following),
+                (_, Some(_)) => None,
             },
             _ => None,
         };
@@ -69,6 +71,7 @@ impl Book {
                 Some(Noted::Waiting(until, seq)) => {
                     self.waiting.remove(&(until, seq));
                 }
+                Some(Noted::Following) => self.following -= 1,
                 None => {}
             }
             chain.noted = noted;
@@ -79,11 +82,64 @@ impl Book {
                 Some(Noted::Waiting(until, seq)) => {
                     self.waiting.insert((until, seq), name);
                 }
+                Some(Noted::Following) => self.following += 1,
                 None => {}
             }
         }
         if noted.is_none() && chain.is_over() {
             self.chains.remove(name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillarbox_core::port::Verdict;
+    use pillarbox_core::{Entry, Event, Fence, Held};
+    use pillarbox_testkit::{MemoryOutbox, MemoryStore};
+
+    use super::*;
+
+    /// A book of one lane with so many entries of one key, handed out one at a time.
+    async fn book_of(entries: usize, at: Instant) -> (Book, Vec<Entry>) {
+        let store = MemoryStore::new();
+        let mut tx = store.begin();
+        for _ in 0..entries {
+            let event = Event::new("order.placed", "{}").key("k");
+            let _ = MemoryOutbox::new(&store, "orders").stage(&mut tx, event).await.unwrap();
+        }
+        tx.commit();
+        let entries: Vec<_> =
+            store.entries().into_iter().map(|entry| Entry { lane: Some(0), ..entry }).collect();
+        let mut book = Book::new(false, OnDead::Block);
+        book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1)) });
+        for entry in &entries {
+            book.add(entry.clone(), entry.created_at, at);
+        }
+        (book, entries)
+    }
+
+    #[tokio::test]
+    async fn a_key_follows_until_what_is_before_it_is_confirmed() {
+        let at = Instant::now();
+        let (mut book, entries) = book_of(3, at).await;
+        let lease_end = entries[0].created_at;
+        let mut taken = Vec::new();
+        let mut counts = |book: &mut Book, take: usize| {
+            taken.extend(book.hand_out(take, "relay", lease_end, at));
+            (book.ready(at, 9), book.following(9), taken.len())
+        };
+        assert_eq!(counts(&mut book, 0), (1, 0, 0));
+        assert_eq!(counts(&mut book, 9), (0, 1, 1), "the second waits for the first");
+        book.confirmed(Held { seq: entries[0].seq, fence: Fence(1) }, at);
+        assert_eq!(counts(&mut book, 0), (1, 0, 1));
+        assert_eq!(counts(&mut book, 9), (0, 1, 2));
+        book.doubt(0);
+        assert_eq!(counts(&mut book, 9), (0, 0, 2), "nothing of a lane in doubt goes on");
+        book.looked_at(0, 1);
+        assert_eq!(counts(&mut book, 9), (0, 1, 2));
+        book.settled(entries[0].seq, &Verdict::Delivered, at);
+        book.settled(entries[1].seq, &Verdict::Delivered, at);
+        assert_eq!(counts(&mut book, 9), (0, 0, 3), "nothing is behind the last one");
     }
 }
