@@ -7,6 +7,7 @@ use super::options::Options;
 use super::ours::Ours;
 use super::run::Runner;
 use super::table::{Row, thousands};
+use super::weather::Weather;
 use crate::Result;
 
 /// Everything that a whole run measures beside the drains.
@@ -176,15 +177,45 @@ const GOALS: [Goal; 29] = [
     Goal("SQLite: lanes, kept, a second", Sqlite, "/drain/lanes/kept/relay_per_second", AtLeast(20_000.0)),
 ];
 
+/// What is measured by a call of its own, so that what others disturb is not everything.
+const PARTS: [&[&str]; 7] = [
+    &["--only", "drain"],
+    &["--only", "stage"],
+    &["--only", "held", "--held"],
+    &["--only", "latency", "--latency", "3000"],
+    &["--only", "memory"],
+    &["--only", "growth", "--settled", "1000000"],
+    &["--only", "growth", "--pending", "1000000"],
+];
+
 /// Measures what the rounds did not.
-pub(crate) fn measure(ours: &Ours, runner: &Runner<'_>, options: &Options) -> Result<Measured> {
-    eprintln!("bench: growth, latency, memory and the held transaction, which takes minutes");
+pub(crate) fn measure(
+    ours: &Ours,
+    runner: &Runner<'_>,
+    options: &Options,
+    weather: &mut Weather,
+) -> Result<Measured> {
     let repeat = options.repeat.to_string();
     let common = ["--repeat", &repeat, "--events", "50000"];
-    let more = ["--held", "--latency", "3000", "--settled", "1000000", "--pending", "1000000"];
-    let postgres = ours.bench(runner, &[common.as_slice(), &more].concat())?;
-    let sqlite = ours.bench_embedded(runner, &common)?;
+    let mut postgres = Value::Null;
+    for part in PARTS {
+        eprintln!("bench: {}, which takes minutes", part[1]);
+        merge(&mut postgres, weather.calm(|| ours.bench(runner, &[common.as_slice(), part].concat()))?);
+    }
+    let sqlite = weather.calm(|| ours.bench_embedded(runner, &common))?;
     Ok(Measured { postgres, sqlite })
+}
+
+/// Puts what is in another object beside what is in this one.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
 }
 
 /// The table.
@@ -192,15 +223,17 @@ pub(crate) fn markdown(
     measured: &Measured,
     rows: &[Row],
     machine: &mut Machine,
+    weather: &Weather,
     options: &Options,
 ) -> String {
     let load = machine.note_load();
     let mut text = format!(
-        "`pillarbox bench --repeat {} --held --latency 3000 --settled 1000000 --pending 1000000 --events 50000`, as the \
-         last part of the same run: medians of {}; load at its end {load:.1}.\n\n| | goal | measured | |\n\
-         |---|--:|--:|---|\n",
+        "`pillarbox bench --repeat {} --events 50000`, each part by a call of its own (`--held`, `--latency 3000`, \
+         `--settled 1000000`, `--pending 1000000`), as the last part of the same run: medians of {}; load at its end {load:.1}. \
+         {}\n\n| | goal | measured | |\n|---|--:|--:|---|\n",
         options.repeat,
         options.rounds(),
+        weather.describe(),
     );
     let mut line = |what: &str, bound: Bound, value: Option<f64>| {
         let (goal, met) = match bound {
@@ -258,8 +291,9 @@ mod tests {
         let sqlite = json!({"stage": {"bulk_per_second": 54_321.0}});
         let mut machine = Machine { date: String::new(), cores: 2, postgres: String::new(), loads: vec![] };
         let options = crate::bench::parse(&[]).unwrap();
-        let text = markdown(&Measured { postgres, sqlite }, &rows(), &mut machine, &options);
-        assert!(text.starts_with("`pillarbox bench --repeat 3 --held"), "{text}");
+        let text =
+            markdown(&Measured { postgres, sqlite }, &rows(), &mut machine, &Weather::default(), &options);
+        assert!(text.starts_with("`pillarbox bench --repeat 3 --events 50000`, each part"), "{text}");
         assert!(text.contains("medians of 3 rounds; load at its end"), "{text}");
         for line in [
             "| lanes, deleted, of the fastest peer | ≥ 2 | – | not measured here |",
@@ -270,5 +304,14 @@ mod tests {
         ] {
             assert!(text.lines().any(|told| told == line), "{line} is not in {text}");
         }
+    }
+
+    #[test]
+    fn parts_that_were_measured_apart_stand_beside_each_other() {
+        let mut all = Value::Null;
+        merge(&mut all, json!({"events": 5, "growth": {"settled": {"ratio": 0.9}}}));
+        merge(&mut all, json!({"events": 5, "growth": {"pending": {"ratio": 0.8}}, "held": [1]}));
+        let growth = json!({"settled": {"ratio": 0.9}, "pending": {"ratio": 0.8}});
+        assert_eq!(all, json!({"events": 5, "growth": growth, "held": [1]}));
     }
 }

@@ -1,8 +1,11 @@
 //! `cargo xtask bench`: Pillarbox beside raw loops and beside peers, the same no-op work on the same server.
 //!
-//! Everything runs in turns, round by round, so that all meet the same weather; medians are printed. Peers come from
+//! Everything runs in turns, round by round, so that all meet the same weather, and what was disturbed is measured again;
+//! medians are printed. Peers come from
 //! their registries into `target/peers`; what cannot be installed or fails is named in the table with its reason.
+//! With `--brokers` it is the relay to each broker beside that broker's own client.
 
+mod brokers;
 mod goals;
 mod install;
 mod machine;
@@ -14,6 +17,7 @@ mod plot;
 mod run;
 mod stats;
 mod table;
+mod weather;
 
 use std::path::PathBuf;
 
@@ -28,16 +32,20 @@ use machine::Machine;
 use ours::Ours;
 use run::Runner;
 use table::{Row, Standing};
+use weather::Weather;
 
 /// Where peers are installed, below the repository.
 const PEERS: &str = "target/peers";
 
-/// Runs everything, prints the tables, and writes the page if the run was whole.
+/// Runs what was asked for.
 pub(crate) fn run(options: &Options) -> Result<u8> {
+    if options.brokers { brokers::run(options) } else { beside_peers(options) }
+}
+
+/// Runs everything, prints the tables, and writes the page if the run was whole.
+fn beside_peers(options: &Options) -> Result<u8> {
     let executor = Executor::new()?;
-    let root = root()?;
-    let places = Places { peers: root.join(PEERS), sources: root.join("xtask/peers"), root };
-    std::fs::create_dir_all(&places.peers)?;
+    let places = Places::new()?;
     let peers: Vec<_> = peers::ALL.into_iter().filter(|peer| options.wants(peer.name)).collect();
     let installed = Installed::new(&executor, &places, &peers)?;
     let ours = options.wants_ours().then(|| Ours::build(&executor, &places)).transpose()?;
@@ -45,17 +53,18 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     let runner = Runner::new(&executor, &places, &servers)?;
 
     let mut machine = Machine::look(&runner)?;
+    let mut weather = Weather::default();
     let mut rows = ours::rows(options);
     rows.extend(peers.iter().map(|peer| Row::of_peer(peer, options)));
     for round in 1..=options.repeat {
         eprintln!("bench: round {round} of {}, load {}", options.repeat, machine.note_load());
         if let Some(ours) = &ours {
-            let drained = ours.drain(&runner, options)?;
+            let drained = weather.calm(|| ours.drain(&runner, options))?;
             rows.iter_mut().for_each(|row| row.add_ours(&drained));
         }
         for peer in peers.iter().filter(|peer| peer.rounds.has(round)) {
             let Some(row) = rows.iter_mut().find(|row| row.is(peer)) else { continue };
-            match installed.of(peer).and_then(|()| runner.peer(peer, options)) {
+            match installed.of(peer).and_then(|()| weather.calm(|| runner.peer(peer, options))) {
                 Ok(done) => row.add(done),
                 Err(error) => row.fails(&error.to_string()),
             }
@@ -72,7 +81,8 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
         eprintln!("bench: not a whole run, so docs/performance.md stays as it is");
         return Ok(0);
     };
-    let goals = goals::markdown(&goals::measure(&ours, &runner, options)?, &rows, &mut machine, options);
+    let measured = goals::measure(&ours, &runner, options, &mut weather)?;
+    let goals = goals::markdown(&measured, &rows, &mut machine, &weather, options);
     println!("{goals}");
     page::write(&places.root, &[("peers", &beside), ("goals", &goals)])?;
     std::fs::write(places.root.join(page::PLOT), plot::svg(&rows))?;
@@ -87,4 +97,13 @@ struct Places {
     sources: PathBuf,
     /// The peers, made by their installers.
     peers: PathBuf,
+}
+
+impl Places {
+    fn new() -> Result<Self> {
+        let root = root()?;
+        let peers = root.join(PEERS);
+        std::fs::create_dir_all(&peers)?;
+        Ok(Self { peers, sources: root.join("xtask/peers"), root })
+    }
 }

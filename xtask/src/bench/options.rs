@@ -1,6 +1,6 @@
 //! What `cargo xtask bench` was asked for.
 
-use super::peers;
+use super::{brokers, peers};
 use crate::Result;
 
 pub(crate) const HELP: &str = "\
@@ -8,16 +8,20 @@ Pillarbox beside raw loops and beside peers: so many no-op jobs are staged, then
 started for it; everything in turns, medians of several rounds.
 
 Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
+       cargo xtask bench --brokers [--quick] [--repeat N] [--only NAME]...
 
   --quick       A tenth of the jobs and one round: to see that it runs. Its figures mean nothing
   --repeat N    Rounds; default 3. A peer that takes minutes runs in the first only, and says so
   --only NAME   Only this one; may be given many times. `pillarbox` is everything of ours, with the raw loops
   --no-peers    The same as --only pillarbox
+  --brokers     Instead: the relay from SQLite and from PostgreSQL to each broker, beside the broker's client alone and
+                the database alone, with the latency and a consumer; --only names a broker then
   --help        This text
 
 Peers are installed from npm, PyPI and crates.io into target/peers, which takes minutes once. A peer that cannot be
 installed stands in the table with the reason. A whole run (none of the options but --repeat) also measures growth,
-latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg.";
+latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg. A whole run with
+--brokers writes the tables of brokers in docs/performance.md, and no others.";
 
 const REPEAT: u32 = 3;
 const REPEAT_MAX: u32 = 100;
@@ -35,6 +39,8 @@ pub(crate) struct Options {
     pub(crate) repeat: u32,
     /// Names; empty: all.
     pub(crate) only: Vec<String>,
+    /// Brokers are measured, and not peers.
+    pub(crate) brokers: bool,
     /// The help is wanted instead.
     pub(crate) help: bool,
 }
@@ -68,31 +74,32 @@ impl Options {
 
 /// Reads the arguments after `bench`.
 pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { quick: false, repeat: 0, only: Vec::new(), help: false };
+    let mut options = Options { quick: false, repeat: 0, only: Vec::new(), brokers: false, help: false };
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         match argument {
             "--quick" => options.quick = true,
             "--no-peers" => options.only.push(OURS.to_owned()),
-            "--only" => options.only.push(known(value()?)?),
+            "--only" => options.only.push(value()?.to_owned()),
+            "--brokers" => options.brokers = true,
             "--repeat" => options.repeat = rounds(value()?)?,
             "--help" | "-h" => options.help = true,
             other => return Err(format!("bench: unknown argument {other}").into()),
         }
     }
+    let known: Vec<&str> = if options.brokers {
+        brokers::ALL.iter().map(|broker| broker.name).collect()
+    } else {
+        peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect()
+    };
+    if let Some(name) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(format!("bench: nobody is called {name}; there are: {}", known.join(", ")).into());
+    }
     if options.repeat == 0 {
         options.repeat = if options.quick { 1 } else { REPEAT };
     }
     Ok(options)
-}
-
-fn known(name: &str) -> Result<String> {
-    let names: Vec<&str> = peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect();
-    if names.contains(&name) {
-        return Ok(name.to_owned());
-    }
-    Err(format!("bench: nobody is called {name}; there are: {}", names.join(", ")).into())
 }
 
 fn rounds(text: &str) -> Result<u32> {
@@ -129,7 +136,16 @@ mod tests {
     fn names_are_known_or_refused() {
         let options = parsed("--only pg-boss --only pgqueuer --repeat 7").unwrap();
         assert_eq!((options.repeat, options.only.len(), options.wants_ours()), (7, 2, false));
-        for wrong in ["--only nobody", "--only", "--repeat 0", "--repeat many", "--fast"] {
+        for wrong in ["--only nobody", "--only redis", "--only", "--repeat 0", "--repeat many", "--fast"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn brokers_have_names_of_their_own() {
+        let options = parsed("--brokers --only redis").unwrap();
+        assert!(options.brokers && options.wants("redis") && !options.wants("valkey") && !options.is_whole());
+        for wrong in ["--brokers --only pg-boss", "--brokers --no-peers"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

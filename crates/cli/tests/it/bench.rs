@@ -210,6 +210,9 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
         (&["--to", "file:out.ndjson", "--from", "ftp://h/x"], "--from"),
         (&["--to", "file:out.ndjson", "--held"], "--held"),
         (&["--only", "everything"], "everything"),
+        (&["--only", "growth"], "--only growth: add --settled N or --pending N"),
+        (&["--only", "held"], "--only held: add --held"),
+        (&["--only", "latency"], "--only latency: add --latency N"),
         (&["--rate", "0"], "--rate"),
     ] {
         bench(&home, arguments).refused(2, &[named]);

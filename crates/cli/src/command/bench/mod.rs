@@ -147,11 +147,30 @@ enum Part {
     Drain,
     /// The memory of a relay in a process of its own
     Memory,
+    /// What --settled and --pending ask for
+    Growth,
+    /// What --held asks for
+    Held,
+    /// What --latency asks for
+    Latency,
 }
 
 impl BenchArgs {
     fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// Refuses a part that measures nothing without an option of its own.
+    fn check(&self) -> Result<(), Fault> {
+        let missing = self.only.iter().find_map(|part| match part {
+            Part::Growth if self.settled == 0 && self.pending == 0 => {
+                Some("growth: add --settled N or --pending N")
+            }
+            Part::Held if !self.held => Some("held: add --held"),
+            Part::Latency if self.latency == 0 => Some("latency: add --latency N"),
+            _ => None,
+        });
+        missing.map_or(Ok(()), |missing| Err(Fault::usage(format!("--only {missing}"))))
     }
 
     /// How often progress is made.
@@ -165,6 +184,7 @@ impl BenchArgs {
 }
 
 pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
+    args.check()?;
     let to = args.to.as_ref().map(|to| To::new(to, args)).transpose()?;
     let folder =
         tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;

@@ -1,0 +1,50 @@
+"""Makes the place on a broker that `cargo xtask bench --brokers` sends to, empty: KIND URL."""
+
+import asyncio
+import sys
+
+import nats
+import nats.js.errors
+import pika
+import redis
+
+NAME = "bench"
+
+
+def redis_stream(url, appendfsync):
+    server = redis.Redis.from_url(url)
+    server.config_set("appendfsync", appendfsync)
+    server.flushdb()
+
+
+async def nats_stream(url):
+    connection = await nats.connect(url)
+    jetstream = connection.jetstream()
+    try:
+        await jetstream.delete_stream(NAME)
+    except nats.js.errors.NotFoundError:
+        pass
+    await jetstream.add_stream(name=NAME, subjects=[NAME])
+    await connection.close()
+
+
+def rabbitmq_queue(url, kind):
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    channel.queue_delete(NAME)
+    channel.queue_declare(NAME, durable=True, arguments={"x-queue-type": kind})
+    connection.close()
+
+
+KINDS = {
+    "redis": lambda url: redis_stream(url, "everysec"),
+    "valkey": lambda url: redis_stream(url, "everysec"),
+    "redis-synced": lambda url: redis_stream(url, "always"),
+    "nats": lambda url: asyncio.run(nats_stream(url)),
+    "rabbitmq-classic": lambda url: rabbitmq_queue(url, "classic"),
+    "rabbitmq-quorum": lambda url: rabbitmq_queue(url, "quorum"),
+    "rabbitmq-stream": lambda url: rabbitmq_queue(url, "stream"),
+}
+
+if __name__ == "__main__":
+    KINDS[sys.argv[1]](sys.argv[2])

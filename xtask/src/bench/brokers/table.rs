@@ -1,0 +1,129 @@
+//! What a relay reaches to each broker, as Markdown.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Database, ENTRIES, Pair};
+use crate::bench::machine::Machine;
+use crate::bench::options::Options;
+use crate::bench::table::thousands;
+use crate::bench::weather::Weather;
+
+/// What a relay is to reach of the lower one of its limits.
+const GOAL: f64 = 0.8;
+
+/// The ways in which a relay is measured: what they are called, and where they are in the JSON.
+const WAYS: [(&str, &str); 3] = [
+    ("By rows", "rows"),
+    ("By lanes", "lanes"),
+    ("By lanes, `retention.delivered = \"0s\"`", "lanes_deleted"),
+];
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let database = match self.database {
+            Database::Sqlite => "SQLite",
+            Database::Postgres => "PostgreSQL",
+        };
+        write!(f, "{database} to {}", self.broker)
+    }
+}
+
+impl Pair {
+    fn figure(&self, pointer: &str) -> Option<f64> {
+        self.figures.pointer(pointer).and_then(Value::as_f64)
+    }
+
+    fn rate(&self, pointer: &str) -> String {
+        self.figure(pointer).map(thousands).unwrap_or_default()
+    }
+
+    fn ratio(&self, pointer: &str) -> String {
+        self.figure(pointer).map(|ratio| format!("{ratio:.2}")).unwrap_or_default()
+    }
+
+    /// The same, in bold where it is not what is to be reached.
+    fn goal(&self, pointer: &str) -> String {
+        let ratio = self.ratio(pointer);
+        if self.figure(pointer).is_some_and(|ratio| ratio < GOAL) { format!("**{ratio}**") } else { ratio }
+    }
+}
+
+/// A table for each way of the relay, and one for latency and consumers.
+pub(super) fn markdown(pairs: &[Pair], machine: &Machine, weather: &Weather, options: &Options) -> String {
+    let mut text = format!(
+        "`cargo xtask bench --brokers`, {} {} entries of 200 bytes, batches of 500, medians of {}; all servers on the \
+         same machine. {}\n",
+        machine.describe(),
+        thousands(options.jobs(ENTRIES).into()),
+        options.rounds(),
+        weather.describe(),
+    );
+    for (title, way) in WAYS {
+        text.push_str(&format!(
+            "\n{title}:\n\n| | client | drain | relay | of the lower | the processors allow | of that | busy |\n\
+             |---|--:|--:|--:|--:|--:|--:|--:|\n"
+        ));
+        for pair in pairs {
+            let at = |name: &str| format!("/relay/{way}/{name}");
+            text.push_str(&format!(
+                "| {pair} | {} | {} | {} | {} | {} | {} | {} |\n",
+                pair.rate("/relay/client_per_second"),
+                pair.rate(&at("drain_per_second")),
+                pair.rate(&at("relay_per_second")),
+                pair.goal(&at("relay_to_limit")),
+                pair.rate(&at("processors_per_second")),
+                pair.ratio(&at("relay_to_processors")),
+                pair.ratio(&at("relay_busy")),
+            ));
+        }
+    }
+    text.push_str(
+        "\nAt 200 events a second, by lanes, from commit to the broker's confirmation; and a consumer whose handler writes \
+         one row for each event:\n\n| | p50, ms | p99, ms | consumed a second | with the inbox | ratio |\n\
+         |---|--:|--:|--:|--:|--:|\n",
+    );
+    for pair in pairs {
+        text.push_str(&format!(
+            "| {pair} | {} | {} | {} | {} | {} |\n",
+            pair.ratio("/latency/lanes/commit_to_confirm/p50"),
+            pair.ratio("/latency/lanes/commit_to_confirm/p99"),
+            pair.rate("/consumer/without_inbox_per_second"),
+            pair.rate("/consumer/with_inbox_per_second"),
+            pair.ratio("/consumer/inbox_ratio"),
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_below_the_goal_is_bold_and_what_was_not_measured_is_empty() {
+        let reached = json!({"drain_per_second": 40_000.0, "relay_per_second": 34_000.0, "relay_to_limit": 0.85,
+            "processors_per_second": 45_000.0, "relay_to_processors": 0.75, "relay_busy": 0.9});
+        let missed =
+            json!({"drain_per_second": 150_000.0, "relay_per_second": 35_000.0, "relay_to_limit": 0.35});
+        let figures = json!({
+            "relay": {"client_per_second": 100_000.0, "rows": reached, "lanes": missed, "lanes_deleted": missed},
+            "latency": {"lanes": {"commit_to_confirm": {"p50": 4.25, "p99": 9.0}}},
+        });
+        let pairs = [Pair { database: Database::Postgres, broker: "Redis", figures }];
+        let machine = Machine { date: "2026-01-02".into(), cores: 2, postgres: "15.9".into(), loads: vec![] };
+        let options = crate::bench::parse(&["--brokers".into()]).unwrap();
+        let text = markdown(&pairs, &machine, &Weather::default(), &options);
+        assert!(text.contains("20,000 entries of 200 bytes, batches of 500, medians of 3 rounds;"), "{text}");
+        for line in [
+            "| PostgreSQL to Redis | 100,000 | 40,000 | 34,000 | 0.85 | 45,000 | 0.75 | 0.90 |",
+            "| PostgreSQL to Redis | 100,000 | 150,000 | 35,000 | **0.35** |  |  |  |",
+            "| PostgreSQL to Redis | 4.25 | 9.00 |  |  |  |",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} is not in {text}");
+        }
+    }
+}
