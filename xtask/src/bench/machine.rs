@@ -12,7 +12,7 @@ pub(crate) struct Machine {
     pub(crate) date: String,
     pub(crate) cores: usize,
     pub(crate) postgres: String,
-    /// Of the last minute, at the beginning of each round and at the end.
+    /// Of the last minute, at the beginning of each part and at the end.
     pub(crate) loads: Vec<f64>,
 }
 
@@ -39,7 +39,7 @@ impl Machine {
     pub(crate) fn describe(&self) -> String {
         let loads: Vec<String> = self.loads.iter().map(|load| format!("{load:.1}")).collect();
         format!(
-            "{}, {} cores, PostgreSQL {} with `fsync` and `synchronous_commit` on; load at the beginning of each round \
+            "{}, {} cores, PostgreSQL {} with `fsync` and `synchronous_commit` on; load at the beginning of each part \
              and at the end: {}.",
             self.date,
             self.cores,

@@ -39,8 +39,7 @@ pub(crate) struct Done {
 
 impl<'a> Runner<'a> {
     pub(crate) fn new(executor: &'a Executor, places: &'a Places, servers: &Servers) -> Result<Self> {
-        let url = servers.variables().find(|(name, _)| *name == "PILLARBOX_TEST_POSTGRES");
-        let (_, url) = url.ok_or("PostgreSQL was not started")?;
+        let url = servers.variable("PILLARBOX_TEST_POSTGRES")?;
         let (server, _) = url.rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
         Ok(Self { executor, places, programs: postgres_programs()?, server: server.to_owned() })
     }

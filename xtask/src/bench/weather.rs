@@ -50,15 +50,15 @@ impl Weather {
 
     /// One sentence for people.
     pub(crate) fn describe(&self) -> String {
+        let times = match self.again {
+            0 => "No measurement had to be taken again".to_owned(),
+            1 => "One measurement was taken again".to_owned(),
+            again => format!("{again} measurements were taken again"),
+        };
         format!(
-            "Where others took more than {:.0} % of the processors' time a measurement was taken again, up to {TRIES} \
-             times, which happened {}; at most {:.1} % of one that counts.",
+            "{times} because others took more than {:.0} % of the processors' time; during those that count they took at \
+             most {:.1} %.",
             STOLEN_MAX * 100.0,
-            match self.again {
-                0 => "never".to_owned(),
-                1 => "once".to_owned(),
-                again => format!("{again} times"),
-            },
             self.worst * 100.0,
         )
     }
@@ -124,7 +124,12 @@ mod tests {
         assert_eq!((which, weather.again, weather.worst), (3, 2, 0.01));
         let (which, weather) = measured(&[30, 9, 20, 40, 0]);
         assert_eq!((which, weather.again, weather.worst), (2, 3, 0.09));
-        assert!(weather.describe().contains("happened 3 times; at most 9.0 %"), "{}", weather.describe());
+        let said = weather.describe();
+        assert!(
+            said.starts_with("3 measurements were taken again because others took more than 2 %"),
+            "{said}"
+        );
+        assert!(said.ends_with("during those that count they took at most 9.0 %."), "{said}");
     }
 
     #[test]

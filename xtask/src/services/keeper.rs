@@ -114,6 +114,14 @@ impl Servers {
         complaints
     }
 
+    /// One variable of the environment that tests read.
+    pub(crate) fn variable(&self, wanted: &str) -> Result<&str> {
+        let found = self.variables().find(|(name, _)| *name == wanted);
+        found
+            .map(|(_, value)| value)
+            .ok_or_else(|| format!("no server that was started sets {wanted}").into())
+    }
+
     /// The environment that tests read.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.started.iter().flat_map(|facts| &facts.variables).map(|(name, value)| (*name, value.as_str()))

@@ -184,16 +184,11 @@ struct Fresh<'a> {
 impl Fresh<'_> {
     /// Makes it anew, empty, and returns its server's URL.
     fn make(&self, broker: &Broker) -> Result<String> {
-        let url = self.variable(broker.variable)?;
-        let mut command = Command::new(self.variable("PILLARBOX_TEST_PYTHON")?);
+        let url = self.servers.variable(broker.variable)?;
+        let mut command = Command::new(self.servers.variable("PILLARBOX_TEST_PYTHON")?);
         match self.executor.run(command.arg(&self.script).args([broker.name, url]))? {
             0 => Ok(url.to_owned()),
             code => Err(format!("{} could not be made ready: exit code {code}", broker.name).into()),
         }
-    }
-
-    fn variable(&self, wanted: &str) -> Result<&str> {
-        let found = self.servers.variables().find(|(name, _)| *name == wanted);
-        found.map(|(_, value)| value).ok_or_else(|| format!("{wanted} is not set by any server").into())
     }
 }
