@@ -30,7 +30,8 @@ pub trait Lanes: Send + Sync {
     /// that are not due yet.
     async fn read(&self, request: ReadRequest) -> Result<LaneRead>;
 
-    /// Reads unsettled entries of held lanes by their seq, in that order. What is settled or gone is left out.
+    /// Reads unsettled entries of held lanes by their seq, in that order, and notes how far that was. What is settled or
+    /// gone is left out.
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched>;
 
     /// The dead entries with a key in these lanes: what an ordered route may have to wait for.

@@ -2,7 +2,7 @@
 
 use pillarbox_core::port::{
     DeadHead, DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, LaneRow, ReadRequest,
-    Undecodable,
+    SessionId, Undecodable,
 };
 use pillarbox_core::{Entry, Error, ErrorKind, Fence, Held, Result, RouteName, Timestamp};
 use serde::Deserialize;
@@ -69,16 +69,12 @@ impl PostgresStore {
             Some(read) => read,
             None => self.read_each(&request).await?,
         };
-        let newest = read.entries.iter().map(|entry| entry.seq);
-        let newest = newest.chain(read.undecodable.iter().map(|row| row.row.held.seq)).max();
-        match newest {
-            Some(newest) if !self.note(&request, newest).await? => {
-                let mut lost = LaneRead::nothing(read.now);
-                lost.lost = true;
-                Ok(lost)
-            }
-            _ => Ok(read),
+        if self.note(&request.route, request.session, &read.entries, &read.undecodable).await? {
+            return Ok(read);
         }
+        let mut lost = LaneRead::nothing(read.now);
+        lost.lost = true;
+        Ok(lost)
     }
 
     /// Reads lane by lane.
@@ -115,10 +111,19 @@ impl PostgresStore {
         Ok(read)
     }
 
-    /// Notes how far was read. `false`: the session was taken for dead.
-    async fn note(&self, request: &ReadRequest, newest: i64) -> Result<bool> {
-        let arguments =
-            Bind::new().text(request.route.as_str()).value(request.session.0).number(newest).done()?;
+    /// Notes how far was read, if anything was. `false`: the session was taken for dead.
+    async fn note(
+        &self,
+        route: &RouteName,
+        session: SessionId,
+        entries: &[Entry],
+        undecodable: &[LaneRow],
+    ) -> Result<bool> {
+        let newest = entries.iter().map(|entry| entry.seq);
+        let Some(newest) = newest.chain(undecodable.iter().map(|row| row.row.held.seq)).max() else {
+            return Ok(true);
+        };
+        let arguments = Bind::new().text(route.as_str()).value(session.0).number(newest).done()?;
         let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_note, arguments).await?;
         rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(unreadable)
     }
@@ -140,7 +145,12 @@ impl PostgresStore {
         }
         // A few, in the order of the index or not.
         fetched.entries.sort_unstable_by_key(|entry| entry.seq);
-        Ok(fetched)
+        if self.note(&request.route, request.session, &fetched.entries, &fetched.undecodable).await? {
+            return Ok(fetched);
+        }
+        let mut lost = Fetched::nothing(fetched.now);
+        lost.lost = true;
+        Ok(lost)
     }
 
     fn add_fetched(&self, row: &PgRow, route: &RouteName, fetched: &mut Fetched) -> sqlx::Result<()> {

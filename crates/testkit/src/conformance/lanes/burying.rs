@@ -132,6 +132,18 @@ pub async fn entries_that_were_not_read_spend_nothing<H: LanesHarness>(harness: 
     assert_eq!(attempts, [1, 0, 0, 0]);
 }
 
+/// What became visible below where a session reads is fetched by its seq, and is in flight as what it has read.
+pub async fn what_was_fetched_spends_one_attempt<H: LanesHarness>(harness: &H) {
+    assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "b"), event(3)]).await.len(), 3);
+    let seqs: Vec<i64> = all(harness).await.iter().map(|entry| entry.seq).collect();
+    let now = soon(harness).await;
+    let first = Reader::join(harness, 1, now).await;
+    assert_eq!(ids(&first.fetch(seqs[..2].to_vec()).await.entries), ids_of([1, 2]));
+    assert_eq!(buried_by(harness, 2, now.saturating_add(LEASE)).await.deaths, []);
+    let attempts: Vec<u32> = all(harness).await.iter().map(|entry| entry.attempts).collect();
+    assert_eq!(attempts, [1, 1, 0]);
+}
+
 /// A session that has read nothing costs nothing.
 pub async fn a_session_that_read_nothing_spends_nothing<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, events(3)).await.len(), 3);

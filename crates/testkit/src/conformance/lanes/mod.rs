@@ -52,6 +52,7 @@ macro_rules! __lanes_cases {
                 followers_of_a_dead_head_that_is_skipped_spend_one_attempt,
                 a_head_that_is_due_again_may_have_been_in_flight,
                 entries_that_were_not_read_spend_nothing,
+                what_was_fetched_spends_one_attempt,
                 a_session_that_read_nothing_spends_nothing,
                 what_was_settled_or_handed_over_spends_nothing,
                 the_last_attempt_of_a_buried_session_is_a_death,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{
-    FetchRequest, Fetched, LanePosition, LaneRead, LaneRow, ReadRequest, Undecodable,
+    FetchRequest, Fetched, LanePosition, LaneRead, LaneRow, ReadRequest, SessionId, Undecodable,
 };
 use pillarbox_core::{Entry, Failure, FailureKind, Fence, Held, RouteName, Timestamp};
 
@@ -43,15 +43,19 @@ impl State {
         if self.is(Mutant::PresentLeavesOutLateCommits) {
             self.lanes_read.extend(read.entries.iter().map(|entry| entry.seq));
         }
-        let session =
-            self.lanes.get_mut(&request.route).and_then(|table| table.sessions.get_mut(&request.session));
-        if let Some(session) = session {
-            session.handed = session.handed.max(handed);
-        }
+        self.note(&request.route, request.session, handed);
         read
     }
 
-    pub(super) fn fetch(&self, request: &FetchRequest, now: Timestamp) -> Fetched {
+    /// Notes how far a session has read.
+    fn note(&mut self, route: &RouteName, session: SessionId, seq: i64) {
+        let session = self.lanes.get_mut(route).and_then(|table| table.sessions.get_mut(&session));
+        if let Some(session) = session {
+            session.handed = session.handed.max(seq);
+        }
+    }
+
+    pub(super) fn fetch(&mut self, request: &FetchRequest, now: Timestamp) -> Fetched {
         let mut fetched = Fetched::nothing(now);
         let known =
             self.lanes.get(&request.route).filter(|table| table.sessions.contains_key(&request.session));
@@ -59,15 +63,18 @@ impl State {
             fetched.lost = true;
             return fetched;
         };
+        let mut handed = 0;
         for seq in request.seqs.iter().collect::<BTreeSet<_>>() {
             let Some(row) = self.rows.get(seq) else { continue };
             let number = lane_of_entry(&row.entry);
             let held = table.lane(number).filter(|lane| lane.session == Some(request.session));
             if let Some(lane) = held.filter(|_| row.entry.route == request.route && is_unsettled(&row.entry))
             {
+                handed = handed.max(*seq);
                 sort_out(row, lane.fence, number, &mut fetched.entries, &mut fetched.undecodable);
             }
         }
+        self.note(&request.route, request.session, handed);
         fetched
     }
 
