@@ -38,7 +38,7 @@ pub trait Lanes: Send + Sync {
     async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>>;
 
     /// Records what came of entries, the whole batch at once. The attempt is spent here. Safe to send again: what is
-    /// settled or gone, or is to be retried and already has that many attempts, is reported as fenced and not changed.
+    /// settled or gone, or is to be retried and this is not its next attempt, is reported as fenced and not changed.
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled>;
 
     /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.

@@ -1,5 +1,5 @@
 -- Any batch of lanes. The rows are locked first, so that exactly what is audited dies. A second end is refused by the
--- status, a second retry only by the attempts. A release changes nothing. Waits for the disk if there are dead ($10):
+-- status, a second retry, or one of before a requeue, only by the attempts. A release changes nothing. Waits for the disk if there are dead ($10):
 -- nobody would try these again. Each row is checked against the fence of its lane, which is a place in an array: a join
 -- would try all lanes for each row. The subselect hides the statuses and `|| ''` the route: else the planner may read all of an
 -- index that has one of these in it, not the rows.
@@ -21,7 +21,7 @@ with me as materialized (
         where o.seq = v.seq and o.route || '' = $1
             and o.status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
             and (select fences from held)[{lane_of_o} + 1] = v.fence
-            and (v.verdict <> 'retry' or o.attempts < v.attempts)
+            and (v.verdict <> 'retry' or o.attempts + 1 = v.attempts)
         for update
     ) as o
     where $10 or (select set_config('synchronous_commit', 'off', true)) is not null

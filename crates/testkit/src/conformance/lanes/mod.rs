@@ -90,6 +90,7 @@ macro_rules! __lanes_cases {
                 a_release_of_a_lane_changes_nothing,
                 fenced_entries_do_not_disturb_the_rest_of_a_batch,
                 settling_a_lane_twice_changes_nothing,
+                a_retry_of_before_a_requeue_is_fenced,
                 a_stale_fence_of_a_lane_settles_nothing,
                 a_row_is_settled_wherever_it_is,
                 an_entry_of_another_route_is_not_settled,

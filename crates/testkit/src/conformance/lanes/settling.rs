@@ -135,6 +135,22 @@ pub async fn fenced_entries_do_not_disturb_the_rest_of_a_batch<H: LanesHarness>(
     assert_eq!(statuses, [Delivered, Pending, Retrying, Dead, Pending, Pending]);
 }
 
+/// A retry that comes late, after its entry died of a later attempt and was requeued, is not one of the new life.
+pub async fn a_retry_of_before_a_requeue_is_fenced<H: LanesHarness>(harness: &H) {
+    assert_eq!(stage(harness, events(1)).await.len(), 1);
+    let now = soon(harness).await;
+    let reader = Reader::join(harness, 1, now).await;
+    let first = reader.entries().await.remove(0);
+    let second = Entry { attempts: 1, ..first.clone() };
+    let late = reader.verdict(&second, retry(SECOND));
+    reader.settle(&first, Verdict::Dead { failure: failure() }, now).await;
+    assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
+    let before = all(harness).await;
+    let settled = reader.settle_all(vec![late], now.saturating_add(SECOND)).await;
+    assert_eq!(settled, Settled { accepted: 0, fenced: vec![reader.held(&second)] });
+    assert_eq!(all(harness).await, before);
+}
+
 /// A settle whose answer was lost is sent again: it is fenced, and no attempt is spent twice.
 pub async fn settling_a_lane_twice_changes_nothing<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, events(4)).await.len(), 4);

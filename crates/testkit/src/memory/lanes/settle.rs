@@ -47,14 +47,14 @@ impl State {
     }
 
     /// Whether the session holds the entry's lane under this fence, and the entry waits for this verdict: it is not
-    /// settled, and the attempt is not spent yet.
+    /// settled, and this is its next attempt: a verdict that comes late may be of an earlier one, or of before a requeue.
     fn may_settle(&self, request: &LaneSettleRequest, settlement: &LaneSettlement) -> bool {
         let Some(row) = self.rows.get(&settlement.held.seq) else { return false };
         // A second end is refused by the status; a second retry only by the attempts.
         let is_retry = matches!(settlement.verdict, Verdict::Retry { .. });
         let waits = row.entry.route == request.route
             && is_unsettled(&row.entry)
-            && (!is_retry || row.entry.attempts < settlement.attempts);
+            && (!is_retry || row.entry.attempts + 1 == settlement.attempts);
         let lane = self.lanes.get(&request.route).and_then(|table| table.lane(lane_of_entry(&row.entry)));
         let holds = lane
             .is_some_and(|lane| lane.session == Some(request.session) && lane.fence == settlement.held.fence);

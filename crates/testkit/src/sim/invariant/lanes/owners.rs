@@ -55,7 +55,7 @@ fn verdicts(model: &Model<'_>, record: &Record, findings: &mut Findings) {
     };
     let Some(place) = model.places.get(seq) else { return };
     let holds = model.holds(session, *seq, *fence);
-    let waits = place.is_unsettled() && (*verdict != Settling::Retry || place.attempts < *attempts);
+    let waits = place.is_unsettled() && (*verdict != Settling::Retry || place.attempts + 1 == *attempts);
     if *accepted != (holds && waits) {
         let what = if *accepted { "was accepted" } else { "was refused" };
         findings.add(
