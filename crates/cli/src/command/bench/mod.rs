@@ -51,9 +51,10 @@ machine, and bytes of write-ahead log.
 With --to, instead:
   client    the destination's own client, pipelined from memory, no database
   drain     the relay from this database to null:, by rows, by lanes, and by lanes with delivered = \"0s\"
-  relay     the relay from this database to the destination, and its ratio to the lower of both; and to what
-            the processors allow, if client and drain each cost what they did alone: where servers and relay share a
-            machine, that is the limit; and how busy they were: idle ones waited for a disk, a network or each other
+  both      client and drain at the same time, until both are done: where servers and relay share a machine, nothing
+            that does the work of both can be faster
+  relay     the relay from this database to the destination, its ratio to the lower of client and drain, and to both
+            at once; and how busy the processors were: idle ones waited for a disk, a network or each other
   consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
 With --sagas, instead, all with handlers that do nothing, in steps a second:
   entries   plain entries of the same payload
@@ -61,7 +62,7 @@ With --sagas, instead, all with handlers that do nothing, in steps a second:
   ordered   sagas of three steps one after the other, completed and audited
 Rates depend on the machine and on what else it does; the ratios are what to look at.
 
-With --to events of the type bench.event really arrive there, 4 x --events in each round: name a queue, \
+With --to events of the type bench.event really arrive there, 7 x --events in each round: name a queue, \
 stream or endpoint that nobody else reads.
 
 Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not \

@@ -1,5 +1,5 @@
-//! `pillarbox bench --to URL`: what the relay reaches from this database to this destination, beside the two limits
-//! that it cannot pass: the destination's own client fed from memory, and this database drained to `null:`.
+//! `pillarbox bench --to URL`: what the relay reaches from this database to this destination, beside the limits that it
+//! cannot pass: the destination's own client fed from memory, this database drained to `null:`, and both at once.
 
 mod feed;
 mod from;
@@ -7,18 +7,19 @@ mod processors;
 mod report;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pillarbox_core::RouteName;
 use pillarbox_core::port::{Keep, Sink};
-use pillarbox_engine::RelayOptions;
 use pillarbox_engine::sink::NullSink;
+use pillarbox_engine::{Relay, RelayOptions, Tally};
 use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::by::{By, fill, per_second};
 use super::latency;
-use super::stats::{median, ratio};
+use super::stats::{median, rate, ratio};
 use crate::config::RouteConfig;
 use crate::context::Context;
 use crate::destination::{Destination, Sinks, Webhook};
@@ -26,7 +27,7 @@ use crate::fault::Fault;
 use crate::output::Progress;
 
 use from::FromSource;
-use processors::{Busy, busy_share, together};
+use processors::Busy;
 pub(crate) use report::ToReport;
 
 /// A destination that can be measured, checked before anything is touched.
@@ -66,13 +67,11 @@ pub(crate) struct Relayed {
     pub(crate) relay_to_drain: f64,
     /// The relay of the lower of both.
     pub(crate) relay_to_limit: f64,
-    /// What the processors of this machine allow if client and drain each cost what they did alone. It says something
-    /// where all servers are on this machine, and nothing else runs; absent where the kernel does not tell.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) processors_per_second: Option<f64>,
+    /// The client from memory and the drain to `null:` at the same time, as many entries each, until both are done. Where
+    /// the servers and the relay share their processors, nothing that does the work of both can be faster.
+    pub(crate) both_per_second: f64,
     /// The relay of that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) relay_to_processors: Option<f64>,
+    pub(crate) relay_to_both: f64,
     /// How much of the processors' time was spent during the relay, by all programs: what is missing to one was spent
     /// waiting, for a disk, for a network, or for each other.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,24 +82,23 @@ pub(crate) struct Relayed {
 #[derive(Default)]
 struct Rounds {
     drain: Vec<f64>,
+    both: Vec<f64>,
     relay: Vec<f64>,
-    processors: Vec<Option<f64>>,
     busy: Vec<Option<f64>>,
 }
 
 impl Rounds {
     fn figures(self, client: &[f64]) -> Relayed {
-        let Self { drain, relay, processors, busy } = self;
+        let Self { drain, both, relay, busy } = self;
         let lower: Vec<f64> = client.iter().zip(&drain).map(|(client, drain)| client.min(*drain)).collect();
-        let processors: Option<Vec<f64>> = processors.into_iter().collect();
         Relayed {
             drain_per_second: median(&drain).round(),
             relay_per_second: median(&relay).round(),
             relay_to_client: ratio(&relay, client),
             relay_to_drain: ratio(&relay, &drain),
             relay_to_limit: ratio(&relay, &lower),
-            processors_per_second: processors.as_deref().map(|most| median(most).round()),
-            relay_to_processors: processors.as_deref().map(|most| ratio(&relay, most)),
+            both_per_second: median(&both).round(),
+            relay_to_both: ratio(&relay, &both),
             relay_busy: share(busy),
         }
     }
@@ -155,17 +153,14 @@ impl To {
         for _ in 0..args.repeat {
             let batches = feed::batches(bed, args).await?;
             let busy = Busy::now();
-            let alone = feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?;
-            let client_cost = busy.each(args.events);
-            client.push(alone);
-            client_busy.push(busy_share(client_cost, alone));
+            client.push(feed::feed(&*sink, &batches, &options).await.map_err(|fault| self.at(fault))?);
+            client_busy.push(busy.share());
             for (way, rounds) in WAYS.into_iter().zip(&mut relayed) {
-                let (drain, drain_cost) = self.relay(bed, args, way, Arc::new(NullSink)).await?;
-                rounds.drain.push(drain);
-                let (relay, relay_cost) = self.relay(bed, args, way, Arc::clone(&sink)).await?;
+                rounds.drain.push(self.relay(bed, args, way, Arc::new(NullSink)).await?.0);
+                rounds.both.push(self.both(bed, args, way, &*sink).await?);
+                let (relay, busy) = self.relay(bed, args, way, Arc::clone(&sink)).await?;
                 rounds.relay.push(relay);
-                rounds.busy.push(busy_share(relay_cost, relay));
-                rounds.processors.push(together(client_cost, drain_cost));
+                rounds.busy.push(busy);
             }
             // The client and the relays have sent more events than both consumers take.
             if let Some(from) = &mut self.from {
@@ -206,27 +201,60 @@ impl To {
         feed::feed(sink, &batches, &self.options(args)).await.map(drop).map_err(|fault| self.at(fault))
     }
 
-    /// Entries a second, and the processor time of each.
+    /// Entries a second, and how busy the processors were.
     async fn relay(
+        &self,
+        bed: &Bed,
+        args: &BenchArgs,
+        way: (By, Keep),
+        sink: Arc<dyn Sink>,
+    ) -> Result<(f64, Option<f64>), Fault> {
+        fill(bed, args).await?;
+        let relay = self.way(bed, args, way, sink)?;
+        let busy = Busy::now();
+        let tally = relay.drain().await?;
+        let busy = busy.share();
+        self.check(args, &tally)?;
+        Ok((per_second(&tally), busy))
+    }
+
+    /// The client is fed from memory while the database is drained to `null:`.
+    async fn both(&self, bed: &Bed, args: &BenchArgs, way: (By, Keep), sink: &dyn Sink) -> Result<f64, Fault> {
+        let batches = feed::batches(bed, args).await?;
+        fill(bed, args).await?;
+        let relay = self.way(bed, args, way, Arc::new(NullSink))?;
+        let started = Instant::now();
+        // A task of its own, so that both have a processor each if there is one.
+        let drain = tokio::spawn(async move { relay.drain().await });
+        let fed = feed::feed(sink, &batches, &self.options(args)).await;
+        let tally = drain.await.map_err(|_| Fault::failed("the drain panicked"))??;
+        let both = rate(tally.delivered, started);
+        fed.map_err(|fault| self.at(fault))?;
+        self.check(args, &tally)?;
+        Ok(both)
+    }
+
+    fn way(
         &self,
         bed: &Bed,
         args: &BenchArgs,
         (by, keep): (By, Keep),
         sink: Arc<dyn Sink>,
-    ) -> Result<(f64, Option<f64>), Fault> {
-        fill(bed, args).await?;
-        let busy = Busy::now();
+    ) -> Result<Relay, Fault> {
         let mut options = self.options(args);
         options.keep = keep;
-        let tally = by.relay(&bed.main, sink, options)?.drain().await?;
-        if tally.delivered != u64::from(args.events) {
-            let missed = u64::from(args.events) - tally.delivered.min(u64::from(args.events));
-            let (to, all) = (&self.route.to, args.events);
-            return Err(Fault::failed(format!(
-                "{to} did not confirm {missed} of {all} entries of the relay"
-            )));
+        by.relay(&bed.main, sink, options)
+    }
+
+    /// Refuses a measurement that left something undelivered.
+    fn check(&self, args: &BenchArgs, tally: &Tally) -> Result<(), Fault> {
+        match u64::from(args.events).saturating_sub(tally.delivered) {
+            0 => Ok(()),
+            missed => {
+                let (to, all) = (&self.route.to, args.events);
+                Err(Fault::failed(format!("{to} did not confirm {missed} of {all} entries of the relay")))
+            }
         }
-        Ok((per_second(&tally), busy.each(args.events)))
     }
 
     fn at(&self, fault: Fault) -> Fault {

@@ -1,36 +1,30 @@
-//! What this machine's processors allow when the database, the destination and the relay share them.
+//! How busy the processors of this machine are while the database, the destination and the relay share them.
 
 use std::thread::available_parallelism;
+use std::time::Instant;
 
 /// The processor time that this machine has spent, all programs together, at one moment; `None` where the kernel does
 /// not tell.
-pub(super) struct Busy(Option<f64>);
+pub(super) struct Busy {
+    at: Instant,
+    spent: Option<f64>,
+}
 
 impl Busy {
     /// Looks.
     pub(super) fn now() -> Self {
-        Self(std::fs::read_to_string("/proc/stat").ok().as_deref().and_then(busy_seconds))
+        let spent = std::fs::read_to_string("/proc/stat").ok().as_deref().and_then(busy_seconds);
+        Self { at: Instant::now(), spent }
     }
 
-    /// Seconds of processor time that were spent on each of so many entries since then.
-    pub(super) fn each(&self, entries: u32) -> Option<f64> {
-        let Self(now) = Self::now();
-        Some((now? - self.0?).max(0.0) / f64::from(entries.max(1)))
+    /// How much of all processors' time was spent since then.
+    pub(super) fn share(&self) -> Option<f64> {
+        let now = Self::now();
+        let processors = u32::try_from(available_parallelism().ok()?.get()).ok()?;
+        let all = now.at.duration_since(self.at).as_secs_f64() * f64::from(processors);
+        // A reading may be a little late.
+        Some(((now.spent? - self.spent?) / all.max(f64::EPSILON)).clamp(0.0, 1.0))
     }
-}
-
-/// The most entries a second if feeding the client and draining the database each cost so much as they did alone, and
-/// all processors were busy all the time.
-pub(super) fn together(client: Option<f64>, drain: Option<f64>) -> Option<f64> {
-    let processors = u32::try_from(available_parallelism().ok()?.get()).ok()?;
-    let each = client? + drain?;
-    (each > 0.0).then(|| f64::from(processors) / each)
-}
-
-/// How much of all processors' time was spent while entries of this cost went by at this rate.
-pub(super) fn busy_share(each: Option<f64>, per_second: f64) -> Option<f64> {
-    let processors = u32::try_from(available_parallelism().ok()?.get()).ok()?;
-    Some((each? * per_second / f64::from(processors)).min(1.0))
 }
 
 /// The first line counts hundredths of a second: user, nice, system, idle, waiting, interrupts twice, stolen, …
@@ -51,17 +45,10 @@ mod tests {
     }
 
     #[test]
-    fn both_costs_share_the_processors() {
-        let processors = f64::from(u32::try_from(available_parallelism().unwrap().get()).unwrap());
-        assert_eq!(together(Some(0.25), Some(0.75)), Some(processors));
-        assert_eq!(together(None, Some(1.0)), None);
-    }
-
-    #[test]
-    fn processors_are_busy_with_what_each_entry_costs() {
-        let processors = f64::from(u32::try_from(available_parallelism().unwrap().get()).unwrap());
-        assert_eq!(busy_share(Some(0.25), processors), Some(0.25));
-        assert_eq!(busy_share(Some(0.5), 4.0 * processors), Some(1.0), "a reading may be a little late");
-        assert_eq!(busy_share(None, 1.0), None);
+    fn a_share_is_between_nothing_and_everything() {
+        let busy = |spent| Busy { at: Instant::now(), spent };
+        assert_eq!(busy(Some(f64::MIN)).share().unwrap_or(1.0), 1.0);
+        assert_eq!(busy(Some(f64::MAX)).share().unwrap_or(0.0), 0.0);
+        assert_eq!(busy(None).share(), None);
     }
 }

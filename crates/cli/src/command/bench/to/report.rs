@@ -49,18 +49,19 @@ impl fmt::Display for ToReport {
             [("rows", &relay.rows), ("lanes", &relay.lanes), ("lanes, deleted", &relay.lanes_deleted)]
         {
             row(&format!("drain to null:, {by}"), relayed.drain_per_second, String::new());
+            row(&format!("client and drain at once, {by}"), relayed.both_per_second, String::new());
+            let busy = busy(relayed.relay_busy).map_or_else(String::new, |busy| format!("; {busy}"));
             row(
                 &format!("relay to the destination, {by}"),
                 relayed.relay_per_second,
                 format!(
-                    "{:.2} of the lower one ({:.2} of the client, {:.2} of the drain)",
-                    relayed.relay_to_limit, relayed.relay_to_client, relayed.relay_to_drain
+                    "{:.2} of the lower one ({:.2} of the client, {:.2} of the drain), {:.2} of both at once{busy}",
+                    relayed.relay_to_limit,
+                    relayed.relay_to_client,
+                    relayed.relay_to_drain,
+                    relayed.relay_to_both
                 ),
             );
-            if let (Some(rate), Some(ratio)) = (relayed.processors_per_second, relayed.relay_to_processors) {
-                let busy = busy(relayed.relay_busy).map_or_else(String::new, |busy| format!(", {busy}"));
-                row("  the most that these processors allow", rate, format!("{ratio:.2} of it{busy}"));
-            }
         }
         if let Some(consumer) = consumer {
             row("consumer without inbox", consumer.without_inbox_per_second, String::new());
