@@ -150,15 +150,19 @@ fn people_get_tables_and_only_what_they_asked_for() {
     assert!(only["stage"].is_null() && only["drain"].is_null() && only["memory"].is_object(), "{only}");
 }
 
-const RELAYED: [&str; 8] = [
+const RELAYED: [&str; 12] = [
     "/relay/client_per_second",
     "/relay/rows/drain_per_second",
+    "/relay/rows/both_per_second",
     "/relay/rows/relay_per_second",
     "/relay/rows/relay_to_limit",
+    "/relay/rows/relay_to_both",
     "/relay/lanes/relay_per_second",
     "/relay/lanes/relay_to_limit",
+    "/relay/lanes/relay_to_both",
     "/relay/lanes_deleted/relay_per_second",
     "/relay/lanes_deleted/relay_to_limit",
+    "/relay/lanes_deleted/relay_to_both",
 ];
 
 #[test]
@@ -168,8 +172,9 @@ fn a_file_is_measured_and_gets_what_was_sent() {
     assert_eq!(said.code, 0, "{said:?}");
     positive(&said.json(), &RELAYED);
     positive(&said.json(), &["/latency/rows/commit_to_confirm/p50", "/latency/lanes/commit_to_confirm/p50"]);
-    // A little first, then the client and three relays, then both relays of the latency.
-    assert_eq!(home.delivered(&["out.ndjson"]).len(), 40 + 4 * 120 + 2 * 10);
+    // A little first, then the client, three times the client beside a drain and three relays, then both relays of the
+    // latency.
+    assert_eq!(home.delivered(&["out.ndjson"]).len(), 40 + 7 * 120 + 2 * 10);
 }
 
 #[track_caller]

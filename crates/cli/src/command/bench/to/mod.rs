@@ -14,6 +14,7 @@ use pillarbox_core::port::{Keep, Sink};
 use pillarbox_engine::sink::NullSink;
 use pillarbox_engine::{Relay, RelayOptions, Tally};
 use serde::Serialize;
+use tokio::task::JoinSet;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
@@ -219,17 +220,26 @@ impl To {
     }
 
     /// The client is fed from memory while the database is drained to `null:`.
-    async fn both(&self, bed: &Bed, args: &BenchArgs, way: (By, Keep), sink: &dyn Sink) -> Result<f64, Fault> {
+    async fn both(
+        &self,
+        bed: &Bed,
+        args: &BenchArgs,
+        way: (By, Keep),
+        sink: &dyn Sink,
+    ) -> Result<f64, Fault> {
         let batches = feed::batches(bed, args).await?;
         fill(bed, args).await?;
         let relay = self.way(bed, args, way, Arc::new(NullSink))?;
         let started = Instant::now();
-        // A task of its own, so that both have a processor each if there is one.
-        let drain = tokio::spawn(async move { relay.drain().await });
-        let fed = feed::feed(sink, &batches, &self.options(args)).await;
-        let tally = drain.await.map_err(|_| Fault::failed("the drain panicked"))??;
+        // A task of its own: as one future, both together would have one processor.
+        let mut drain = JoinSet::new();
+        drain.spawn(async move { relay.drain().await });
+        feed::feed(sink, &batches, &self.options(args)).await.map_err(|fault| self.at(fault))?;
+        let tally = match drain.join_next().await {
+            Some(Ok(tally)) => tally?,
+            Some(Err(_)) | None => return Err(Fault::failed("the drain panicked")),
+        };
         let both = rate(tally.delivered, started);
-        fed.map_err(|fault| self.at(fault))?;
         self.check(args, &tally)?;
         Ok(both)
     }
