@@ -32,7 +32,7 @@ Usage:
       With COMMAND: run it with the servers' URLs in its environment, stop the servers, pass its exit code on.
       Without: print the URLs as `export` lines and keep the servers until interrupted.
 
-  cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers] [--brokers]
+  cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers] [--brokers] [--consumers]
       Pillarbox beside raw loops and beside peers, or to each broker, into docs/performance.md; --help says more.";
 
 fn main() -> ExitCode {

@@ -3,7 +3,8 @@
 //! Everything runs in turns, round by round, so that all meet the same weather, and what was disturbed is measured again;
 //! medians are printed. Peers come from
 //! their registries into `target/peers`; what cannot be installed or fails is named in the table with its reason.
-//! With `--brokers` it is the relay to each broker beside that broker's own client.
+//! With `--brokers` it is the relay to each broker beside that broker's own client, with `--consumers` what comes out at
+//! the other end.
 
 mod brokers;
 mod goals;
@@ -29,6 +30,7 @@ pub(crate) use options::{HELP, Options, parse};
 
 use install::Installed;
 use machine::Machine;
+use options::Subject;
 use ours::Ours;
 use run::Runner;
 use table::{Row, Standing};
@@ -39,7 +41,10 @@ const PEERS: &str = "target/peers";
 
 /// Runs what was asked for.
 pub(crate) fn run(options: &Options) -> Result<u8> {
-    if options.brokers { brokers::run(options) } else { beside_peers(options) }
+    match options.subject {
+        Subject::Peers => beside_peers(options),
+        Subject::Brokers | Subject::Consumers => brokers::run(options),
+    }
 }
 
 /// Runs everything, prints the tables, and writes the page if the run was whole.

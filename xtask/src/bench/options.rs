@@ -8,20 +8,22 @@ Pillarbox beside raw loops and beside peers: so many no-op jobs are staged, then
 started for it; everything in turns, medians of several rounds.
 
 Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
-       cargo xtask bench --brokers [--quick] [--repeat N] [--only NAME]...
+       cargo xtask bench --brokers | --consumers [--quick] [--repeat N] [--only NAME]...
 
   --quick       A tenth of the jobs and one round: to see that it runs. Its figures mean nothing
   --repeat N    Rounds; default 3. A peer that takes minutes runs in the first only, and says so
   --only NAME   Only this one; may be given many times. `pillarbox` is everything of ours, with the raw loops
   --no-peers    The same as --only pillarbox
-  --brokers     Instead: the relay from SQLite and from PostgreSQL to each broker, beside the broker's client alone and
-                the database alone, with the latency and a consumer; --only names a broker then
+  --brokers     Instead: the relay from SQLite and from PostgreSQL to each broker, beside the broker's client alone,
+                the database alone and both at once; --only names a broker then
+  --consumers   Instead: from commit to the confirmation of each broker, and a consumer of it, without and with the inbox;
+                --only names a broker then
   --help        This text
 
 Peers are installed from npm, PyPI and crates.io into target/peers, which takes minutes once. A peer that cannot be
 installed stands in the table with the reason. A whole run (none of the options but --repeat) also measures growth,
 latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg. A whole run with
---brokers writes the tables of brokers in docs/performance.md, and no others.";
+--brokers or --consumers writes its own tables in docs/performance.md, and no others.";
 
 const REPEAT: u32 = 3;
 const REPEAT_MAX: u32 = 100;
@@ -30,17 +32,28 @@ const OURS: &str = "pillarbox";
 /// How many times fewer jobs a quick run has.
 const QUICK: u32 = 10;
 
+/// Beside whom, or with what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Beside peers.
+    Peers,
+    /// The relay to each broker.
+    Brokers,
+    /// What comes out at the other end of each broker.
+    Consumers,
+}
+
 /// What to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
+    /// What is measured.
+    pub(crate) subject: Subject,
     /// Only to see that it runs.
     pub(crate) quick: bool,
     /// Rounds.
     pub(crate) repeat: u32,
     /// Names; empty: all.
     pub(crate) only: Vec<String>,
-    /// Brokers are measured, and not peers.
-    pub(crate) brokers: bool,
     /// The help is wanted instead.
     pub(crate) help: bool,
 }
@@ -74,7 +87,8 @@ impl Options {
 
 /// Reads the arguments after `bench`.
 pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { quick: false, repeat: 0, only: Vec::new(), brokers: false, help: false };
+    let mut options =
+        Options { subject: Subject::Peers, quick: false, repeat: 0, only: Vec::new(), help: false };
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
@@ -82,16 +96,16 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
             "--quick" => options.quick = true,
             "--no-peers" => options.only.push(OURS.to_owned()),
             "--only" => options.only.push(value()?.to_owned()),
-            "--brokers" => options.brokers = true,
+            "--brokers" => options.subject = Subject::Brokers,
+            "--consumers" => options.subject = Subject::Consumers,
             "--repeat" => options.repeat = rounds(value()?)?,
             "--help" | "-h" => options.help = true,
             other => return Err(format!("bench: unknown argument {other}").into()),
         }
     }
-    let known: Vec<&str> = if options.brokers {
-        brokers::ALL.iter().map(|broker| broker.name).collect()
-    } else {
-        peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect()
+    let known: Vec<&str> = match options.subject {
+        Subject::Peers => peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect(),
+        Subject::Brokers | Subject::Consumers => brokers::ALL.iter().map(|broker| broker.name).collect(),
     };
     if let Some(name) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("bench: nobody is called {name}; there are: {}", known.join(", ")).into());
@@ -143,9 +157,12 @@ mod tests {
 
     #[test]
     fn brokers_have_names_of_their_own() {
-        let options = parsed("--brokers --only redis").unwrap();
-        assert!(options.brokers && options.wants("redis") && !options.wants("valkey") && !options.is_whole());
-        for wrong in ["--brokers --only pg-boss", "--brokers --no-peers"] {
+        for (argument, subject) in [("--brokers", Subject::Brokers), ("--consumers", Subject::Consumers)] {
+            let options = parsed(&format!("{argument} --only redis")).unwrap();
+            assert_eq!(options.subject, subject);
+            assert!(options.wants("redis") && !options.wants("valkey") && !options.is_whole());
+        }
+        for wrong in ["--brokers --only pg-boss", "--consumers --no-peers"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

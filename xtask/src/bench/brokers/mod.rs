@@ -1,5 +1,5 @@
-//! `cargo xtask bench --brokers`: the relay from each database to each broker, beside the broker's client alone and the
-//! database alone.
+//! `cargo xtask bench --brokers`: the relay from each database to each broker, beside the broker's client alone, the
+//! database alone and both at once. `--consumers`: the latency to each broker, and what is consumed from it.
 
 mod table;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::machine::Machine;
-use super::options::Options;
+use super::options::{Options, Subject};
 use super::ours::Ours;
 use super::run::Runner;
 use super::weather::Weather;
@@ -141,10 +141,14 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
         }
     }
     machine.note_load();
-    let text = table::markdown(&pairs, &machine, &weather, options);
+    let (section, tables) = match options.subject {
+        Subject::Consumers => ("consumers", table::consumers(&pairs)),
+        Subject::Brokers | Subject::Peers => ("brokers", table::rates(&pairs)),
+    };
+    let text = format!("{}\n{tables}", table::conditions(section, &machine, &weather, options));
     println!("{text}");
     if options.is_whole() {
-        page::write(&places.root, &[("brokers", &text)])?;
+        page::write(&places.root, &[(section, &text)])?;
         eprintln!("bench: written to {}", page::PAGE);
     } else {
         eprintln!("bench: not a whole run, so {} stays as it is", page::PAGE);
@@ -164,9 +168,10 @@ fn measure(
     let number = |number: u32| options.jobs(number).to_string();
     let (to, from) = (format!("{url}{}", broker.to), broker.from.map(|from| format!("{url}{from}")));
     let (repeat, events, latency) = (options.repeat.to_string(), number(ENTRIES), number(LATENCY));
-    let mut arguments = vec!["--to", &to, "--repeat", &repeat, "--events", &events, "--latency", &latency];
-    if let Some(from) = &from {
-        arguments.extend(["--from", from]);
+    let mut arguments = vec!["--to", &to, "--repeat", &repeat, "--events", &events];
+    if options.subject == Subject::Consumers {
+        arguments.extend(["--latency", &latency]);
+        arguments.extend(from.iter().flat_map(|from| ["--from", from]));
     }
     match database {
         Database::Sqlite => ours.bench_embedded(runner, &arguments),

@@ -50,24 +50,24 @@ impl Pair {
     }
 }
 
-/// A table for each way of the relay, and one for latency and consumers.
-pub(super) fn markdown(pairs: &[Pair], machine: &Machine, weather: &Weather, options: &Options) -> String {
-    let mut text = format!(
-        "`cargo xtask bench --brokers`, {} {} entries of 200 bytes, batches of 500, medians of {}; all servers on the \
-         same machine. {}\n",
+/// What was run, when and on what.
+pub(super) fn conditions(what: &str, machine: &Machine, weather: &Weather, options: &Options) -> String {
+    format!(
+        "`cargo xtask bench --{what}`, {} {} entries of 200 bytes, batches of 500, medians of {}; all servers on the same \
+         machine. {}\n",
         machine.describe(),
         thousands(options.jobs(ENTRIES).into()),
         options.rounds(),
         weather.describe(),
-    );
-    for (title, way) in WAYS {
-        text.push_str(&format!(
-            "\n{title}:\n\n| | client | drain | both at once | relay | of the lower | of both | busy |\n\
-             |---|--:|--:|--:|--:|--:|--:|--:|\n"
-        ));
-        for pair in pairs {
+    )
+}
+
+/// A table for each way of the relay.
+pub(super) fn rates(pairs: &[Pair]) -> String {
+    let table = |(title, way): (&str, &str)| {
+        let row = |pair: &Pair| {
             let at = |name: &str| format!("/relay/{way}/{name}");
-            text.push_str(&format!(
+            format!(
                 "| {pair} | {} | {} | {} | {} | {} | {} | {} |\n",
                 pair.rate("/relay/client_per_second"),
                 pair.rate(&at("drain_per_second")),
@@ -76,25 +76,35 @@ pub(super) fn markdown(pairs: &[Pair], machine: &Machine, weather: &Weather, opt
                 pair.goal(&at("relay_to_limit")),
                 pair.goal(&at("relay_to_both")),
                 pair.ratio(&at("relay_busy")),
-            ));
-        }
-    }
-    text.push_str(
-        "\nAt 200 events a second, by lanes, from commit to the broker's confirmation; and a consumer whose handler writes \
-         one row for each event:\n\n| | p50, ms | p99, ms | consumed a second | with the inbox | ratio |\n\
-         |---|--:|--:|--:|--:|--:|\n",
-    );
-    for pair in pairs {
-        text.push_str(&format!(
+            )
+        };
+        format!(
+            "{title}:\n\n| | client | drain | both at once | relay | of the lower | of both | busy |\n\
+             |---|--:|--:|--:|--:|--:|--:|--:|\n{}",
+            pairs.iter().map(row).collect::<String>()
+        )
+    };
+    WAYS.map(table).join("\n")
+}
+
+/// From commit to confirmation, and what is consumed.
+pub(super) fn consumers(pairs: &[Pair]) -> String {
+    let row = |pair: &Pair| {
+        format!(
             "| {pair} | {} | {} | {} | {} | {} |\n",
             pair.ratio("/latency/lanes/commit_to_confirm/p50"),
             pair.ratio("/latency/lanes/commit_to_confirm/p99"),
             pair.rate("/consumer/without_inbox_per_second"),
             pair.rate("/consumer/with_inbox_per_second"),
             pair.ratio("/consumer/inbox_ratio"),
-        ));
-    }
-    text
+        )
+    };
+    format!(
+        "At 200 events a second, by lanes, from commit to the broker's confirmation; and a consumer whose handler writes one \
+         row for each event:\n\n| | p50, ms | p99, ms | consumed a second | with the inbox | ratio |\n\
+         |---|--:|--:|--:|--:|--:|\n{}",
+        pairs.iter().map(row).collect::<String>()
+    )
 }
 
 #[cfg(test)]
@@ -116,8 +126,10 @@ mod tests {
         let pairs = [Pair { database: Database::Postgres, broker: "Redis", figures }];
         let machine = Machine { date: "2026-01-02".into(), cores: 2, postgres: "15.9".into(), loads: vec![] };
         let options = crate::bench::parse(&["--brokers".into()]).unwrap();
-        let text = markdown(&pairs, &machine, &Weather::default(), &options);
-        assert!(text.contains("20,000 entries of 200 bytes, batches of 500, medians of 3 rounds;"), "{text}");
+        let said = conditions("brokers", &machine, &Weather::default(), &options);
+        assert!(said.starts_with("`cargo xtask bench --brokers`, 2026-01-02, 2 cores"), "{said}");
+        assert!(said.contains("20,000 entries of 200 bytes, batches of 500, medians of 3 rounds;"), "{said}");
+        let text = rates(&pairs) + &consumers(&pairs);
         for line in [
             "| PostgreSQL to Redis | 100,000 | 40,000 | 36,000 | 34,000 | 0.85 | 0.94 | 0.90 |",
             "| PostgreSQL to Redis | 100,000 | 150,000 | 50,000 | 35,000 | **0.35** | **0.70** |  |",
