@@ -51,8 +51,8 @@ machine, and bytes of write-ahead log.
 With --to, instead:
   client    the destination's own client, pipelined from memory, no database
   drain     the relay from this database to null:, by rows, by lanes, and by lanes with delivered = \"0s\"
-  both      client and drain at the same time, until both are done: where servers and relay share a machine, nothing
-            that does the work of both can be faster
+  both      client and drain at the same time, until both are done: where servers and relay share a machine, what does
+            the work of both is hardly faster
   relay     the relay from this database to the destination, its ratio to the lower of client and drain, and to both
             at once; and how busy the processors were: idle ones waited for a disk, a network or each other
   consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox

@@ -1,5 +1,5 @@
-//! `pillarbox bench --to URL`: what the relay reaches from this database to this destination, beside the limits that it
-//! cannot pass: the destination's own client fed from memory, this database drained to `null:`, and both at once.
+//! `pillarbox bench --to URL`: what the relay reaches from this database to this destination, beside its limits: the
+//! destination's own client fed from memory, this database drained to `null:`, and both at once.
 
 mod feed;
 mod from;
@@ -69,7 +69,7 @@ pub(crate) struct Relayed {
     /// The relay of the lower of both.
     pub(crate) relay_to_limit: f64,
     /// The client from memory and the drain to `null:` at the same time, as many entries each, until both are done. Where
-    /// the servers and the relay share their processors, nothing that does the work of both can be faster.
+    /// the servers and the relay share their processors, what does the work of both is hardly faster.
     pub(crate) both_per_second: f64,
     /// The relay of that.
     pub(crate) relay_to_both: f64,
