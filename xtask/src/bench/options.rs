@@ -96,6 +96,9 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
             "--quick" => options.quick = true,
             "--no-peers" => options.only.push(OURS.to_owned()),
             "--only" => options.only.push(value()?.to_owned()),
+            "--brokers" | "--consumers" if options.subject != Subject::Peers => {
+                return Err("bench: one of --brokers and --consumers, once".into());
+            }
             "--brokers" => options.subject = Subject::Brokers,
             "--consumers" => options.subject = Subject::Consumers,
             "--repeat" => options.repeat = rounds(value()?)?,
@@ -162,7 +165,7 @@ mod tests {
             assert_eq!(options.subject, subject);
             assert!(options.wants("redis") && !options.wants("valkey") && !options.is_whole());
         }
-        for wrong in ["--brokers --only pg-boss", "--consumers --no-peers"] {
+        for wrong in ["--brokers --only pg-boss", "--consumers --no-peers", "--brokers --consumers"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

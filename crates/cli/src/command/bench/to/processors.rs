@@ -1,7 +1,7 @@
 //! How busy the processors of this machine are while the database, the destination and the relay share them.
 
 use std::thread::available_parallelism;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The processor time that this machine has spent, all programs together, at one moment; `None` where the kernel does
 /// not tell.
@@ -21,10 +21,14 @@ impl Busy {
     pub(super) fn share(&self) -> Option<f64> {
         let now = Self::now();
         let processors = u32::try_from(available_parallelism().ok()?.get()).ok()?;
-        let all = now.at.duration_since(self.at).as_secs_f64() * f64::from(processors);
-        // A reading may be a little late.
-        Some(((now.spent? - self.spent?) / all.max(f64::EPSILON)).clamp(0.0, 1.0))
+        Some(share(now.spent? - self.spent?, now.at.duration_since(self.at), processors))
     }
+}
+
+/// So many seconds of processor time, of what so many processors have in this time. A reading may be a little late.
+fn share(spent: f64, time: Duration, processors: u32) -> f64 {
+    let all = time.as_secs_f64() * f64::from(processors);
+    (spent / all.max(f64::EPSILON)).clamp(0.0, 1.0)
 }
 
 /// The first line counts hundredths of a second: user, nice, system, idle, waiting, interrupts twice, stolen, …
@@ -45,10 +49,12 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_between_nothing_and_everything() {
-        let busy = |spent| Busy { at: Instant::now(), spent };
-        assert_eq!(busy(Some(f64::MIN)).share().unwrap_or(1.0), 1.0);
-        assert_eq!(busy(Some(f64::MAX)).share().unwrap_or(0.0), 0.0);
-        assert_eq!(busy(None).share(), None);
+    fn a_share_is_of_the_time_of_all_processors() {
+        let second = Duration::from_secs(1);
+        assert_eq!(share(0.5, second, 2), 0.25);
+        assert_eq!(share(1.5, second * 2, 1), 0.75);
+        assert_eq!(share(4.1, second, 4), 1.0, "a reading may be a little late");
+        assert_eq!(share(-0.1, second, 4), 0.0);
+        assert_eq!(Busy { at: Instant::now(), spent: None }.share(), None);
     }
 }
