@@ -79,9 +79,9 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
 async fn flow(world: &World) -> Result<(), Fault> {
     let (queue, messages) = tokio::sync::mpsc::unbounded_channel();
     let outbox_side = async {
-        let sink = sink::FaultySink::new(world, queue);
+        let destination = sink::Destination::new(world, queue);
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let relays = relays::run(world, sink, stopped);
+        let relays = relays::run(world, destination, stopped);
         let producing = async {
             producer::run(world).await?;
             world.quiet().await?;

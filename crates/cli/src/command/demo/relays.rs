@@ -6,10 +6,10 @@ use std::time::Duration;
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Backoff, Jitter};
 use pillarbox_engine::{Relay, RelayOptions};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use super::sink::FaultySink;
-use super::world::{Figures, TICK, World};
+use super::sink::{Destination, FaultySink};
+use super::world::{Figures, World};
 use crate::fault::Fault;
 
 /// Short, so that what the killed relay held moves again while somebody watches.
@@ -19,35 +19,35 @@ const BATCH: u32 = 50;
 /// Delivers until it is stopped.
 pub(crate) async fn run(
     world: &World,
-    sink: FaultySink,
+    destination: Destination,
     stopped: watch::Receiver<bool>,
 ) -> Result<(), Fault> {
-    let sink: Arc<dyn Sink> = Arc::new(sink);
-    let steady = relay(world, &sink, "relay-1")?;
-    let doomed = relay(world, &sink, "relay-2")?;
-    let successor = relay(world, &sink, "relay-3")?;
-    let second = async {
-        tokio::select! {
-            result = doomed.run(until(stopped.clone())) => return result,
-            () = in_mid_flight(world, &doomed) => {}
-        }
-        // The run was dropped with entries in flight: nothing was settled or released, as after SIGKILL.
-        Figures::add(&world.figures.killed_in_flight, doomed.handle().state().in_flight);
-        successor.run(until(stopped.clone())).await
-    };
-    tokio::try_join!(steady.run(until(stopped.clone())), second)?;
+    let destination = Arc::new(destination);
+    let first = keep_running(world, &destination, "relay-1", stopped.clone());
+    let second = keep_running(world, &destination, "relay-2", stopped);
+    tokio::try_join!(first, second)?;
     Ok(())
 }
 
-async fn in_mid_flight(world: &World, relay: &Relay) {
-    let handle = relay.handle();
-    loop {
-        let enough = Figures::of(&world.figures.deliveries) >= world.events / 2;
-        if enough && handle.state().in_flight > 0 {
-            return;
+// Which of the two is killed is the destination's choice: the one that reached it at that moment.
+async fn keep_running(
+    world: &World,
+    destination: &Arc<Destination>,
+    owner: &str,
+    stopped: watch::Receiver<bool>,
+) -> Result<(), Fault> {
+    let killed = Arc::new(Notify::new());
+    let sink: Arc<dyn Sink> = Arc::new(FaultySink::new(Arc::clone(destination), Arc::clone(&killed)));
+    let doomed = relay(world, &sink, owner)?;
+    tokio::select! {
+        result = doomed.run(until(stopped.clone())) => result?,
+        () = killed.notified() => {
+            // The run was dropped with entries in flight: nothing was settled or released, as after SIGKILL.
+            Figures::add(&world.figures.killed_in_flight, doomed.handle().state().in_flight);
+            relay(world, &sink, "relay-3")?.run(until(stopped)).await?
         }
-        tokio::time::sleep(TICK / 10).await;
-    }
+    };
+    Ok(())
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

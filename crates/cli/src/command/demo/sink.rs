@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, EventId, Outcome};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
@@ -30,19 +31,25 @@ enum Outage {
 struct Faults {
     random: Random,
     outage: Outage,
+    /// A relay is killed after so many deliveries, once.
+    kill_after: Option<u64>,
 }
 
 /// A destination with the faults that real ones have.
-pub(crate) struct FaultySink {
+pub(crate) struct Destination {
     figures: Arc<Figures>,
     queue: UnboundedSender<EventId>,
     faults: Mutex<Faults>,
 }
 
-impl FaultySink {
+impl Destination {
     /// A destination in front of this queue.
     pub(crate) fn new(world: &World, queue: UnboundedSender<EventId>) -> Self {
-        let faults = Faults { random: Random::new(world.seed, 1), outage: Outage::After(world.events / 4) };
+        let faults = Faults {
+            random: Random::new(world.seed, 1),
+            outage: Outage::After(world.events / 4),
+            kill_after: Some(world.events / 2),
+        };
         Self { figures: Arc::clone(&world.figures), queue, faults: Mutex::new(faults) }
     }
 
@@ -66,6 +73,12 @@ impl FaultySink {
         }
     }
 
+    /// True for whoever published just now, once: it does not live to see the answer.
+    fn kills(&self) -> bool {
+        let deliveries = Figures::of(&self.figures.deliveries);
+        self.faults().kill_after.take_if(|after| deliveries >= *after).is_some()
+    }
+
     fn publish(&self, entry: &Entry) -> Outcome {
         let mut faults = self.faults();
         if faults.random.percent(FAILURE_PERCENT) {
@@ -84,6 +97,19 @@ impl FaultySink {
     }
 }
 
+/// One relay's way to the destination, on which the relay may be killed.
+pub(crate) struct FaultySink {
+    destination: Arc<Destination>,
+    killed: Arc<Notify>,
+}
+
+impl FaultySink {
+    /// A way to this destination; `killed` hears when the relay that uses it is to die.
+    pub(crate) fn new(destination: Arc<Destination>, killed: Arc<Notify>) -> Self {
+        Self { destination, killed }
+    }
+}
+
 #[async_trait]
 impl Sink for FaultySink {
     fn capabilities(&self) -> SinkCapabilities {
@@ -92,13 +118,18 @@ impl Sink for FaultySink {
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
         for (index, entry) in batch.iter().enumerate() {
-            if self.is_away() {
-                Figures::add(&self.figures.refused_by_outage, 1);
+            if self.destination.is_away() {
+                Figures::add(&self.destination.figures.refused_by_outage, 1);
                 report.outcome(index, Outcome::down("demo", "the destination is away"));
                 continue;
             }
-            report.outcome(index, self.publish(entry));
-            // A relay that is killed here has published what it has not settled.
+            let outcome = self.destination.publish(entry);
+            if self.destination.kills() {
+                // What is published here is not reported, and so not settled: the relay is gone before.
+                self.killed.notify_one();
+                return std::future::pending().await;
+            }
+            report.outcome(index, outcome);
             if index % 10 == 9 {
                 tokio::time::sleep(LATENCY).await;
             }
