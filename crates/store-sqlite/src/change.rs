@@ -10,7 +10,8 @@ use sqlx::{Row, SqliteConnection};
 use crate::claim::seqs_json;
 use crate::error::classify;
 use crate::sql::{Statements, query};
-use crate::store::{SqliteStore, Step};
+use crate::store::SqliteStore;
+use crate::writer::Step;
 
 pub(crate) async fn requeue(store: &SqliteStore, request: SelectionRequest) -> Result<Changed> {
     change(store, request, AuditKind::Requeued).await
@@ -27,7 +28,7 @@ async fn change(store: &SqliteStore, request: SelectionRequest, kind: AuditKind)
         let (dead, changed) = step.find(&mut reader).await?;
         return Ok(Changed { changed: dead.len() as u64, ..changed });
     }
-    store.durably(&step).await
+    store.writer.durably(&step).await
 }
 
 struct Change<'a> {
@@ -71,10 +72,10 @@ impl Change<'_> {
 }
 
 #[async_trait]
-impl Step for Change<'_> {
+impl Step for &Change<'_> {
     type Outcome = Changed;
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<Changed> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<Changed> {
         let (dead, mut changed) = self.find(&mut *tx).await?;
         if dead.is_empty() {
             return Ok(changed);

@@ -10,7 +10,6 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use crate::error::classify;
-use crate::patience::patiently;
 use crate::row::decode;
 use crate::sql::query;
 use crate::store::SqliteStore;
@@ -24,21 +23,18 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
         ClaimOrder::Staged => &store.statements.claim_staged,
         ClaimOrder::Causal => &store.statements.claim_causal,
     };
-    let mut connection = store.writer().await?;
-    if !claimable(store, &request, &mut connection).await? {
+    // Most of the time of a relay with little to do there is nothing; a look does not take the write lock.
+    if !claimable(store, &request, &mut *store.reader().await?).await? {
         return Ok(Claim::default());
     }
-    // One UPDATE takes the write lock before it looks: it needs no transaction around it.
-    let rows = query(statement)
+    let take = query(statement)
         .bind(request.now.map(|now| now.as_micros()))
-        .bind(request.route.as_str())
+        .bind(request.route.to_string())
         .bind(request.limit)
         .bind(micros(request.lease))
         .bind(request.owner)
-        .bind(request.max_attempts)
-        .fetch_all(&mut *connection);
-    let rows = patiently(rows).await.map_err(classify)?;
-    drop(connection);
+        .bind(request.max_attempts);
+    let rows = store.writer.fetch_all(take).await?;
     let mut claim = Claim { entries: Vec::with_capacity(rows.len()), undecodable: Vec::new() };
     for row in rows {
         let decoded = decode(&row)?;
@@ -85,15 +81,11 @@ pub(crate) async fn extend(store: &SqliteStore, request: ExtendRequest) -> Resul
     if request.held.is_empty() {
         return Ok(Extended::default());
     }
-    let mut connection = store.writer().await?;
-    let rows = query(&store.statements.extend)
+    let extend = query(&store.statements.extend)
         .bind(request.now.map(|now| now.as_micros()))
         .bind(micros(request.lease))
-        .bind(held_json(request.held.iter().copied()))
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(classify)?;
-    let extended = held_of(&rows)?;
+        .bind(held_json(request.held.iter().copied()));
+    let extended = held_of(&store.writer.fetch_all(extend).await?)?;
     Ok(Extended { fenced: request.held.into_iter().filter(|held| !extended.contains(held)).collect() })
 }
 

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
+use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection, SqlitePool};
 use tokio::time::sleep;
 
 use crate::error::classify;
 use crate::options::Options;
+use crate::writer::Writer;
 
 /// Connections of the pool that applications and operators use.
 const CONNECTIONS_MAX: u32 = 8;
@@ -21,6 +22,10 @@ const ROW_BUFFER: usize = 256;
 /// The pages that a relay's connection keeps, in kibibytes, as SQLite wants them said. A relay goes through the file once,
 /// in order: sixteen times as much was no faster and made it exceed its memory.
 const CACHE: &str = "-1000";
+
+/// How long SQLite itself asks for the write lock of a file before it tells us that it is taken, in milliseconds: after
+/// one, and after two more. From there on its pauses would grow to a tenth of a second.
+const ASK_OFTEN: &str = "pragma busy_timeout = 3";
 
 /// What SQLite can count, in milliseconds.
 const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
@@ -100,24 +105,22 @@ impl Target {
             .connect_lazy_with(self.connect.clone().pragma("cache_size", CACHE))
     }
 
-    /// The consumers' one connection, opened when it is needed: its callers wait in line, longest waiting first.
-    pub(crate) fn queueing_pool(&self) -> SqlitePool {
-        SqlitePoolOptions::new()
-            .max_connections(1)
-            .after_release(|connection, _| Box::pin(is_reusable(connection)))
-            .connect_lazy_with(self.connect.clone())
-    }
-
-    /// The relay's one writer. A lost claim or settle only means a redelivery, so it does not wait for the disk.
-    pub(crate) async fn relaxed_pool(&self) -> Result<SqlitePool> {
-        SqlitePoolOptions::new()
+    /// The one connection to write with.
+    pub(crate) async fn writer(&self) -> Result<Writer> {
+        let pool = SqlitePoolOptions::new()
             .max_connections(1)
             .test_before_acquire(false)
-            .connect_with(
-                self.connect.clone().synchronous(SqliteSynchronous::Normal).pragma("cache_size", CACHE),
-            )
+            // Not before it is open: whatever opens a file may have to wait for somebody who recovers it.
+            .after_connect(|connection, _| {
+                Box::pin(async { connection.execute(ASK_OFTEN).await.map(|_| ()) })
+            })
+            .after_release(|connection, _| Box::pin(is_reusable(connection)))
+            // What a statement in a transaction would undo if it failed half-way: by default SQLite writes it to a file,
+            // for a claim of five hundred more than half as much again as the claim.
+            .connect_with(self.connect.clone().pragma("cache_size", CACHE).pragma("temp_store", "memory"))
             .await
-            .map_err(classify)
+            .map_err(classify)?;
+        Ok(Writer::line(pool, self.busy_timeout))
     }
 }
 
@@ -126,7 +129,8 @@ impl Target {
 /// only.
 ///
 /// Begin transactions that read before they write with `pool.begin_with("BEGIN IMMEDIATE")`: SQLite cannot turn
-/// a reader into a writer when somebody else wrote in between.
+/// a reader into a writer when somebody else wrote in between. Where many write at once,
+/// [`SqliteStore::begin`](crate::SqliteStore::begin) has them wait in line; here they poll the lock of the file.
 ///
 /// # Errors
 /// [`Invalid`](ErrorKind::Invalid) for a URL that is not one of SQLite; or what the database reports.
@@ -139,8 +143,10 @@ pub async fn app_pool(url: &str) -> Result<SqlitePool> {
 /// SQLite ends a transaction by itself when the disk is full. The driver then still counts it as open and would
 /// begin the next one as a savepoint that nothing ends.
 pub(crate) async fn is_reusable(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
-    // A rollback may still be under way in the connection's thread; the ping comes after it.
-    connection.ping().await?;
+    if connection.is_in_transaction() {
+        // A rollback may still be under way in the connection's thread; the ping comes after it.
+        connection.ping().await?;
+    }
     Ok(!connection.is_in_transaction())
 }
 

@@ -11,6 +11,7 @@ use sqlx::{Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
 use crate::error::{classify, classify_commit};
 use crate::options::Options;
 use crate::sql::{Statements, query};
+use crate::writer::Writer;
 
 /// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
 ///
@@ -40,7 +41,7 @@ use crate::sql::{Statements, query};
 /// ```
 #[derive(Clone)]
 pub struct Inbox {
-    pool: SqlitePool,
+    writer: Writer,
     statements: Arc<Statements>,
 }
 
@@ -53,11 +54,11 @@ impl Inbox {
     /// returns.
     #[must_use]
     pub fn new(pool: SqlitePool, options: &Options) -> Self {
-        Self { pool, statements: Arc::new(Statements::new(options)) }
+        Self::of(Writer::shared(pool), Arc::new(Statements::new(options)))
     }
 
-    pub(crate) fn of(pool: SqlitePool, statements: Arc<Statements>) -> Self {
-        Self { pool, statements }
+    pub(crate) fn of(writer: Writer, statements: Arc<Statements>) -> Self {
+        Self { writer, statements }
     }
 
     /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
@@ -157,7 +158,7 @@ impl Transactions for Inbox {
     /// With the write lock from the start: accepting reads before it writes, and SQLite cannot turn a reader into a
     /// writer when somebody else wrote in between.
     async fn begin(&self) -> Result<Self::Tx> {
-        self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(classify)
+        self.writer.begin().await
     }
 
     async fn commit(&self, tx: Self::Tx) -> Result<()> {

@@ -20,7 +20,7 @@
 //! # sqlx::query("create table orders (id integer primary key)").execute(store.pool()).await?;
 //!
 //! let outbox = Outbox::new("orders").options(store.options().clone());
-//! let mut tx = store.pool().begin().await?;
+//! let mut tx = store.begin().await?;
 //! sqlx::query("insert into orders (id) values (7)").execute(&mut *tx).await?;
 //! let staged = outbox.stage(&mut tx, Event::json("order.placed", &7)?.key("o-7")).await?;
 //! assert!(!staged.is_duplicate());
@@ -35,8 +35,9 @@
 //! insert into pillarbox_outbox (route, type, payload) values ('orders', 'order.placed', '{"id": 1}');
 //! ```
 //!
-//! The file is in write-ahead mode, and SQLite lets one writer in at a time: whoever writes waits for the others,
-//! at most for the [busy timeout](Options::busy_timeout). Several processes may share a file on a local disk, not on
+//! The file is in write-ahead mode, and SQLite lets one writer in at a time. Whoever writes through one store,
+//! [transactions](SqliteStore::begin) of the application included, waits in line; for another process it waits at most
+//! for the [busy timeout](Options::busy_timeout). Several processes may share a file on a local disk, not on
 //! a network share. What an application commits is on disk when its commit returns. Claims and settles do not wait for
 //! the disk, because a lost one only means a redelivery; deaths and the changes of operators do.
 //!
@@ -66,6 +67,7 @@ mod sql;
 mod statement;
 mod store;
 mod tables;
+mod writer;
 
 pub use connect::app_pool;
 pub use inbox::Inbox;

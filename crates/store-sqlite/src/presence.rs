@@ -19,9 +19,8 @@ impl Presence for SqliteStore {
         request.check()?;
         let now = request.now.map(Timestamp::as_micros);
         let outage = request.outage.as_ref();
-        // On the relay's own connection: what is only for people does not wait for the disk.
-        let mut connection = self.writer().await?;
-        query(&self.statements.announce)
+        // What is only for people does not wait for the disk.
+        let announce = query(&self.statements.announce)
             .bind(request.run.0)
             .bind(request.route.to_string())
             .bind(request.owner)
@@ -32,19 +31,14 @@ impl Presence for SqliteStore {
             .bind(outage.map(|outage| micros(outage.lasted)))
             .bind(outage.map_or(0, |outage| outage.found))
             .bind(outage.map(|outage| outage.failure.to_string()))
-            .bind(now)
-            .execute(&mut *connection)
-            .await
-            .map_err(classify)?;
+            .bind(now);
+        self.writer.execute(announce).await?;
         let sweep = query(&self.statements.sweep).bind(now).bind(micros(RELAY_SWEPT_AFTER));
-        sweep.execute(&mut *connection).await.map_err(classify)?;
-        Ok(())
+        self.writer.execute(sweep).await.map(|_| ())
     }
 
     async fn withdraw(&self, run: RunId) -> Result<()> {
-        let mut connection = self.writer().await?;
-        let withdrawn = query(&self.statements.withdraw).bind(run.0).execute(&mut *connection).await;
-        withdrawn.map(|_| ()).map_err(classify)
+        self.writer.execute(query(&self.statements.withdraw).bind(run.0)).await.map(|_| ())
     }
 
     async fn relays(&self, now: Option<Timestamp>) -> Result<Vec<RelaySeen>> {

@@ -10,16 +10,17 @@ use sqlx::{Row, SqliteConnection};
 use crate::claim::{micros, seqs_json};
 use crate::error::classify;
 use crate::sql::{Statements, query};
-use crate::store::{SqliteStore, Step};
+use crate::store::SqliteStore;
+use crate::writer::Step;
 
 pub(crate) async fn purge(store: &SqliteStore, request: PurgeRequest) -> Result<Purged> {
     let step = Purge { statements: &store.statements, request: &request };
     // Most of the time there is nothing to do; a look does not take the write lock.
-    let found = step.find(&mut *store.writer().await?).await?;
+    let found = step.find(&mut *store.reader().await?).await?;
     if found.is_empty() || request.effect == Effect::DryRun {
         return Ok(Purged { purged: found.len() as u64 });
     }
-    store.durably(&step).await
+    store.writer.durably(&step).await
 }
 
 struct Purge<'a> {
@@ -45,10 +46,10 @@ impl Purge<'_> {
 }
 
 #[async_trait]
-impl Step for Purge<'_> {
+impl Step for &Purge<'_> {
     type Outcome = Purged;
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<Purged> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<Purged> {
         let found = self.find(&mut *tx).await?;
         if found.is_empty() {
             return Ok(Purged::default());
@@ -81,11 +82,11 @@ pub(crate) async fn purge_sagas(store: &SqliteStore, request: PurgeRequest) -> R
 }
 
 async fn purge_rows(store: &SqliteStore, step: &PurgeRows<'_>) -> Result<Purged> {
-    let found = step.count(&mut *store.writer().await?).await?;
+    let found = step.count(&mut *store.reader().await?).await?;
     if found == 0 || step.request.effect == Effect::DryRun {
         return Ok(Purged { purged: found });
     }
-    store.durably(step).await
+    store.writer.durably(step).await
 }
 
 /// Rows that are counted, and then deleted by the same condition.
@@ -117,10 +118,10 @@ impl PurgeRows<'_> {
 }
 
 #[async_trait]
-impl Step for PurgeRows<'_> {
+impl Step for &PurgeRows<'_> {
     type Outcome = Purged;
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<Purged> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<Purged> {
         let found = self.count(&mut *tx).await?;
         if found == 0 {
             return Ok(Purged::default());

@@ -10,18 +10,19 @@ use uuid::Uuid;
 use crate::error::classify;
 use crate::row::shown_route;
 use crate::sql::{Statements, query};
-use crate::store::{SqliteStore, Step};
+use crate::store::SqliteStore;
+use crate::writer::Step;
 
 pub(crate) async fn reap(store: &SqliteStore, request: ReapRequest) -> Result<Reaped> {
     request.check()?;
     let step = Reap { statements: &store.statements, request: &request };
     // Nearly always there is nothing to do; a look does not take the write lock.
-    let found = step.find(&mut *store.writer().await?).await?;
+    let found = step.find(&mut *store.reader().await?).await?;
     let stale = found.iter().filter(|stale| stale.leased).count();
     if found.is_empty() || request.effect == Effect::DryRun {
         return Ok(Reaped { stale: stale as u64, ..Reaped::default() });
     }
-    store.durably(&step).await
+    store.writer.durably(&step).await
 }
 
 /// A row that a reap is about.
@@ -106,10 +107,10 @@ impl Reap<'_> {
 }
 
 #[async_trait]
-impl Step for Reap<'_> {
+impl Step for &Reap<'_> {
     type Outcome = Reaped;
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<Reaped> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<Reaped> {
         let found = self.find(&mut *tx).await?;
         let rows: Vec<_> = found.iter().map(|stale| (stale.seq, stale.spent, &stale.error)).collect();
         let json = serde_json::to_string(&rows)

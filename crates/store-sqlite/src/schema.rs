@@ -12,8 +12,9 @@ use crate::error::classify;
 use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 use crate::sql::{query, script};
-use crate::store::{SqliteStore, Step};
+use crate::store::SqliteStore;
 use crate::tables::Tables;
+use crate::writer::Step;
 
 /// One script a version, in order. What was released is never changed; a new version is a new file.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
@@ -100,7 +101,7 @@ pub(crate) async fn plan(store: &SqliteStore) -> Result<String> {
 }
 
 pub(crate) async fn migrate(store: &SqliteStore) -> Result<Migrated> {
-    store.durably(&Migrate { tables: &store.statements.tables, options: store.options() }).await
+    store.writer.durably(&Migrate { tables: &store.statements.tables, options: store.options() }).await
 }
 
 struct Migrate<'a> {
@@ -109,11 +110,11 @@ struct Migrate<'a> {
 }
 
 #[async_trait]
-impl Step for Migrate<'_> {
+impl Step for &Migrate<'_> {
     type Outcome = Migrated;
 
     /// Under the write lock: of several callers one does the work, and the others find it done.
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<Migrated> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<Migrated> {
         let found = Found::look(self.tables, self.options, &mut *tx).await?;
         check_encoding(tx).await?;
         if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use pillarbox_core::port::{Keep, SettleRequest, Settled, Settlement, Verdict};
 use pillarbox_core::{Error, Held, Result, Timestamp};
-use sqlx::{Connection, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::claim::{held_json, held_of, micros};
-use crate::error::{classify, classify_commit};
+use crate::error::classify;
 use crate::sql::{Statements, query};
-use crate::store::{SqliteStore, Step, together};
+use crate::store::SqliteStore;
+use crate::writer::Step;
 
 pub(crate) async fn settle(store: &SqliteStore, request: SettleRequest) -> Result<Settled> {
     if request.settlements.is_empty() {
@@ -19,17 +20,11 @@ pub(crate) async fn settle(store: &SqliteStore, request: SettleRequest) -> Resul
     let batch = Batch::new(&store.statements, &request)?;
     let mut settled = if batch.deaths {
         // A death that somebody was told of must not be undone by a power cut.
-        store.durably(&batch).await?
+        store.writer.durably(&batch).await?
+    } else if batch.is_plain() && store.writer.together(DeliverAll(&batch)).await? {
+        return Ok(Settled { accepted: batch.deliveries, fenced: batch.repeated });
     } else {
-        let mut connection = store.writer().await?;
-        if batch.changed.is_some() && batch.delivered.is_some() {
-            together(&mut connection, &batch).await?
-        } else if batch.deliver_all(&mut connection).await? {
-            return Ok(Settled { accepted: batch.deliveries, fenced: batch.repeated });
-        } else {
-            // One statement is a transaction of its own.
-            batch.run(&mut connection).await?
-        }
+        store.writer.together(&batch).await?
     };
     let accepted = settled.len() as u64;
     // The same claim twice: the first verdict counts, the second finds the entry settled.
@@ -76,34 +71,42 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `false`: nothing happened.
-    ///
-    /// Counting the changed rows costs half of having each of them told.
-    async fn deliver_all(&self, connection: &mut SqliteConnection) -> Result<bool> {
-        let Some(delivered) = self.delivered.as_ref().filter(|_| self.deliveries > 1) else {
-            return Ok(false);
+    /// Whether these are deliveries, several of them, and nothing else.
+    fn is_plain(&self) -> bool {
+        self.changed.is_none() && self.deliveries > 1
+    }
+}
+
+/// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `false`: nothing happened.
+///
+/// Counting the changed rows costs half of having each of them told.
+struct DeliverAll<'a>(&'a Batch<'a>);
+
+#[async_trait]
+impl Step for DeliverAll<'_> {
+    type Outcome = bool;
+
+    async fn run(self, tx: &mut SqliteConnection) -> Result<bool> {
+        let Self(batch) = self;
+        let statement = match batch.keep {
+            Keep::UntilPurged => &batch.statements.settle_delivered,
+            Keep::No => &batch.statements.settle_deleted,
         };
-        let statement = match self.keep {
-            Keep::UntilPurged => &self.statements.settle_delivered,
-            Keep::No => &self.statements.settle_deleted,
-        };
-        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.map_err(classify)?;
-        let changed = query(statement).bind(self.now).bind(delivered.clone()).execute(&mut *tx).await;
-        if changed.map_err(classify)?.rows_affected() == self.deliveries {
-            tx.commit().await.map_err(classify_commit)?;
-            return Ok(true);
-        }
-        tx.rollback().await.map_err(classify)?;
-        Ok(false)
+        let deliver = query(statement).bind(batch.now).bind(batch.delivered.clone());
+        Ok(deliver.execute(tx).await.map_err(classify)?.rows_affected() == batch.deliveries)
+    }
+
+    fn stands(all: &bool) -> bool {
+        *all
     }
 }
 
 #[async_trait]
-impl Step for Batch<'_> {
+impl Step for &Batch<'_> {
     /// The claims that were still held.
     type Outcome = HashSet<Held>;
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<HashSet<Held>> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<HashSet<Held>> {
         let mut settled = HashSet::new();
         if let Some(changed) = &self.changed {
             if self.deaths {

@@ -11,13 +11,14 @@ use pillarbox_core::port::{
 };
 use pillarbox_core::{AuditRecord, EventId, Result, Timestamp};
 use sqlx::pool::PoolConnection;
-use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{Sqlite, SqlitePool, Transaction};
 
-use crate::connect::{Target, is_reusable};
-use crate::error::{classify, classify_commit};
+use crate::connect::Target;
+use crate::error::classify;
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::sql::Statements;
+use crate::writer::Writer;
 use crate::{admin, change, claim, purge, reap, schema, settle};
 
 /// The outbox in a SQLite file, as relays and operators see it. Cheap to clone.
@@ -25,16 +26,10 @@ use crate::{admin, change, claim, purge, reap, schema, settle};
 /// Several stores, in one process or in many, may share one file.
 #[derive(Clone)]
 pub struct SqliteStore {
-    /// Where relays write: one connection, so that the calls of one process queue here and do not poll the
-    /// lock of the file.
-    writer: SqlitePool,
+    pub(crate) writer: Writer,
     pool: SqlitePool,
-    /// Where lanes are read: not from the pool that applications may have emptied, and beside the writer.
+    /// Where relays read: not from the pool that applications may have emptied, and beside the writer.
     reading: SqlitePool,
-    /// Where consumers work: one connection for the same reason, with every commit on disk.
-    consuming: SqlitePool,
-    /// Whether the writer is ours and does not wait for the disk.
-    relaxed: bool,
     pub(crate) statements: Arc<Statements>,
     options: Arc<Options>,
 }
@@ -54,9 +49,8 @@ impl SqliteStore {
         if target.in_memory {
             return Self::new(pool, options);
         }
-        let (writer, consuming) = (target.relaxed_pool().await?, target.queueing_pool());
-        let reading = target.reading_pool();
-        Ok(Self { writer, reading, consuming, relaxed: true, ..Self::new(pool, options)? })
+        let (writer, reading) = (target.writer().await?, target.reading_pool());
+        Ok(Self { writer, reading, ..Self::new(pool, options)? })
     }
 
     /// A store on a pool of the application's own. How durable claims and settles are is that pool's choice;
@@ -66,11 +60,9 @@ impl SqliteStore {
     /// None today.
     pub fn new(pool: SqlitePool, options: Options) -> Result<Self> {
         Ok(Self {
-            writer: pool.clone(),
+            writer: Writer::shared(pool.clone()),
             reading: pool.clone(),
-            consuming: pool.clone(),
             pool,
-            relaxed: false,
             statements: Arc::new(Statements::new(&options)),
             options: Arc::new(options),
         })
@@ -82,16 +74,36 @@ impl SqliteStore {
         &self.pool
     }
 
-    /// The inbox in the same file: what a consumer needs. Its transactions wait in line for each other, and every commit
-    /// is on disk when it returns.
-    #[must_use]
-    pub fn inbox(&self) -> Inbox {
-        Inbox::of(self.consuming.clone(), Arc::clone(&self.statements))
+    /// Begins a transaction that writes. Its commit is on disk when it returns.
+    ///
+    /// It waits in line with the relays and consumers of this store, longest waiting first, and has the write lock
+    /// from its start: what it reads is what it changes. SQLite by itself keeps no line: transactions of a pool of several
+    /// connections poll the lock of the file, with growing pauses, and may be passed by any number of others.
+    ///
+    /// ```
+    /// # use pillarbox_core::{Event, Result};
+    /// # use pillarbox_store_sqlite::{Outbox, SqliteStore};
+    /// # async fn example(store: SqliteStore, outbox: Outbox) -> Result<()> {
+    /// let mut tx = store.begin().await?;
+    /// // … your own statements, with `&mut *tx` …
+    /// outbox.stage(&mut tx, Event::json("order.placed", &7)?).await?;
+    /// outbox.commit(tx).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Contention`](pillarbox_core::ErrorKind::Contention) when another process had the lock for all of the
+    /// [busy timeout](Options::busy_timeout); [`Timeout`](pillarbox_core::ErrorKind::Timeout) when the line did not
+    /// move for half a minute, as it does not if a transaction is begun while another one is open in the same task; or
+    /// what the database reports.
+    pub async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
+        self.writer.begin().await
     }
 
-    /// Where sagas are settled: with the transactions of consumers, because the application writes in them too.
-    pub(crate) fn consuming(&self) -> &SqlitePool {
-        &self.consuming
+    /// The inbox in the same file: what a consumer needs. Its transactions are begun as with [`begin`](Self::begin).
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        Inbox::of(self.writer.clone(), Arc::clone(&self.statements))
     }
 
     /// The settings: give them to an outbox or inbox of the same tables.
@@ -104,82 +116,13 @@ impl SqliteStore {
     pub async fn close(&self) {
         self.writer.close().await;
         self.reading.close().await;
-        self.consuming.close().await;
         self.pool.close().await;
     }
 
-    /// A connection to write with, for claims and settles.
-    pub(crate) async fn writer(&self) -> Result<PoolConnection<Sqlite>> {
-        loop {
-            let mut connection = self.writer.acquire().await.map_err(classify)?;
-            // A transaction that SQLite ended by itself, as it does on a full disk, still counts as open here.
-            if !connection.is_in_transaction() || is_reusable(&mut connection).await.map_err(classify)? {
-                return Ok(connection);
-            }
-            connection.close().await.map_err(classify)?;
-        }
-    }
-
-    /// A connection to read lanes with.
+    /// A connection to read with.
     pub(crate) async fn reader(&self) -> Result<PoolConnection<Sqlite>> {
         self.reading.acquire().await.map_err(classify)
     }
-
-    /// Runs a step that must be on disk when the call returns.
-    ///
-    /// A future dropped half-way leaves a connection that goes on waiting for the disk until the next such
-    /// step: slower, never less safe.
-    pub(crate) async fn durably<S: Step>(&self, step: &S) -> Result<S::Outcome> {
-        let mut connection = self.writer().await?;
-        // Of an application's pool only the pragma tells; it must be left as it was found.
-        let relax = self.relaxed || synchronous(&mut connection).await? < SYNCHRONOUS_FULL;
-        if relax {
-            sqlx::query("pragma synchronous = full").execute(&mut *connection).await.map_err(classify)?;
-        }
-        let outcome = together(&mut connection, step).await;
-        if relax && sqlx::query("pragma synchronous = normal").execute(&mut *connection).await.is_err() {
-            tracing::debug!("a connection of the store stays slower than it could be");
-        }
-        outcome
-    }
-}
-
-/// Several statements that happen together or not at all.
-#[async_trait]
-pub(crate) trait Step: Sync {
-    /// What the step found or did.
-    type Outcome: Send;
-
-    /// Runs the statements; an error rolls all of them back.
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<Self::Outcome>;
-}
-
-/// Runs a step in a transaction that has the write lock from its start, so that what the step reads is what it
-/// changes.
-pub(crate) async fn together<S: Step>(connection: &mut SqliteConnection, step: &S) -> Result<S::Outcome> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.map_err(classify)?;
-    match step.run(&mut tx).await {
-        Ok(outcome) => {
-            tx.commit().await.map_err(classify_commit)?;
-            Ok(outcome)
-        }
-        Err(error) => {
-            // Now and not in the background: who sees the error may count on the lock being free. That SQLite
-            // rolled back by itself, as it does on a full disk, is no second error.
-            if tx.rollback().await.is_err() {
-                tracing::debug!("the transaction had ended before it was rolled back");
-            }
-            Err(error)
-        }
-    }
-}
-
-/// What `pragma synchronous` shows for FULL.
-const SYNCHRONOUS_FULL: i64 = 2;
-
-async fn synchronous(connection: &mut SqliteConnection) -> Result<i64> {
-    let row = sqlx::query("pragma synchronous").fetch_one(connection).await.map_err(classify)?;
-    row.try_get_unchecked(0).map_err(classify)
 }
 
 #[async_trait]

@@ -45,11 +45,9 @@ impl Staging {
     /// Begins a transaction.
     pub(crate) async fn begin(&self) -> Result<StagingTx> {
         match self {
-            // IMMEDIATE: a transaction that is going to write asks for the lock at once, and waits for it there.
-            Self::Sqlite(store, _) => store.pool().begin_with("BEGIN IMMEDIATE").await.map(StagingTx::Sqlite),
-            Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres),
+            Self::Sqlite(store, _) => store.begin().await.map(StagingTx::Sqlite),
+            Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres).map_err(driver),
         }
-        .map_err(driver)
     }
 
     /// Begins a transaction that does not ask for a write lock.

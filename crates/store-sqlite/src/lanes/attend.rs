@@ -9,7 +9,8 @@ use super::{bury, lanes_json};
 use crate::claim::micros;
 use crate::error::classify;
 use crate::sql::{Statements, query};
-use crate::store::{SqliteStore, Step, together};
+use crate::store::SqliteStore;
+use crate::writer::Step;
 
 pub(super) async fn attend(store: &SqliteStore, request: AttendRequest) -> Result<Attendance> {
     request.check()?;
@@ -17,11 +18,11 @@ pub(super) async fn attend(store: &SqliteStore, request: AttendRequest) -> Resul
     let now = request.now.map(Timestamp::as_micros);
     // A burial may end entries, which must be on disk when it is told. Nearly always there is nobody to bury, and a sign
     // of life that is lost with the machine is of no use to anybody.
-    step.buries = !step.expired(now, &mut *store.writer().await?).await?.is_empty();
+    step.buries = !step.expired(now, &mut *store.reader().await?).await?.is_empty();
     if step.buries {
-        return store.durably(&step).await;
+        return store.writer.durably(&step).await;
     }
-    together(&mut *store.writer().await?, &step).await
+    store.writer.together(&step).await
 }
 
 struct Attend<'a> {
@@ -32,10 +33,10 @@ struct Attend<'a> {
 }
 
 #[async_trait]
-impl Step for Attend<'_> {
+impl Step for &Attend<'_> {
     type Outcome = Attendance;
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<Attendance> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<Attendance> {
         let now = match self.request.now {
             Some(now) => now,
             None => self.statements.now(tx).await?,

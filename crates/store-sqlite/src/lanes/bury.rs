@@ -88,7 +88,7 @@ pub(super) async fn bury(
         let spend = query(&statements.lanes_spend).bind(now.as_micros()).bind(json);
         spend.execute(&mut *tx).await.map_err(classify)?;
     }
-    hand_over::leave(statements, route, session, tx).await?;
+    hand_over::leave(statements, &route, &session, tx).await?;
     Ok(in_flight.into_iter().filter(|entry| entry.spent).map(|entry| entry.death).collect())
 }
 

@@ -8,17 +8,18 @@ use sqlx::SqliteConnection;
 use super::lanes_json;
 use crate::error::classify;
 use crate::sql::{Statements, query};
-use crate::store::{SqliteStore, Step, together};
+use crate::store::SqliteStore;
+use crate::writer::{Statement, Step};
 
 pub(super) async fn hand_over(store: &SqliteStore, request: HandOverRequest) -> Result<()> {
-    let mut connection = store.writer().await?;
     let (route, session) = (request.route.to_string(), request.session.to_string());
     match &request.lanes {
         Some(lanes) if lanes.is_empty() => Ok(()),
         Some(lanes) => {
-            free(&store.statements, route, session, Some(lanes_json(lanes)?), &mut connection).await
+            let free = free(&store.statements, &route, &session, Some(lanes_json(lanes)?));
+            store.writer.execute(free).await.map(|_| ())
         }
-        None => together(&mut connection, &Leave { statements: &store.statements, route, session }).await,
+        None => store.writer.together(&Leave { statements: &store.statements, route, session }).await,
     }
 }
 
@@ -29,33 +30,26 @@ struct Leave<'a> {
 }
 
 #[async_trait]
-impl Step for Leave<'_> {
+impl Step for &Leave<'_> {
     type Outcome = ();
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<()> {
-        leave(self.statements, self.route.clone(), self.session.clone(), tx).await
+    async fn run(self, tx: &mut SqliteConnection) -> Result<()> {
+        leave(self.statements, &self.route, &self.session, tx).await
     }
 }
 
 /// Ends a session and frees its lanes.
 pub(super) async fn leave(
     statements: &Statements,
-    route: String,
-    session: String,
+    route: &str,
+    session: &str,
     tx: &mut SqliteConnection,
 ) -> Result<()> {
-    free(statements, route.clone(), session.clone(), None, &mut *tx).await?;
-    let leave = query(&statements.lanes_leave).bind(route).bind(session);
+    free(statements, route, session, None).execute(&mut *tx).await.map_err(classify)?;
+    let leave = query(&statements.lanes_leave).bind(route.to_owned()).bind(session.to_owned());
     leave.execute(tx).await.map(|_| ()).map_err(classify)
 }
 
-async fn free(
-    statements: &Statements,
-    route: String,
-    session: String,
-    lanes: Option<String>,
-    connection: &mut SqliteConnection,
-) -> Result<()> {
-    let free = query(&statements.lanes_free).bind(route).bind(session).bind(lanes);
-    free.execute(connection).await.map(|_| ()).map_err(classify)
+fn free(statements: &Statements, route: &str, session: &str, lanes: Option<String>) -> Statement {
+    query(&statements.lanes_free).bind(route.to_owned()).bind(session.to_owned()).bind(lanes)
 }

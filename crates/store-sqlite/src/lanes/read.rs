@@ -114,10 +114,9 @@ pub(super) async fn dead_heads(
 /// Writes down how far a session has read, before anything of it is delivered. Whoever buries the session after this
 /// counts it; `false`: somebody has buried it since it read, and nothing of that may be delivered.
 async fn note(store: &SqliteStore, route: &RouteName, session: SessionId, seq: i64) -> Result<bool> {
-    let mut connection = store.writer().await?;
     let note =
         query(&store.statements.lanes_note).bind(route.to_string()).bind(session.to_string()).bind(seq);
-    Ok(note.execute(&mut *connection).await.map_err(classify)?.rows_affected() > 0)
+    Ok(store.writer.execute(note).await? > 0)
 }
 
 /// Rows of held lanes, in order of seq.

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use async_trait::async_trait;
 use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Verdict};
 use pillarbox_core::{Error, Failure, Fence, Held, Result, Timestamp};
-use sqlx::{Connection, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::claim::{held_of, micros, seqs_json};
-use crate::error::{classify, classify_commit};
+use crate::error::classify;
 use crate::sql::{Statements, query};
-use crate::store::{SqliteStore, Step, together};
+use crate::store::SqliteStore;
+use crate::writer::Step;
 
 pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> Result<Settled> {
     if request.settlements.is_empty() {
@@ -23,16 +24,14 @@ pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> R
     let batch = Batch { statements: &store.statements, request: &request, settlements: first };
     let mut settled = if batch.any(|verdict| matches!(verdict, Verdict::Dead { .. })) {
         // A death that somebody was told of must not be undone by a power cut.
-        store.durably(&batch).await?
-    } else if batch.any(|verdict| !matches!(verdict, Verdict::Release { .. })) {
-        let mut connection = store.writer().await?;
-        match batch.deliver_all(&mut connection).await? {
-            Some(settled) => settled,
-            None => together(&mut connection, &batch).await?,
-        }
-    } else {
+        store.writer.durably(&batch).await?
+    } else if !batch.any(|verdict| !matches!(verdict, Verdict::Release { .. })) {
         // Nothing was written when it was handed out, so there is nothing to take back.
         batch.settleable(&mut *store.reader().await?).await?
+    } else if batch.is_plain() && store.writer.together(DeliverAll(&batch)).await? {
+        batch.settlements.iter().map(|settlement| settlement.held).collect()
+    } else {
+        store.writer.together(&batch).await?
     };
     let accepted = settled.len() as u64;
     let held = request.settlements.iter().map(|settlement| settlement.held);
@@ -55,20 +54,9 @@ impl Batch<'_> {
         self.request.now.map(Timestamp::as_micros)
     }
 
-    /// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `None`: nothing happened.
-    ///
-    /// Counting the changed rows is cheaper than looking at each of them first.
-    async fn deliver_all(&self, connection: &mut SqliteConnection) -> Result<Option<HashSet<Held>>> {
-        if self.any(|verdict| *verdict != Verdict::Delivered) {
-            return Ok(None);
-        }
-        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.map_err(classify)?;
-        if self.deliver(self.settlements.iter().copied(), &mut tx).await? == self.settlements.len() as u64 {
-            tx.commit().await.map_err(classify_commit)?;
-            return Ok(Some(self.settlements.iter().map(|settlement| settlement.held).collect()));
-        }
-        tx.rollback().await.map_err(classify)?;
-        Ok(None)
+    /// Whether these are deliveries and nothing else.
+    fn is_plain(&self) -> bool {
+        !self.any(|verdict| *verdict != Verdict::Delivered)
     }
 
     /// Records deliveries; one statement for all that have the same fence and attempts, so that these need not be
@@ -124,12 +112,31 @@ impl Batch<'_> {
     }
 }
 
+/// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `false`: nothing happened.
+///
+/// Counting the changed rows is cheaper than looking at each of them first.
+struct DeliverAll<'a>(&'a Batch<'a>);
+
 #[async_trait]
-impl Step for Batch<'_> {
+impl Step for DeliverAll<'_> {
+    type Outcome = bool;
+
+    async fn run(self, tx: &mut SqliteConnection) -> Result<bool> {
+        let all = &self.0.settlements;
+        Ok(self.0.deliver(all.iter().copied(), tx).await? == all.len() as u64)
+    }
+
+    fn stands(all: &bool) -> bool {
+        *all
+    }
+}
+
+#[async_trait]
+impl Step for &Batch<'_> {
     /// The claims that were still held.
     type Outcome = HashSet<Held>;
 
-    async fn run(&self, tx: &mut SqliteConnection) -> Result<HashSet<Held>> {
+    async fn run(self, tx: &mut SqliteConnection) -> Result<HashSet<Held>> {
         let settled = self.settleable(&mut *tx).await?;
         let counts = |settlement: &&LaneSettlement| settled.contains(&settlement.held);
         let counting: Vec<&LaneSettlement> = self.settlements.iter().copied().filter(counts).collect();

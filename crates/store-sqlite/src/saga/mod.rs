@@ -11,12 +11,9 @@ use std::sync::Arc;
 
 use pillarbox_core::SagaRecord;
 use pillarbox_core::port::{AuditSink, SagaEnd, SagaEnding, SagaHooks};
-use sqlx::{Sqlite, Transaction};
 
 use crate::store::SqliteStore;
-
-/// The transaction that callbacks and audit sinks write in.
-pub(crate) type Tx = Transaction<'static, Sqlite>;
+use crate::writer::Tx;
 
 /// The sagas of a store, as a relay needs them. Cheap to clone.
 ///

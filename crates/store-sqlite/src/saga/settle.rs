@@ -7,12 +7,13 @@ use pillarbox_core::port::{self, Keep, StepSettleRequest, StepsSettled, SweepReq
 use pillarbox_core::{Error, ErrorKind, Held, Result, SagaId, SagaWork, Timestamp};
 use sqlx::Row;
 
-use crate::error::{classify, classify_commit};
+use crate::error::classify;
 use crate::sql::query;
+use crate::writer::{Tx, end};
 
+use super::Sagas;
 use super::read::{held_step, load, seen};
 use super::write::write;
-use super::{Sagas, Tx};
 
 #[async_trait]
 impl port::Sagas for Sagas {
@@ -22,7 +23,7 @@ impl port::Sagas for Sagas {
         }
         let mut tx = self.begin().await?;
         let settled = self.settle_in(&mut tx, &request).await;
-        end(tx, settled).await
+        end(tx, settled, |_| true).await
     }
 
     async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
@@ -48,22 +49,9 @@ impl port::Sagas for Sagas {
     }
 }
 
-/// Commits, or rolls back at once and not in the background.
-pub(super) async fn end<T>(tx: Tx, outcome: Result<T>) -> Result<T> {
-    match outcome {
-        Ok(outcome) => tx.commit().await.map_err(classify_commit).map(|()| outcome),
-        Err(error) => {
-            if tx.rollback().await.is_err() {
-                tracing::debug!("the transaction had ended before it was rolled back");
-            }
-            Err(error)
-        }
-    }
-}
-
 impl Sagas {
     pub(super) async fn begin(&self) -> Result<Tx> {
-        self.store.consuming().begin_with("BEGIN IMMEDIATE").await.map_err(classify)
+        self.store.writer.begin().await
     }
 
     async fn settle_in(&self, tx: &mut Tx, request: &StepSettleRequest) -> Result<StepsSettled> {
@@ -136,7 +124,7 @@ impl Sagas {
             Ok(Some(work.moves.ended))
         }
         .await;
-        end(tx, swept).await
+        end(tx, swept, |_| true).await
     }
 
     /// An operator's change, without callbacks: what ends a saga is the relay's.
@@ -153,7 +141,7 @@ impl Sagas {
             Ok(port::Resumed { status: work.saga.status, requeued: work.requeued() })
         }
         .await;
-        end(tx, resumed).await
+        end(tx, resumed, |_| true).await
     }
 
     async fn now(&self, pinned: Option<Timestamp>, tx: &mut Tx) -> Result<Timestamp> {

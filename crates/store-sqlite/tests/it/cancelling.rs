@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use pillarbox_core::RouteName;
 use pillarbox_core::port::{Store, Verdict};
 use pillarbox_store_sqlite::SqliteStore;
 use pillarbox_testkit::StoreHarness;
@@ -27,9 +26,7 @@ async fn poll_times<F: Future>(future: F, times: usize) -> bool {
 
 /// Waits until the store's one writer has done what a dropped future had already asked of it.
 async fn quiesce(store: &SqliteStore) {
-    let mut nobody = wish(1);
-    nobody.route = RouteName::new("nobody").unwrap();
-    assert!(store.claim(nobody).await.unwrap().entries.is_empty());
+    store.begin().await.unwrap().rollback().await.unwrap();
 }
 
 #[tokio::test]
@@ -76,6 +73,21 @@ async fn a_transaction_dropped_with_its_stage_leaves_nothing() {
     // Every connection that was in use is free and in no transaction.
     stage(&harness, 10).await;
     assert_eq!(claim(&harness.store(), 100).await.len(), 10);
+}
+
+#[tokio::test]
+async fn who_leaves_the_line_does_not_stop_it() {
+    let harness = SqliteHarness::start().await;
+    let store = harness.store();
+    for polls in 0..40 {
+        let _begun = poll_times(store.begin(), polls).await;
+        let tx = store.begin().await.unwrap();
+        // Also of those who wait behind somebody.
+        assert!(!poll_times(store.begin(), polls).await);
+        tx.rollback().await.unwrap();
+    }
+    stage(&harness, 10).await;
+    assert_eq!(claim(&store, 100).await.len(), 10);
 }
 
 #[tokio::test]

@@ -85,6 +85,7 @@ impl StoreHarness for SqliteHarness {
     }
 
     async fn begin(&self) -> Self::Tx {
+        // Not in line: an application with a pool of its own.
         self.store.pool().begin_with("BEGIN IMMEDIATE").await.unwrap()
     }
 

@@ -9,6 +9,7 @@ mod contention;
 mod full;
 mod harness;
 mod lanes;
+mod line;
 mod plain_sql;
 mod processes;
 mod sagas;

@@ -1,0 +1,120 @@
+//! The line before the one write lock of a file.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use pillarbox_core::ErrorKind;
+use pillarbox_core::port::Verdict;
+use pillarbox_store_sqlite::{Options, SqliteStore};
+use pillarbox_testkit::StoreHarness;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Sqlite, Transaction};
+
+use crate::harness::{SqliteHarness, url};
+use crate::steps::*;
+
+async fn synchronous(tx: &mut Transaction<'_, Sqlite>) -> i64 {
+    sqlx::query_scalar("pragma synchronous").fetch_one(&mut **tx).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_writes_waits_in_the_order_of_coming_relays_too() {
+    let harness = SqliteHarness::start().await;
+    let store = harness.store();
+    for _ in 0..20 {
+        stage(&harness, 2).await;
+        let held = claim(&store, 10).await;
+        let order = Mutex::new(Vec::new());
+        let note = |who: &'static str| order.lock().unwrap().push(who);
+        let application = async |who: &'static str| {
+            let tx = store.begin().await.unwrap();
+            note(who);
+            tx.commit().await.unwrap();
+        };
+        let relay = async {
+            assert_eq!(settle(&store, &held, Verdict::Delivered).await.accepted, 2);
+            note("relay");
+        };
+        let before = store.begin().await.unwrap();
+        let leave = async {
+            assert!(order.lock().unwrap().is_empty(), "nobody passes");
+            before.rollback().await.unwrap();
+        };
+        tokio::join!(application("first"), relay, application("third"), application("fourth"), leave);
+        assert_eq!(order.into_inner().unwrap(), ["first", "relay", "third", "fourth"]);
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_another_process_has_is_asked_for_again() {
+    let harness = SqliteHarness::start().await;
+    stage(&harness, 3).await;
+    let (store, other) = (harness.store(), harness.another().await);
+    for _ in 0..3 {
+        let theirs = other.begin().await.unwrap();
+        let leave = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            theirs.rollback().await.unwrap();
+        };
+        let ((), claimed, ours) = tokio::join!(leave, claim(&store, 1), store.begin());
+        assert_eq!(claimed.len(), 1);
+        ours.unwrap().rollback().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_another_process_keeps_is_contention_after_the_busy_timeout() {
+    let harness = SqliteHarness::with(Options::default().busy_timeout(Duration::from_millis(50))).await;
+    let theirs = harness.another().await.begin().await.unwrap();
+    let error = harness.store().begin().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Contention, "{error}");
+    theirs.rollback().await.unwrap();
+    harness.store().begin().await.unwrap().rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_an_application_commits_in_line_is_on_disk_whoever_wrote_before() {
+    let harness = SqliteHarness::start().await;
+    stage(&harness, 2).await;
+    let store = harness.store();
+    for _ in 0..2 {
+        // A relay's claim does not wait for the disk; it is the same connection.
+        assert_eq!(claim(&store, 1).await.len(), 1);
+        let mut tx = store.begin().await.unwrap();
+        assert_eq!(synchronous(&mut tx).await, 2);
+        tx.rollback().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn on_a_pool_of_the_application_a_commit_is_as_durable_as_the_pool_says() {
+    let harness = SqliteHarness::start().await;
+    let options: SqliteConnectOptions = url(&harness.directory).parse().unwrap();
+    let options = options.synchronous(SqliteSynchronous::Normal);
+    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let store = SqliteStore::new(pool, Options::default()).unwrap();
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(synchronous(&mut tx).await, 1);
+    outbox().stage(&mut tx, event(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(claim(&store, 10).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_full_disk_does_not_stop_the_line() {
+    let harness = SqliteHarness::start().await;
+    harness.execute("create table mine (data)").await;
+    let store = harness.store();
+    let mut tx = store.begin().await.unwrap();
+    sqlx::query("pragma max_page_count = 1").execute(&mut *tx).await.unwrap();
+    let full =
+        sqlx::query("insert into mine values (zeroblob(1000000))").execute(&mut *tx).await.unwrap_err();
+    assert!(full.to_string().contains("full"), "{full}");
+    // SQLite has rolled back by itself, and the driver still counts a transaction.
+    drop(tx);
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(synchronous(&mut tx).await, 2, "it is a transaction of its own");
+    tx.rollback().await.unwrap();
+    stage(&harness, 10).await;
+    assert_eq!(claim(&store, 100).await.len(), 10);
+}
