@@ -27,18 +27,17 @@ async fn main() -> Result<(), Failure> {
     let url = format!("sqlite://{database}");
     let store = SqliteStore::connect(&url, Options::default()).await?;
     store.migrate().await?;
-    let pool = pillarbox::sqlite::app_pool(&url).await?;
     sqlx::query("create table if not exists orders (id text primary key, total integer not null)")
-        .execute(&pool)
+        .execute(store.pool())
         .await?;
 
     let outbox = Outbox::new("orders");
     for number in 1..=3 {
         let order = Order { id: format!("o-{number}"), total: 10 * number };
-        place(&pool, &outbox, &order).await?;
+        place(&store, &outbox, &order).await?;
     }
     // This order is refused after its event was staged: neither of them ever happened.
-    let refused = place(&pool, &outbox, &Order { id: "o-4".into(), total: 0 }).await;
+    let refused = place(&store, &outbox, &Order { id: "o-4".into(), total: 0 }).await;
     println!("o-4: {}", refused.err().map_or("placed".into(), |error| error.to_string()));
 
     let relay =
@@ -48,8 +47,9 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn place(pool: &sqlx::SqlitePool, outbox: &Outbox, order: &Order) -> Result<(), Failure> {
-    let mut tx = pool.begin().await?;
+async fn place(store: &SqliteStore, outbox: &Outbox, order: &Order) -> Result<(), Failure> {
+    // SQLite has one writer at a time: here the requests of a service, and the relay, wait in line.
+    let mut tx = store.begin().await?;
     sqlx::query("insert into orders (id, total) values (?, ?) on conflict do nothing")
         .bind(&order.id)
         .bind(order.total)

@@ -43,7 +43,7 @@ async fn shop(database: &str, to: &str) -> Result<(), Failure> {
     let outbox = Outbox::new("orders").wake(Arc::new(relay.handle()));
     for number in 1..=3 {
         let order = Order { id: format!("o-{number}"), total: 10 * number };
-        let mut tx = store.pool().begin().await?;
+        let mut tx = store.begin().await?;
         sqlx::query("insert into orders (id, total) values (?, ?) on conflict do nothing")
             .bind(&order.id)
             .bind(order.total)

@@ -81,7 +81,7 @@ async fn request(store: &SqliteStore, outbox: &Outbox, person: &str) -> Result<(
         .step(Step::new("crm", "crm.erase"))
         .step(Step::new("files", "files.erase"))
         .build()?;
-    let mut tx = store.pool().begin_with("BEGIN IMMEDIATE").await?;
+    let mut tx = store.begin().await?;
     // Here the application writes what it knows of the request.
     outbox.stage_saga(&mut tx, saga).await?;
     outbox.commit(tx).await?;
