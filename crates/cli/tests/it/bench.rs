@@ -84,7 +84,7 @@ const ALL: [&str; 10] = [
 #[test]
 fn everything_is_measured_on_sqlite_in_a_file_of_its_own() {
     let home = Home::new();
-    let said = bench(&home, &ALL);
+    let said = bench(&home, &[ALL.as_slice(), &["--writers", "2"]].concat());
     assert_eq!(said.code, 0, "{said:?}");
     let report = said.json();
     assert_eq!((report["database"].as_str(), report["events"].as_u64()), (Some("sqlite"), Some(120)));
@@ -93,6 +93,11 @@ fn everything_is_measured_on_sqlite_in_a_file_of_its_own() {
     positive(
         &report,
         &[
+            "/writers/in_line/per_second",
+            "/writers/in_line/transaction/p99",
+            "/writers/polling/commit_to_confirm/p50",
+            "/writers/polling_p99_to_in_line",
+            "/writers/in_line_to_polling",
             "/stage/ratio",
             "/stage/row_ratio",
             "/stage/orders_row_ratio",
@@ -126,6 +131,7 @@ fn everything_is_measured_on_postgres_with_its_cost_and_no_table_stays() {
         sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
     });
     assert_eq!(schemas, 0);
+    bench(&home, &["--writers", "2", "--database", &url]).refused(2, &["--writers is about SQLite"]);
 }
 
 #[test]
@@ -218,6 +224,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
         (&["--only", "growth"], "--only growth: add --settled N or --pending N"),
         (&["--only", "held"], "--only held: add --held"),
         (&["--only", "latency"], "--only latency: add --latency N"),
+        (&["--only", "writers"], "--only writers: add --writers N"),
         (&["--rate", "0"], "--rate"),
     ] {
         bench(&home, arguments).refused(2, &[named]);

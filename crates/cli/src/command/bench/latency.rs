@@ -56,7 +56,7 @@ pub(crate) struct Milliseconds {
 }
 
 impl Milliseconds {
-    fn of(times: &[Duration]) -> Self {
+    pub(crate) fn of(times: &[Duration]) -> Self {
         let mut times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1000.0).collect();
         times.sort_by(f64::total_cmp);
         let rounded = |value: f64| (value * 100.0).round() / 100.0;
@@ -101,14 +101,11 @@ pub(crate) async fn measure(
         alone.written(committed.into_iter().map(|committed| committed.took).collect());
         for (by, times) in By::BOTH.into_iter().zip(&mut relays) {
             afresh(bed).await?;
-            let sink = Arc::new(Stamping { sink: Arc::clone(&sink), confirmed: Mutex::default() });
+            let sink = Arc::new(Stamping::new(Arc::clone(&sink)));
             let relay =
                 by.relay(&bed.main, Arc::clone(&sink) as Arc<dyn Sink>, options(args, Keep::UntilPurged))?;
             let committed = beside(&relay, &sink, write(bed, args.rate, each)).await?;
-            let seen = sink.confirmed();
-            // It may be confirmed before the writer hears of its commit.
-            let confirmed = |of: &Committed| Some(seen.get(&of.id)?.saturating_duration_since(of.at));
-            times.confirmed.extend(committed.iter().filter_map(confirmed));
+            times.confirmed.extend(sink.waited(&committed));
             times.written(committed.into_iter().map(|committed| committed.took).collect());
         }
     }
@@ -123,13 +120,13 @@ pub(crate) async fn measure(
 }
 
 /// An empty outbox in a database that has nothing left to do.
-async fn afresh(bed: &Bed) -> Result<(), Fault> {
+pub(crate) async fn afresh(bed: &Bed) -> Result<(), Fault> {
     bed.main.staging.execute(bed.sql.clear_outbox).await?;
     bed.settle_down().await
 }
 
 /// Writes while the relay runs, and waits until everything was confirmed.
-async fn beside(
+pub(crate) async fn beside(
     relay: &Relay,
     sink: &Stamping,
     write: impl Future<Output = Result<Vec<Committed>, Fault>>,
@@ -156,12 +153,24 @@ async fn beside(
 }
 
 /// A sink that notes when each event was confirmed.
-struct Stamping {
+pub(crate) struct Stamping {
     sink: Arc<dyn Sink>,
     confirmed: Mutex<HashMap<EventId, Instant>>,
 }
 
 impl Stamping {
+    /// In front of this one.
+    pub(crate) fn new(sink: Arc<dyn Sink>) -> Self {
+        Self { sink, confirmed: Mutex::default() }
+    }
+
+    /// How long after its commit each was confirmed. It may be before the writer hears of its commit.
+    pub(crate) fn waited(&self, committed: &[Committed]) -> Vec<Duration> {
+        let seen = self.confirmed();
+        let waited = |of: &Committed| Some(seen.get(&of.id)?.saturating_duration_since(of.at));
+        committed.iter().filter_map(waited).collect()
+    }
+
     fn confirmed(&self) -> MutexGuard<'_, HashMap<EventId, Instant>> {
         self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,6 +18,7 @@ mod stage;
 mod stats;
 mod to;
 mod writer;
+mod writers;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -73,6 +74,7 @@ Examples:
   pillarbox bench --database postgres://app@localhost/shop --repeat 5 --json
   pillarbox bench --settled 1000000 --pending 1000000
   pillarbox bench --only drain --held --latency 1000 --database postgres://app@localhost/shop
+  pillarbox bench --only writers --writers 4
   pillarbox bench --sagas 10000 --database postgres://app@localhost/shop
   pillarbox bench --to 'redis://localhost/0?stream=bench'
   pillarbox bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
@@ -117,6 +119,10 @@ pub(crate) struct BenchArgs {
     /// 1000; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     latency: u32,
+    /// Also let so many tasks stage at once in a SQLite file, such as 4, beside a relay: in line, as `store.begin()` has
+    /// them, and each polling the lock of the file; 0 leaves it out
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
+    writers: u32,
     /// Events a second of --latency
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: u32,
@@ -124,11 +130,11 @@ pub(crate) struct BenchArgs {
     #[arg(long = "only", value_name = "PART", value_enum)]
     only: Vec<Part>,
     /// Measure so many sagas of three steps instead, beside as many plain entries as they have steps
-    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "held", "only", "latency", "to"],
+    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "held", "only", "latency", "writers", "to"],
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     sagas: Option<u32>,
     /// Measure the relay to this destination instead: a URL as of `relay --to`
-    #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients", "writers"])]
     to: Option<Destination>,
     /// Also consume from there what --to sends: a URL of a source, such as amqp://…?queue=, nats://…?stream=&durable=
     /// or redis://…?stream=&group=
@@ -154,6 +160,8 @@ enum Part {
     Held,
     /// What --latency asks for
     Latency,
+    /// What --writers asks for
+    Writers,
 }
 
 impl BenchArgs {
@@ -169,6 +177,7 @@ impl BenchArgs {
             }
             Part::Held if !self.held => Some("held: add --held"),
             Part::Latency if self.latency == 0 => Some("latency: add --latency N"),
+            Part::Writers if self.writers == 0 => Some("writers: add --writers N"),
             _ => None,
         });
         missing.map_or(Ok(()), |missing| Err(Fault::usage(format!("--only {missing}"))))
@@ -179,8 +188,10 @@ impl BenchArgs {
         let rounds = u64::from(self.repeat);
         let optional = [self.settled > 0, self.pending > 0, self.latency > 0];
         let once: u64 = optional.into_iter().map(u64::from).sum();
-        let each = [self.wants(Part::Stage), self.wants(Part::Drain), self.held, self.wants(Part::Memory)];
-        once + each.into_iter().map(|wanted| rounds * u64::from(wanted)).sum::<u64>()
+        let asked = [self.held, self.writers > 0];
+        let each =
+            [Part::Stage, Part::Drain, Part::Memory].map(|part| self.wants(part)).into_iter().chain(asked);
+        once + each.map(|wanted| rounds * u64::from(wanted)).sum::<u64>()
     }
 }
 
@@ -219,6 +230,7 @@ async fn measure(
     url: &str,
     folder: &Path,
 ) -> Result<Report, Fault> {
+    writers::check(bed, args)?;
     let progress = Progress::new(context.out, "measuring", Some(args.steps()));
     let mut report = Report::new(bed, args);
     if args.wants(Part::Stage) {
@@ -234,6 +246,9 @@ async fn measure(
     if args.latency > 0 {
         report.latency = Some(latency::measure(bed, args, Arc::new(NullSink)).await?);
         progress.add(1);
+    }
+    if args.writers > 0 {
+        report.writers = Some(writers::measure(bed, args, &progress).await?);
     }
     if args.wants(Part::Memory) {
         report.memory = Some(memory::measure(bed, args, url, folder, &progress).await?);

@@ -13,6 +13,7 @@ use super::held::HeldFigures;
 use super::latency::{LatencyFigures, Milliseconds};
 use super::memory::MemoryFigures;
 use super::stage::StageFigures;
+use super::writers::WritersFigures;
 use crate::output::{Align, Table};
 
 /// Everything that was measured, and on what.
@@ -34,6 +35,8 @@ pub(crate) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency: Option<LatencyFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) writers: Option<WritersFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<MemoryFigures>,
 }
 
@@ -52,6 +55,7 @@ impl Report {
             growth: GrowthFigures::default(),
             held: None,
             latency: None,
+            writers: None,
             memory: None,
         }
     }
@@ -79,6 +83,9 @@ impl fmt::Display for Report {
         }
         if let Some(latency) = &self.latency {
             write!(f, "\n\n{}", Latency(latency))?;
+        }
+        if let Some(writers) = &self.writers {
+            write!(f, "\n\n{} writers at once\n{}", writers.writers, at_once(writers))?;
         }
         if let Some(MemoryFigures { backlog, rows_peak_bytes, lanes_peak_bytes }) = &self.memory {
             for (by, peak) in [("rows", rows_peak_bytes), ("lanes", lanes_peak_bytes)] {
@@ -195,6 +202,30 @@ fn quarters(held: &HeldFigures) -> Table {
         let [first, second, third, fourth] = quarters.per_second.map(|rate| format!("{rate:.0}"));
         let ratio = format!("{:.2}", quarters.last_to_first);
         table.row([what.to_owned(), first, second, third, fourth, ratio]);
+    }
+    table
+}
+
+fn at_once(figures: &WritersFigures) -> Table {
+    let mut table = Table::new(&[
+        ("transactions", Align::Left),
+        ("a second", Align::Right),
+        ("p50 ms", Align::Right),
+        ("p99 ms", Align::Right),
+        ("commit to confirmation, p50", Align::Right),
+        ("p99 ms", Align::Right),
+        ("", Align::Left),
+    ]);
+    let (rate, p99) = (figures.in_line_to_polling, figures.polling_p99_to_in_line);
+    for (what, way, ratio) in [
+        ("in line", &figures.in_line, format!("{rate:.2} of the rate of polling")),
+        ("polling", &figures.polling, format!("p99 of a transaction {p99:.2} of in line")),
+    ] {
+        let [transaction, confirmed] = [way.transaction, way.commit_to_confirm];
+        let times = [transaction.p50, transaction.p99, confirmed.p50, confirmed.p99];
+        let [p50, p99, confirmed_p50, confirmed_p99] = times.map(|time| format!("{time:.2}"));
+        let rate = format!("{:.0}", way.per_second);
+        table.row([what.to_owned(), rate, p50, p99, confirmed_p50, confirmed_p99, ratio]);
     }
     table
 }
