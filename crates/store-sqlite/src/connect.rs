@@ -23,9 +23,8 @@ const ROW_BUFFER: usize = 256;
 /// in order: sixteen times as much was no faster and made it exceed its memory.
 const CACHE: &str = "-1000";
 
-/// How long SQLite itself asks for the write lock of a file before it tells us that it is taken, in milliseconds: after
-/// one, and after two more. From there on its pauses would grow to a tenth of a second.
-const ASK_OFTEN: &str = "pragma busy_timeout = 3";
+/// SQLite itself does not ask for the lock again: its pauses would grow to a tenth of a second.
+const ASK_ONCE: &str = "pragma busy_timeout = 0";
 
 /// What SQLite can count, in milliseconds.
 const BUSY_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
@@ -111,9 +110,7 @@ impl Target {
             .max_connections(1)
             .test_before_acquire(false)
             // Not before it is open: whatever opens a file may have to wait for somebody who recovers it.
-            .after_connect(|connection, _| {
-                Box::pin(async { connection.execute(ASK_OFTEN).await.map(|_| ()) })
-            })
+            .after_connect(|connection, _| Box::pin(async { connection.execute(ASK_ONCE).await.map(|_| ()) }))
             .after_release(|connection, _| Box::pin(is_reusable(connection)))
             // What a statement in a transaction would undo if it failed half-way: by default SQLite writes it to a file,
             // for a claim of five hundred more than half as much again as the claim.

@@ -1,6 +1,7 @@
 //! The way to the write lock of the file, of which there is one.
 
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::{Error, ErrorKind, Result};
@@ -8,6 +9,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::connect::is_reusable;
 use crate::error::{classify, classify_commit};
@@ -30,23 +32,23 @@ enum Commit {
 /// SQLite lets one writer in at a time and keeps no line: who finds the lock taken sleeps for longer and longer, up
 /// to a tenth of a second, and may be passed by any number of others meanwhile. So a store has one connection to
 /// write with, at which everybody in this process waits in the order of coming; and who is first in that line asks the
-/// file, where other processes may write, every few milliseconds.
+/// file, where others may write, every millisecond.
 #[derive(Clone)]
 pub(crate) struct Writer {
     pool: SqlitePool,
-    /// How long to ask for the lock, if the connection is ours. On an application's pool the waiting is left to SQLite.
-    patience: Option<Duration>,
+    /// On an application's pool the waiting is left to SQLite.
+    line: Option<Arc<Line>>,
 }
 
 impl Writer {
-    /// A line of our own: a pool of one connection that gives up waiting for the lock soon.
+    /// A line of our own: a pool of one connection that does not wait for the lock itself. `patience` is how long we do.
     pub(crate) fn line(pool: SqlitePool, patience: Duration) -> Self {
-        Self { pool, patience: Some(patience) }
+        Self { pool, line: Some(Arc::new(Line::new(patience))) }
     }
 
     /// A pool of the application's.
     pub(crate) fn shared(pool: SqlitePool) -> Self {
-        Self { pool, patience: None }
+        Self { pool, line: None }
     }
 
     pub(crate) async fn close(&self) {
@@ -59,7 +61,7 @@ impl Writer {
         let started = Instant::now();
         loop {
             match self.pool.begin_with(self.beginning(Commit::Durable)).await.map_err(classify) {
-                Err(error) if self.asks_again(&error, started) => {}
+                Err(error) if self.asks_again(&error, started) => sleep(ASK_EVERY).await,
                 begun => return begun,
             }
         }
@@ -75,7 +77,7 @@ impl Writer {
         let mut turn = self.turn().await?;
         // Of an application's pool only the pragma tells; it must be left as it was found. A future dropped half-way
         // leaves a connection that goes on waiting for the disk: slower, never less safe.
-        let relax = self.patience.is_none() && synchronous(&mut turn).await? < SYNCHRONOUS_FULL;
+        let relax = self.line.is_none() && synchronous(&mut turn).await? < SYNCHRONOUS_FULL;
         if relax {
             sqlx::query("pragma synchronous = full").execute(&mut *turn).await.map_err(classify)?;
         }
@@ -108,21 +110,27 @@ impl Writer {
     }
 
     async fn run<S: Step>(&self, step: S, commit: Commit, turn: &mut SqliteConnection) -> Result<S::Outcome> {
+        if let (Some(line), Commit::Relaxed) = (&self.line, commit) {
+            line.leave_room().await;
+        }
         let started = Instant::now();
         loop {
             match turn.begin_with(self.beginning(commit)).await.map_err(classify) {
                 Ok(mut tx) => {
+                    let locked = Instant::now();
                     let outcome = step.run(&mut tx).await;
-                    return end(tx, outcome, S::stands).await;
+                    let outcome = end(tx, outcome, S::stands).await;
+                    self.line.iter().for_each(|line| line.had_the_lock(locked));
+                    return outcome;
                 }
-                Err(error) if self.asks_again(&error, started) => {}
+                Err(error) if self.asks_again(&error, started) => sleep(ASK_EVERY).await,
                 Err(error) => return Err(error),
             }
         }
     }
 
     fn beginning(&self, commit: Commit) -> &'static str {
-        match (self.patience, commit) {
+        match (&self.line, commit) {
             (None, _) => "BEGIN IMMEDIATE",
             (Some(_), Commit::Durable) => "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
             (Some(_), Commit::Relaxed) => "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
@@ -130,8 +138,67 @@ impl Writer {
     }
 
     fn asks_again(&self, error: &Error, started: Instant) -> bool {
-        error.kind() == ErrorKind::Contention
-            && self.patience.is_some_and(|patience| started.elapsed() < patience)
+        let Some(line) = self.line.as_ref().filter(|_| error.kind() == ErrorKind::Contention) else {
+            return false;
+        };
+        line.met_others();
+        started.elapsed() < line.patience
+    }
+}
+
+/// Between two questions for a lock that somebody else has.
+const ASK_EVERY: Duration = Duration::from_millis(1);
+/// How long others who were met are reckoned with.
+const OTHERS_FOR: Duration = Duration::from_secs(1);
+/// The most room that is left to them at once.
+const ROOM_MAX: Duration = Duration::from_millis(20);
+
+/// What is known of the lock and of who else writes to the file.
+///
+/// A relay with a backlog has the lock nearly always. Others, who ask for it in their own way, would find it free by luck
+/// only; so once somebody else was seen to have it, a relay leaves it alone for as long as it had it itself.
+struct Line {
+    /// How long to ask for the lock.
+    patience: Duration,
+    seen: Mutex<Seen>,
+}
+
+struct Seen {
+    /// When somebody else had the lock.
+    others: Option<Instant>,
+    /// When we last gave it back, and how long we had had it.
+    freed: Instant,
+    had: Duration,
+}
+
+impl Line {
+    fn new(patience: Duration) -> Self {
+        let seen = Seen { others: None, freed: Instant::now(), had: Duration::ZERO };
+        Self { patience, seen: Mutex::new(seen) }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn met_others(&self) {
+        self.seen().others = Some(Instant::now());
+    }
+
+    fn had_the_lock(&self, since: Instant) {
+        let mut seen = self.seen();
+        (seen.freed, seen.had) = (Instant::now(), since.elapsed());
+    }
+
+    async fn leave_room(&self) {
+        let room = {
+            let seen = self.seen();
+            let others = seen.others.is_some_and(|met| met.elapsed() < OTHERS_FOR);
+            others.then(|| seen.freed + seen.had.min(ROOM_MAX))
+        };
+        if let Some(until) = room {
+            sleep_until(until).await;
+        }
     }
 }
 
@@ -200,4 +267,55 @@ const SYNCHRONOUS_FULL: i64 = 2;
 async fn synchronous(connection: &mut SqliteConnection) -> Result<i64> {
     let row = sqlx::query("pragma synchronous").fetch_one(connection).await.map_err(classify)?;
     row.try_get_unchecked(0).map_err(classify)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pillarbox_core::ErrorKind;
+    use tokio::time::{Instant, advance};
+
+    use super::{Line, OTHERS_FOR, ROOM_MAX};
+    use crate::{Options, SqliteStore};
+
+    /// How long a relay waits before it takes the lock, after it had it for so long.
+    async fn room(line: &Line, had: Duration) -> Duration {
+        let since = Instant::now();
+        advance(had).await;
+        line.had_the_lock(since);
+        let freed = Instant::now();
+        line.leave_room().await;
+        freed.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_relay_leaves_as_much_room_as_it_took_while_others_write() {
+        let (line, had) = (Line::new(Duration::ZERO), Duration::from_millis(7));
+        assert_eq!(room(&line, had).await, Duration::ZERO, "nobody else is there");
+        line.met_others();
+        assert_eq!(room(&line, had).await, had);
+        assert_eq!(room(&line, ROOM_MAX * 5).await, ROOM_MAX);
+        advance(ROOM_MAX).await;
+        let started = Instant::now();
+        line.leave_room().await;
+        assert_eq!(started.elapsed(), Duration::ZERO, "there was room enough");
+        advance(OTHERS_FOR).await;
+        assert_eq!(room(&line, had).await, Duration::ZERO, "they are gone");
+    }
+
+    #[tokio::test]
+    async fn whoever_else_has_the_lock_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", directory.path().join("x.db").display());
+        let options = Options::default().busy_timeout(Duration::ZERO);
+        let store = SqliteStore::connect(&url, options.clone()).await.unwrap();
+        let noticed = || store.writer.line.as_ref().unwrap().seen().others.is_some();
+        store.begin().await.unwrap().rollback().await.unwrap();
+        assert!(!noticed());
+        let theirs = SqliteStore::connect(&url, options).await.unwrap().begin().await.unwrap();
+        assert_eq!(store.begin().await.unwrap_err().kind(), ErrorKind::Contention);
+        assert!(noticed());
+        theirs.rollback().await.unwrap();
+    }
 }
