@@ -44,7 +44,7 @@ async fn produce(world: &World, producer: u64, share: u64) -> Result<(), Fault> 
         if !rolls_back && random.percent(AGAIN_PERCENT) {
             stage_again(world, &ids).await?;
         }
-        // SQLite has one writer at a time and no queue for it: leave the others room.
+        // As requests come: one after the other, and not all at once.
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
