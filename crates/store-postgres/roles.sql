@@ -27,6 +27,7 @@ grant select, insert, update, delete on public.pillarbox_relay to pillarbox_rela
 grant select, insert, update, delete on public.pillarbox_lane to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_lane_session to pillarbox_relay;
 grant select, insert, update, delete on public.pillarbox_lane_handed to pillarbox_relay;
+grant execute on function public.pillarbox_may_claim to pillarbox_relay;
 grant select on public.pillarbox_schema to pillarbox_relay;
 
 -- Migrations: the tables belong to this role, and it may make new ones. Nobody needs it at run time.
@@ -45,5 +46,6 @@ alter table public.pillarbox_lane_handed owner to pillarbox_admin;
 alter table public.pillarbox_schema owner to pillarbox_admin;
 alter function public.pillarbox_stage owner to pillarbox_admin;
 alter function public.pillarbox_serialize owner to pillarbox_admin;
+alter function public.pillarbox_may_claim owner to pillarbox_admin;
 alter type public.pillarbox_status owner to pillarbox_admin;
 alter domain public.pillarbox_route owner to pillarbox_admin;

@@ -9,6 +9,7 @@ use crate::hlc::Hlc;
 use crate::name::RouteName;
 use crate::outcome::Failure;
 use crate::status::Status;
+use crate::suspect::attempts_counted;
 use crate::time::Timestamp;
 
 /// The growing number that proves a claim. Whoever settles shows the fence that the claim returned.
@@ -96,6 +97,8 @@ pub struct Entry {
     pub status: Status,
     /// Claims that were not given back.
     pub attempts: u32,
+    /// How many of them ended because the lease expired.
+    pub crashes: u32,
     /// Attempts allowed for this entry, if it does not follow its route.
     pub max_attempts: Option<u32>,
     /// The earliest time anyone may claim it; in flight: the lease's end; terminal: none.
@@ -124,7 +127,13 @@ impl Entry {
     /// Whether the attempt that this claim began is the last one allowed.
     #[must_use]
     pub fn is_last_attempt(&self, route_max_attempts: u32) -> bool {
-        self.attempts >= self.max_attempts.unwrap_or(route_max_attempts)
+        attempts_counted(self.attempts, self.crashes) >= self.max_attempts.unwrap_or(route_max_attempts)
+    }
+
+    /// Whether it came back from an expired lease and was not tried since: it goes in small company only.
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        self.status == Status::Retrying && self.due_at.is_none() && self.crashes > 0
     }
 }
 

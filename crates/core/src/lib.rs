@@ -24,6 +24,7 @@ mod received;
 mod redact;
 mod saga;
 mod status;
+mod suspect;
 mod template;
 mod time;
 
@@ -49,5 +50,6 @@ pub use saga::{
     StepSeen, StepState, TimelineItem, step_key, timeline,
 };
 pub use status::{Action, Status, TRANSITIONS};
+pub use suspect::{COMPANY_MAX, CRASHES_IN_COMPANY, attempts_counted, company};
 pub use template::Template;
 pub use time::Timestamp;

@@ -92,7 +92,7 @@ pub enum Action {
     ReleaseLater,
     /// Looked at again later, with all of its attempts.
     Park,
-    /// Its lease ran out with attempts left; the spent attempt counts.
+    /// Its lease ran out with attempts left; the spent attempt counts, and the entry is a suspect.
     Reap,
     /// An operator tries a dead entry again with a fresh budget.
     Requeue,
@@ -107,8 +107,6 @@ use Status::{Dead, Delivered, Discarded, InFlight, Pending, Retrying};
 pub const TRANSITIONS: &[(Status, Action, Status)] = &[
     (Pending, Claim, InFlight),
     (Retrying, Claim, InFlight),
-    // An expired lease: the previous owner is gone, and the claim that it spent stays counted.
-    (InFlight, Claim, InFlight),
     (InFlight, Deliver, Delivered),
     (InFlight, Retry, Retrying),
     (InFlight, Bury, Dead),

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
-use pillarbox_core::{Entry, Hlc, Result, Status};
+use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::{COMPANY_MAX, CRASHES_IN_COMPANY, Entry, Hlc, Result, Status, company};
 use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgRow};
 
@@ -20,6 +20,9 @@ impl PostgresStore {
         request.check()?;
         if request.limit == 0 {
             return Ok(Claim::default());
+        }
+        if let Company::Suspects { beside } = request.company {
+            return self.claim_suspects(&request, beside).await;
         }
         // Who sets the time wants to see all that is due at it.
         let floor = match request.now {
@@ -72,6 +75,26 @@ impl PostgresStore {
         Ok(claim)
     }
 
+    /// The least accused suspects, and as many as may be together. A row of the answer says how many that is.
+    async fn claim_suspects(&self, request: &ClaimRequest, beside: u32) -> Result<Claim> {
+        let companies: Vec<i64> = (1..=CRASHES_IN_COMPANY).map(|crashes| company(crashes).into()).collect();
+        let arguments = Bind::new()
+            .text(request.route.as_str())
+            .at(request.now)
+            .number(i64::from(request.max_attempts))
+            .number(i64::from(COMPANY_MAX))
+            .number(i64::from(request.limit))
+            .text(&request.owner)
+            .number(micros(request.lease))
+            .number(i64::from(beside))
+            .value(companies)
+            .done()?;
+        let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().claim_suspects, arguments).await?;
+        let mut claim = suspects(&rows, request).map_err(|error| classify(error, Phase::Before))?;
+        sort(&mut claim.entries, request.order);
+        Ok(claim)
+    }
+
     pub(crate) async fn extend_leases(&self, request: ExtendRequest) -> Result<Extended> {
         request.check()?;
         if request.held.is_empty() {
@@ -86,8 +109,17 @@ impl PostgresStore {
     }
 }
 
+fn suspects(rows: &[PgRow], request: &ClaimRequest) -> sqlx::Result<Claim> {
+    let Some(first) = rows.first() else { return Ok(Claim::default()) };
+    if first.try_get::<Option<i64>, _>(0)?.is_some() {
+        return read(rows, request);
+    }
+    let company: Option<i64> = first.try_get(ENDS)?;
+    Ok(Claim { suspects: company.and_then(|company| u32::try_from(company).ok()), ..Claim::default() })
+}
+
 fn read(rows: &[PgRow], request: &ClaimRequest) -> sqlx::Result<Claim> {
-    let mut claim = Claim { entries: Vec::with_capacity(rows.len()), undecodable: vec![] };
+    let mut claim = Claim { entries: Vec::with_capacity(rows.len()), ..Claim::default() };
     for row in rows {
         let delivery = Delivery {
             route: request.route.clone(),
@@ -112,7 +144,7 @@ fn read(rows: &[PgRow], request: &ClaimRequest) -> sqlx::Result<Claim> {
 }
 
 /// The first column behind those of the entry.
-const ENDS: usize = 21;
+const ENDS: usize = 22;
 
 /// Where both arms ended, as one of the rows says.
 fn ends(rows: &[PgRow]) -> sqlx::Result<(Option<At>, Option<[i64; 2]>)> {

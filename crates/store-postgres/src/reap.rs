@@ -1,6 +1,6 @@
 //! Reaping: expired leases go back to the queue, and what has no attempts left is buried.
 
-use pillarbox_core::port::{Death, Effect, ReapRequest, Reaped};
+use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped};
 use pillarbox_core::{EventId, Failure, FailureKind, Result, RouteName, check_name};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -11,7 +11,17 @@ use crate::error::{Phase, classify};
 use crate::store::PostgresStore;
 
 impl PostgresStore {
+    /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
     pub(crate) async fn reap_leases(&self, request: ReapRequest) -> Result<Reaped> {
+        let lanes = self.reap_sessions(&request).await?;
+        let mut reaped = self.reap_row_leases(request).await?;
+        reaped.stale += lanes.stale;
+        reaped.dead.extend(lanes.dead);
+        reaped.lane_sessions = lanes.lane_sessions;
+        Ok(reaped)
+    }
+
+    pub(crate) async fn reap_row_leases(&self, request: ReapRequest) -> Result<Reaped> {
         request.check()?;
         check_name("owner", &request.owner)?;
         let routes = match &request.route {
@@ -53,12 +63,16 @@ impl PostgresStore {
             "lease_expired",
             "the lease ran out before anybody settled the entry",
         );
-        let bind = bind(request, route, limit).text(&expired.to_string()).text(&request.owner);
+        let bind = bind(request, route, limit)
+            .text(&expired.to_string())
+            .text(&request.owner)
+            .value(request.leases == Leases::Impossible);
         let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().reap, bind.done()?).await?;
         for row in &rows {
             read(row, route, reaped).map_err(|error| classify(error, Phase::Before))?;
         }
-        Ok(i64::try_from(rows.len()).unwrap_or(limit))
+        // The last row is about what waits.
+        Ok(i64::try_from(rows.len().saturating_sub(1)).unwrap_or(limit))
     }
 
     async fn count_stale(
@@ -87,6 +101,10 @@ fn bind(request: &ReapRequest, route: &RouteName, limit: i64) -> Bind {
 }
 
 fn read(row: &PgRow, route: &RouteName, reaped: &mut Reaped) -> sqlx::Result<()> {
+    if let Some(suspects) = row.try_get::<Option<bool>, _>(6)? {
+        reaped.suspects |= suspects;
+        return Ok(());
+    }
     let (leased, spent): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
     reaped.stale += u64::from(leased);
     if !spent {

@@ -22,7 +22,7 @@ pub(crate) const SAGA: &str = "s.id, s.name, s.route, s.subject_kind, s.subject_
 /// itself (route, status, owner, lease) is not sent.
 pub(crate) const CLAIMED: &str = "seq, fence, event_id, type, key, payload, content_type, headers::text, tenant, \
     correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc, attempts, max_attempts, \
-    last_error, last_attempt_at, created_at";
+    last_error, last_attempt_at, created_at, crashes";
 /// The columns that follow for operators.
 pub(crate) const DELIVERY: &str = "route, status::text, due_at, owner, settled_at";
 
@@ -131,6 +131,7 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
         last_error: get::<Option<&str>>(row, 18)?.map(Failure::parse),
         last_attempt_at: faults.time("last_attempt_at", get(row, 19)?),
         created_at: faults.time("created_at", get(row, 20)?).unwrap_or(Timestamp::MIN),
+        crashes: faults.or_default("crashes", u32::try_from(get::<i16>(row, 21)?).ok()),
         status: delivery.status,
         due_at: delivery.due_at,
         owner: delivery.owner,
@@ -143,11 +144,11 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
 pub(crate) fn decode_whole(row: &PgRow) -> sqlx::Result<Entry> {
     let corrupt = |error: Error| sqlx::Error::Decode(error.message().to_owned().into());
     let delivery = Delivery {
-        route: RouteName::new(row.try_get::<String, _>(21)?).map_err(corrupt)?,
-        status: row.try_get::<&str, _>(22)?.parse().map_err(corrupt)?,
-        due_at: row.try_get::<Option<At>, _>(23)?.and_then(At::timestamp),
-        owner: row.try_get(24)?,
-        settled_at: row.try_get::<Option<At>, _>(25)?.and_then(At::timestamp),
+        route: RouteName::new(row.try_get::<String, _>(22)?).map_err(corrupt)?,
+        status: row.try_get::<&str, _>(23)?.parse().map_err(corrupt)?,
+        due_at: row.try_get::<Option<At>, _>(24)?.and_then(At::timestamp),
+        owner: row.try_get(25)?,
+        settled_at: row.try_get::<Option<At>, _>(26)?.and_then(At::timestamp),
     };
     decode(row, delivery).map(|decoded| decoded.entry)
 }

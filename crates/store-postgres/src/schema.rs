@@ -71,6 +71,7 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
             ("hlc", "bigint"),
             ("status", "text"),
             ("attempts", "integer"),
+            ("crashes", "smallint"),
             ("max_attempts", "integer"),
             ("due_at", TIME),
             ("fence", "bigint"),
@@ -79,6 +80,7 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
             ("last_attempt_at", TIME),
             ("created_at", TIME),
             ("settled_at", TIME),
+            ("leased_at", TIME),
         ],
     ),
     (
@@ -163,8 +165,10 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
             ("session", "uuid"),
             ("rank", "bigint"),
             ("owner", "text"),
+            ("leased_at", TIME),
             ("lease_until", TIME),
             ("shares", "smallint"),
+            ("isolated", "bigint[]"),
         ],
     ),
     ("lane_handed", &[("route", NAME), ("session", "uuid"), ("handed", "bigint")]),
@@ -173,8 +177,8 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
 const TIME: &str = "timestamp with time zone";
 const NAME: &str = "character varying(255)";
 
-/// Without these staging and accepting fail.
-const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
+/// Without these staging, accepting and claiming fail.
+const NEEDED_INDEXES: [&str; 4] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey", "may_claim()"];
 /// Without these everything works, slowly, or not from plain SQL.
 const WANTED_INDEXES: [&str; 13] = [
     "outbox_open",

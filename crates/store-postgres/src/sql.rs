@@ -123,6 +123,7 @@ pub(crate) const FENCE_RAISE: &str = include_str!("sql/fence_raise.sql");
 /// What a store runs.
 pub(crate) struct Statements {
     pub(crate) claim_staged: Sql,
+    pub(crate) claim_suspects: Sql,
     pub(crate) claim_causal: Sql,
     pub(crate) extend: Sql,
     pub(crate) settle_delivered: Sql,
@@ -161,7 +162,10 @@ pub(crate) struct Statements {
     pub(crate) relays: Sql,
     pub(crate) lanes_bury: Sql,
     pub(crate) lanes_counts: Sql,
-    pub(crate) lanes_dead: Sql,
+    pub(crate) lanes_heads: Sql,
+    pub(crate) lanes_isolate: Sql,
+    pub(crate) lanes_live: Sql,
+    pub(crate) lanes_settled: Sql,
     pub(crate) lanes_expired: Sql,
     pub(crate) lanes_fetch: Sql,
     pub(crate) lanes_hand_over: Sql,
@@ -184,6 +188,7 @@ impl Statements {
         let sql = |template| Sql::new(template, tables);
         Self {
             claim_staged: sql(include_str!("sql/claim_staged.sql")),
+            claim_suspects: sql(include_str!("sql/claim_suspects.sql")),
             claim_causal: sql(include_str!("sql/claim_causal.sql")),
             extend: sql(include_str!("sql/extend.sql")),
             settle_delivered: sql(include_str!("sql/settle_delivered.sql")),
@@ -222,7 +227,10 @@ impl Statements {
             relays: sql(include_str!("sql/relays.sql")),
             lanes_bury: sql(include_str!("sql/lanes_bury.sql")),
             lanes_counts: sql(include_str!("sql/lanes_counts.sql")),
-            lanes_dead: sql(include_str!("sql/lanes_dead.sql")),
+            lanes_heads: sql(include_str!("sql/lanes_heads.sql")),
+            lanes_isolate: sql(include_str!("sql/lanes_isolate.sql")),
+            lanes_live: sql(include_str!("sql/lanes_live.sql")),
+            lanes_settled: sql(include_str!("sql/lanes_settled.sql")),
             lanes_expired: sql(include_str!("sql/lanes_expired.sql")),
             lanes_fetch: sql(include_str!("sql/lanes_fetch.sql")),
             lanes_hand_over: sql(include_str!("sql/lanes_hand_over.sql")),

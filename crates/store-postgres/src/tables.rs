@@ -1,6 +1,6 @@
 //! The names of the tables, quoted and with their schema: the only names that get into SQL text.
 
-use pillarbox_core::Ident;
+use pillarbox_core::{CRASHES_IN_COMPANY, Ident};
 
 use crate::lanes::row::{READ, READ_COLUMNS};
 use crate::options::Options;
@@ -9,6 +9,9 @@ use crate::row::{CLAIMED, DELIVERY, SAGA};
 /// The lane of an entry: by its key, or by its number if it has none. It never changes, so the index on it is
 /// where it is kept. The queries must say it in the same words.
 const LANE_OF: &str = "(coalesce(hashtextextended(key, 0), seq) & 63)";
+
+/// The attempts that count towards the allowed ones; see `attempts_counted`.
+const COUNTED: &str = "(attempts - least(crashes, {in_company}))";
 
 /// Parts of the statements that read lanes.
 const WRITERS: &str = include_str!("sql/lanes_writers.sql");
@@ -21,7 +24,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 40],
+    names: [(&'static str, String); 44],
 }
 
 impl Tables {
@@ -39,6 +42,9 @@ impl Tables {
                 // These have names in them.
                 ("{writers}", WRITERS.to_owned()),
                 ("{drawn}", DRAWN.to_owned()),
+                ("{counted}", COUNTED.to_owned()),
+                ("{counted_o}", COUNTED.replace("attempts", "o.attempts").replace("crashes", "o.crashes")),
+                ("{in_company}", CRASHES_IN_COMPANY.to_string()),
                 ("{claimed}", CLAIMED.to_owned()),
                 ("{read}", READ.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),
@@ -62,6 +68,7 @@ impl Tables {
                 ("{versions}", table("schema")),
                 ("{stage}", table("stage")),
                 ("{serialize}", table("serialize")),
+                ("{may_claim}", table("may_claim")),
                 ("{status}", table("status")),
                 ("{route}", table("route")),
                 ("{event_index}", bare("outbox_event")),

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
-use pillarbox_core::{Entry, Error, Fence, Held, Result};
+use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::{COMPANY_MAX, Entry, Error, Fence, Held, Result, company};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -18,6 +18,9 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
     request.check()?;
     if request.limit == 0 {
         return Ok(Claim::default());
+    }
+    if let Company::Suspects { beside } = request.company {
+        return claim_suspects(store, &request, beside).await;
     }
     let statement = match request.order {
         ClaimOrder::Staged => &store.statements.claim_staged,
@@ -35,9 +38,13 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
         .bind(request.owner)
         .bind(request.max_attempts);
     let rows = store.writer.fetch_all(take).await?;
-    let mut claim = Claim { entries: Vec::with_capacity(rows.len()), undecodable: Vec::new() };
+    read(&rows, request.order)
+}
+
+fn read(rows: &[SqliteRow], order: ClaimOrder) -> Result<Claim> {
+    let mut claim = Claim { entries: Vec::with_capacity(rows.len()), ..Claim::default() };
     for row in rows {
-        let decoded = decode(&row)?;
+        let decoded = decode(row)?;
         match decoded.failure() {
             None => claim.entries.push(decoded.entry),
             Some(failure) => claim.undecodable.push(Undecodable {
@@ -47,8 +54,40 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
             }),
         }
     }
-    sort(&mut claim.entries, request.order);
+    sort(&mut claim.entries, order);
     Ok(claim)
+}
+
+/// The least accused among the first suspects, and as many as may be together. Looked for without the write lock:
+/// whoever is faster takes them, and this claim gets what is left.
+async fn claim_suspects(store: &SqliteStore, request: &ClaimRequest, beside: u32) -> Result<Claim> {
+    let rows = query(&store.statements.suspects)
+        .bind(request.route.to_string())
+        .bind(request.max_attempts)
+        .bind(COMPANY_MAX)
+        .fetch_all(&mut *store.reader().await?)
+        .await
+        .map_err(classify)?;
+    let suspect = |row: &SqliteRow| -> Result<(i64, u32)> {
+        Ok((row.try_get_unchecked(0).map_err(classify)?, row.try_get_unchecked(1).map_err(classify)?))
+    };
+    let suspects = rows.iter().map(suspect).collect::<Result<Vec<_>>>()?;
+    let Some(crashes) = suspects.iter().map(|(_, crashes)| *crashes).min() else {
+        return Ok(Claim::default());
+    };
+    let room = company(crashes).saturating_sub(beside).min(request.limit);
+    if room == 0 {
+        return Ok(Claim { suspects: Some(company(crashes)), ..Claim::default() });
+    }
+    let equals = suspects.iter().filter(|suspect| suspect.1 == crashes).map(|suspect| suspect.0);
+    let seqs: Vec<i64> = equals.take(usize::try_from(room).unwrap_or(usize::MAX)).collect();
+    let take = query(&store.statements.claim_suspects)
+        .bind(request.now.map(|now| now.as_micros()))
+        .bind(request.route.to_string())
+        .bind(seqs_json(&seqs)?)
+        .bind(micros(request.lease))
+        .bind(request.owner.clone());
+    read(&store.writer.fetch_all(take).await?, request.order)
 }
 
 async fn claimable(

@@ -71,6 +71,7 @@ async fn check_all(store: &SqliteStore, when: &str) {
     check_sagas(store, when).await;
     for sql in [
         &s.extend,
+        &s.claim_suspects,
         &s.settle_mixed,
         &s.settle_dead,
         &s.settle_delivered,
@@ -81,7 +82,9 @@ async fn check_all(store: &SqliteStore, when: &str) {
         check(store, when, sql, &[row], false).await;
     }
     let stuck = "USING INDEX pillarbox_outbox_stuck (route=?)";
-    check(store, when, &s.stale, &[row, stuck, due], false).await;
+    check(store, when, &s.stale, &[row, stuck, due, "USING INDEX pillarbox_outbox_due (route=?"], false)
+        .await;
+    check(store, when, &s.suspects, &[stuck], false).await;
     check(store, when, &s.routes, &["pillarbox_outbox_due", "pillarbox_outbox_stuck"], true).await;
     let ended = "USING COVERING INDEX pillarbox_outbox_ended (status=? AND settled_at";
     check(store, when, &s.purgeable, &[ended], false).await;
@@ -158,7 +161,12 @@ async fn check_lanes(store: &SqliteStore, when: &str) {
     for sql in [&s.lanes_settle_failed, &s.lanes_spend] {
         check(store, when, sql, &[row], false).await;
     }
-    check(store, when, &s.lanes_dead, &["USING INDEX pillarbox_outbox_ended (status=?"], false).await;
+    let heads = [
+        "USING INDEX pillarbox_outbox_ended (status=?",
+        "USING INDEX pillarbox_outbox_due (route=?",
+        "USING INDEX pillarbox_outbox_stuck (route=?",
+    ];
+    check(store, when, &s.lanes_heads, &heads, false).await;
 }
 
 #[tokio::test]

@@ -1,28 +1,45 @@
 //! Returning expired leases, and burying what has no attempts left.
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Death, Effect, ReapRequest, Reaped};
+use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped};
 use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
+use crate::claim::seqs_json;
 use crate::error::classify;
+use crate::lanes;
 use crate::row::shown_route;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
 use crate::writer::Step;
 
+/// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
 pub(crate) async fn reap(store: &SqliteStore, request: ReapRequest) -> Result<Reaped> {
+    let lanes = lanes::reap(store, &request).await?;
+    let mut reaped = reap_rows(store, &request).await?;
+    reaped.stale += lanes.stale;
+    reaped.dead.extend(lanes.dead);
+    reaped.lane_sessions = lanes.lane_sessions;
+    Ok(reaped)
+}
+
+pub(crate) async fn reap_rows(store: &SqliteStore, request: &ReapRequest) -> Result<Reaped> {
     request.check()?;
-    let step = Reap { statements: &store.statements, request: &request };
+    let step = Reap { statements: &store.statements, request };
+    let mut reader = store.reader().await?;
     // Nearly always there is nothing to do; a look does not take the write lock.
-    let found = step.find(&mut *store.reader().await?).await?;
+    let found = step.find(&mut reader).await?;
+    let suspects = step.suspects(&mut reader).await?;
+    drop(reader);
     let stale = found.iter().filter(|stale| stale.leased).count();
     if found.is_empty() || request.effect == Effect::DryRun {
-        return Ok(Reaped { stale: stale as u64, ..Reaped::default() });
+        return Ok(Reaped { stale: stale as u64, suspects, ..Reaped::default() });
     }
-    store.writer.durably(&step).await
+    let mut reaped = store.writer.durably(&step).await?;
+    reaped.suspects = suspects || reaped.released > 0;
+    Ok(reaped)
 }
 
 /// A row that a reap is about.
@@ -68,6 +85,19 @@ impl Reap<'_> {
         self.request.now.map(Timestamp::as_micros)
     }
 
+    /// Whether something that came back before waits to be taken.
+    async fn suspects(&self, connection: &mut SqliteConnection) -> Result<bool> {
+        let Some(route) = &self.request.route else { return Ok(false) };
+        let rows = query(&self.statements.suspects)
+            .bind(route.to_string())
+            .bind(u32::MAX)
+            .bind(1)
+            .fetch_all(connection)
+            .await
+            .map_err(classify)?;
+        Ok(!rows.is_empty())
+    }
+
     async fn find(&self, connection: &mut SqliteConnection) -> Result<Vec<Stale>> {
         let routes = match &self.request.route {
             Some(route) => vec![route.as_str().to_owned()],
@@ -95,6 +125,7 @@ impl Reap<'_> {
                 .bind(left)
                 .bind(self.request.max_attempts)
                 .bind(failure.to_string())
+                .bind(self.request.leases == Leases::Impossible)
                 .fetch_all(&mut *connection)
                 .await
                 .map_err(classify)?;
@@ -123,7 +154,10 @@ impl Step for &Reap<'_> {
             .execute(&mut *tx)
             .await
             .map_err(classify)?;
-        query(&self.statements.reap).bind(self.now()).bind(json).execute(tx).await.map_err(classify)?;
+        query(&self.statements.reap).bind(self.now()).bind(json).execute(&mut *tx).await.map_err(classify)?;
+        // Should the route be read by lanes: these entries were not theirs until now.
+        let seqs: Vec<i64> = found.iter().map(|stale| stale.seq).collect();
+        query(&self.statements.lanes_revise).bind(seqs_json(&seqs)?).execute(tx).await.map_err(classify)?;
         let mut reaped = Reaped::default();
         for stale in found {
             reaped.stale += u64::from(stale.leased);

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use crate::error::classify;
 
-/// The columns of an entry, in the order in which [`decode`] reads them.
-pub(crate) const COLUMNS: [&str; 27] = [
+/// The columns of an entry, in the order in which [`decode`] reads them; the last is for statements alone.
+pub(crate) const COLUMNS: [&str; 29] = [
     "seq",
     "event_id",
     "route",
@@ -32,6 +32,7 @@ pub(crate) const COLUMNS: [&str; 27] = [
     "hlc",
     "status",
     "attempts",
+    "crashes",
     "max_attempts",
     "due_at",
     "fence",
@@ -41,6 +42,7 @@ pub(crate) const COLUMNS: [&str; 27] = [
     "created_at",
     "settled_at",
     "lane",
+    "leased_at",
 ];
 
 /// The columns of a saga, in the order in which `saga::read` reads them.
@@ -109,6 +111,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
         hlc: reader.optional_as(|number| Hlc::from_raw(number).ok()),
         status: reader.parsed(|text| text.parse().ok()).unwrap_or(Status::InFlight),
         attempts: reader.required_as(|number| u32::try_from(number).ok(), 0),
+        crashes: reader.required_as(|number| u32::try_from(number).ok(), 0),
         max_attempts: reader.optional_as(|number| u32::try_from(number).ok()),
         due_at: reader.optional_as(Timestamp::from_micros),
         fence: Fence(reader.required(0)),

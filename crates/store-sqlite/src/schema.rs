@@ -61,7 +61,10 @@ const WANTED: [(&str, &[&str]); 9] = [
             "seen_at",
         ],
     ),
-    ("lane_session", &["rank", "route", "session", "owner", "lease_until", "shares", "handed"]),
+    (
+        "lane_session",
+        &["rank", "route", "session", "owner", "leased_at", "lease_until", "shares", "handed", "isolated"],
+    ),
     ("lane", &["route", "lane", "session", "fence", "revision"]),
     ("schema", &["version", "applied_at"]),
 ];

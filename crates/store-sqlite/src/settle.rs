@@ -7,7 +7,7 @@ use pillarbox_core::port::{Keep, SettleRequest, Settled, Settlement, Verdict};
 use pillarbox_core::{Error, Held, Result, Timestamp};
 use sqlx::SqliteConnection;
 
-use crate::claim::{held_json, held_of, micros};
+use crate::claim::{held_json, held_of, micros, seqs_json};
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
@@ -121,6 +121,10 @@ impl Step for &Batch<'_> {
             }
             let statement = query(&self.statements.settle_mixed).bind(self.now).bind(changed.clone());
             settled = held_of(&statement.fetch_all(&mut *tx).await.map_err(classify)?)?;
+            // Should the route be read by lanes: these entries were not theirs until now.
+            let seqs: Vec<i64> = settled.iter().map(|held| held.seq).collect();
+            let revise = query(&self.statements.lanes_revise).bind(seqs_json(&seqs)?);
+            revise.execute(&mut *tx).await.map_err(classify)?;
         }
         if let Some(delivered) = &self.delivered {
             let statement = match self.keep {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pillarbox_core::CRASHES_IN_COMPANY;
+
 use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
@@ -47,6 +49,8 @@ const LIVE: &str = "(status = 'pending' or status = 'retrying' or status = 'in_f
 /// What lanes read: live, and not claimed as a row.
 const UNSETTLED: &str = "(status = 'pending' or status = 'retrying')";
 const ENDED: &str = "(status = 'delivered' or status = 'dead' or status = 'discarded')";
+/// The attempts that count towards the allowed ones; see `attempts_counted`.
+const COUNTED: &str = "(attempts - min(crashes, {in_company}))";
 
 /// The quoted names for one prefix.
 #[derive(Clone, Debug)]
@@ -62,10 +66,20 @@ impl Tables {
         let prefix = options.prefix.as_str();
         // The prefix matches `[a-z_][a-z0-9_]*` by construction, so quotes are all the escaping there is.
         let names = NAMES.map(|(mark, suffix)| (mark, format!("\"{prefix}_{suffix}\"")));
-        let parts = [("{now}", NOW), ("{live}", LIVE), ("{unsettled}", UNSETTLED), ("{ended}", ENDED)];
+        let parts = [
+            ("{now}", NOW),
+            ("{live}", LIVE),
+            ("{unsettled}", UNSETTLED),
+            ("{ended}", ENDED),
+            ("{counted}", COUNTED),
+        ];
         let parts = parts.map(|(mark, text)| (mark, text.to_owned())).into_iter();
         let saga = SAGA.map(|column| format!("saga.{column}")).join(", ");
-        let parts = parts.chain([("{columns}", COLUMNS.join(", ")), ("{saga_columns}", saga)]);
+        let parts = parts.chain([
+            ("{columns}", COLUMNS.join(", ")),
+            ("{saga_columns}", saga),
+            ("{in_company}", CRASHES_IN_COMPANY.to_string()),
+        ]);
         Self { prefix: prefix.to_owned(), names: names.into_iter().chain(parts).collect() }
     }
 

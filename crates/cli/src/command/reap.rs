@@ -2,7 +2,7 @@
 
 use clap::Args;
 use pillarbox_core::RouteName;
-use pillarbox_core::port::{Effect, ReapRequest};
+use pillarbox_core::port::{Effect, Leases, ReapRequest};
 use serde::Serialize;
 
 use super::operator;
@@ -47,6 +47,7 @@ pub(crate) async fn run(args: ReapArgs, context: &Context) -> Result<(), Fault> 
     let configured = args.route.as_ref().and_then(|route| context.config.routes.get(route));
     let configured = configured.map(|route| route.options(context.config.retention.delivered()).max_attempts);
     let request = ReapRequest {
+        leases: Leases::Ended,
         route: args.route,
         limit: args.limit,
         max_attempts: args.max_attempts.or(configured),

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, Claim, ClaimRequest, DeadHead, DeadRequest, ExtendRequest, Extended,
-    FetchRequest, Fetched, HandOverRequest, LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest,
-    Reaped, SettleRequest, Settled, Store,
+    AttendRequest, Attendance, Claim, ClaimRequest, ExtendRequest, Extended, FetchRequest, Fetched,
+    HandOverRequest, Head, HeadsRequest, IsolateRequest, LaneRead, LaneSettleRequest, Lanes, ReadRequest,
+    ReapRequest, Reaped, SettleRequest, Settled, Store,
 };
 use pillarbox_core::{Error, ErrorKind, Result};
 use tokio::task::JoinSet;
@@ -57,9 +57,19 @@ impl<S: Lanes + Clone + 'static> Lanes for Apart<S> {
         apart(async move { store.fetch(request).await }).await
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
         let store = self.0.clone();
-        apart(async move { store.dead(request).await }).await
+        apart(async move { store.heads(request).await }).await
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        let store = self.0.clone();
+        apart(async move { store.isolate(request).await }).await
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        let store = self.0.clone();
+        apart(async move { store.reap_rows(request).await }).await
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {

@@ -38,6 +38,7 @@ fn bare() -> Entry {
         hlc: None,
         status: Status::InFlight,
         attempts: 1,
+        crashes: 0,
         max_attempts: None,
         due_at: None,
         fence: Fence(3),

@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::name::{RouteName, check_name};
 use crate::time::Timestamp;
 
-use super::store::{Death, Keep, Settled, Undecodable, Verdict, check_attempts, check_batch, check_lease};
+use super::store::{
+    Death, Keep, ReapRequest, Reaped, Settled, Undecodable, Verdict, check_attempts, check_batch, check_lease,
+};
 
 /// How many lanes every route has. A key belongs to one of them for ever.
 pub const LANES: u8 = 64;
@@ -20,6 +22,8 @@ pub const LANES: u8 = 64;
 ///
 /// A session leases lanes and is their only reader while it holds them. Every operation is one atomic step of the
 /// database. An operation of a session that was taken for dead changes nothing and says so.
+///
+/// A route may have been read by rows before: what those relays have in flight stands before what is behind it.
 #[async_trait]
 pub trait Lanes: Send + Sync {
     /// Joins or renews a session, takes its share of free lanes, and buries sessions whose lease has ended: what
@@ -34,12 +38,20 @@ pub trait Lanes: Send + Sync {
     /// gone is left out.
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched>;
 
-    /// The dead entries with a key in these lanes: what an ordered route may have to wait for.
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>>;
+    /// Entries with a key in these lanes that are not read and that an ordered route may have to wait for: the dead, and
+    /// what a relay by rows has in flight.
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>>;
+
+    /// Notes which entries a session has in flight at most, so that nothing else is taken for a suspect if it dies.
+    /// `false`: the session was taken for dead.
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool>;
 
     /// Records what came of entries, the whole batch at once. The attempt is spent here. Safe to send again: what is
     /// settled or gone, or is to be retried and this is not its next attempt, is reported as fenced and not changed.
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled>;
+
+    /// Returns what relays by rows had in flight and left, and buries what has no attempts left.
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped>;
 
     /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.
     async fn hand_over(&self, request: HandOverRequest) -> Result<()>;
@@ -264,24 +276,46 @@ impl Fetched {
     }
 }
 
-/// A wish to know what is dead.
+/// A wish to know what stands before other entries of its key.
 #[derive(Clone, Debug)]
-pub struct DeadRequest {
+pub struct HeadsRequest {
     /// Of which route.
     pub route: RouteName,
     /// In which lanes.
     pub lanes: Vec<u8>,
 }
 
-/// A dead entry that has a key.
+/// An entry with a key that is not read by lanes and may hold back what is behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadHead {
+pub struct Head {
     /// Its place.
     pub seq: i64,
     /// What it may hold back.
     pub key: String,
     /// Its lane.
     pub lane: u8,
+    /// Why.
+    pub kind: HeadKind,
+}
+
+/// Why an entry holds back what is behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadKind {
+    /// It is dead, and nobody has requeued or discarded it.
+    Dead,
+    /// A relay by rows has it in flight, or had it until it died.
+    Leased,
+}
+
+/// A wish to say what is in flight.
+#[derive(Clone, Debug)]
+pub struct IsolateRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// Whose.
+    pub session: SessionId,
+    /// Only these; `None`: whatever was read.
+    pub only: Option<Vec<i64>>,
 }
 
 /// The verdict on one entry of a lane.

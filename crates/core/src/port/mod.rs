@@ -25,9 +25,9 @@ pub use admin::{
 pub use clock::{Clock, Entropy, Wake};
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{
-    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LANES,
-    LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement, Lanes, RENAMED,
-    ReadRequest, Seen, SessionId,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadKind, HeadsRequest,
+    IsolateRequest, LANES, LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement,
+    Lanes, RENAMED, ReadRequest, Seen, SessionId,
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use saga::{
@@ -40,7 +40,7 @@ pub use sink::{Report, Sink, SinkCapabilities};
 pub use source::{Message, Position, Receipt, Source, SourceCapabilities, Subscription};
 pub use stage::{Buffer, Stage};
 pub use store::{
-    Claim, ClaimOrder, ClaimRequest, Death, ExtendRequest, Extended, Keep, ReapRequest, Reaped,
-    SettleRequest, Settled, Settlement, Store, Undecodable, Verdict,
+    Claim, ClaimOrder, ClaimRequest, Company, Death, ExtendRequest, Extended, Keep, Leases, ReapRequest,
+    Reaped, SettleRequest, Settled, Settlement, Store, Undecodable, Verdict,
 };
 pub use transcript::{Pages, Transcript};

@@ -22,8 +22,9 @@ use super::Effect;
 pub trait Store: Send + Sync {
     /// Takes due entries of a route under a lease; the claim is the attempt.
     ///
-    /// Two callers never hold one entry under a live lease. An entry whose attempts are spent is not
-    /// handed out; [`reap`](Self::reap) buries it. A store may go on from where its last claim ended and find
+    /// Two callers never hold one entry under a live lease. An entry whose lease has expired, or whose attempts are
+    /// spent, is not handed out: [`reap`](Self::reap) returns the one and buries the other. While a relay reads the
+    /// route by lanes nothing is. A store may go on from where its last claim ended and find
     /// what came before that a little later; it brings nothing only if nothing is due.
     async fn claim(&self, request: ClaimRequest) -> Result<Claim>;
 
@@ -33,7 +34,8 @@ pub trait Store: Send + Sync {
     /// Records what came of claimed entries, the whole batch at once.
     async fn settle(&self, request: SettleRequest) -> Result<Settled>;
 
-    /// Returns expired leases to the queue, and buries what has no attempts left.
+    /// Returns expired leases to the queue, and buries what has no attempts left. Sessions of lanes whose lease has
+    /// expired are buried too, so that a route can be changed from lanes to rows.
     async fn reap(&self, request: ReapRequest) -> Result<Reaped>;
 }
 
@@ -45,6 +47,19 @@ pub enum ClaimOrder {
     Staged,
     /// By clock stamp, those without one last, then by staging time, then by the order of staging.
     Causal,
+}
+
+/// Which entries a claim wants, by what expired leases say of them. See [`company`](crate::company).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Company {
+    /// Entries that are no suspects.
+    #[default]
+    Open,
+    /// Suspects that are accused equally often, the least accused ones, and as many as may be together.
+    Suspects {
+        /// How many entries the caller has in flight already.
+        beside: u32,
+    },
 }
 
 /// A wish for due entries.
@@ -62,6 +77,8 @@ pub struct ClaimRequest {
     pub max_attempts: u32,
     /// Which are the oldest.
     pub order: ClaimOrder,
+    /// Suspects or others.
+    pub company: Company,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
@@ -114,6 +131,9 @@ pub struct Claim {
     pub entries: Vec<Entry>,
     /// Rows that were claimed and cannot be read as entries; the caller settles them as dead.
     pub undecodable: Vec<Undecodable>,
+    /// Suspects are due and were left where they are: they may go in a company of so many at most. A store that would
+    /// have to look for them says so only when it is asked for suspects.
+    pub suspects: Option<u32>,
 }
 
 /// A claimed row that cannot be read as an entry.
@@ -229,6 +249,17 @@ pub struct Settled {
     pub fenced: Vec<Held>,
 }
 
+/// Which leases a reap takes for over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leases {
+    /// Those that have ended.
+    #[default]
+    Ended,
+    /// Also those that begin later than they are long: the database's clock was set back since. To find them, everything
+    /// of the route that is not due yet is looked at.
+    Impossible,
+}
+
 /// A wish to return expired leases.
 #[derive(Clone, Debug)]
 pub struct ReapRequest {
@@ -238,6 +269,8 @@ pub struct ReapRequest {
     pub limit: u32,
     /// Attempts allowed where the entry does not say; `None`: bury nothing.
     pub max_attempts: Option<u32>,
+    /// Which leases are over.
+    pub leases: Leases,
     /// Who reaps, for the audit trail.
     pub owner: String,
     /// Whether to act or only to count.
@@ -282,6 +315,10 @@ pub struct Reaped {
     pub released: u64,
     /// Entries buried because their attempts were spent; audited in the same step.
     pub dead: Vec<Death>,
+    /// Entries that came back from an expired lease may be waiting, of this reap or an earlier one.
+    pub suspects: bool,
+    /// Relays that read the route by lanes: a claim by rows gets nothing while there are any.
+    pub lane_sessions: u32,
 }
 
 #[cfg(test)]
@@ -296,6 +333,7 @@ mod tests {
             owner: "w".into(),
             max_attempts: 1,
             order: ClaimOrder::Staged,
+            company: Company::Open,
             now: None,
         };
         change(&mut request);

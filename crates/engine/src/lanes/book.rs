@@ -3,11 +3,12 @@
 mod incoming;
 mod next;
 mod noting;
+mod suspects;
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use pillarbox_core::port::{Attendance, DeadHead, LANES, LaneRow, Undecodable, Verdict};
+use pillarbox_core::port::{Attendance, Head, HeadKind, LANES, LaneRow, Undecodable, Verdict};
 use pillarbox_core::{Entry, Fence, Held, Place, Status, Timestamp};
 use tokio::time::Instant;
 
@@ -39,6 +40,32 @@ pub(super) struct Handed {
     seen: Instant,
 }
 
+impl Chain {
+    /// The head of a chain as it is handed out.
+    fn hand_out(
+        &mut self,
+        name: Name,
+        fence: Fence,
+        mut entry: Entry,
+        owner: &str,
+        lease_end: Timestamp,
+        at: Instant,
+    ) -> (Entry, Handed) {
+        self.queued.pop_front();
+        self.handed += 1;
+        self.open += 1;
+        entry.attempts = entry.attempts.saturating_add(1);
+        entry.status = Status::InFlight;
+        entry.due_at = Some(lease_end);
+        entry.owner = Some(owner.to_owned());
+        entry.fence = fence;
+        let (attempts, place, lane) = (entry.attempts, entry.place, self.lane);
+        let (unreadable, confirmed) = (false, false);
+        let handed = Handed { name, lane, fence, attempts, place, unreadable, confirmed, seen: at };
+        (entry, handed)
+    }
+}
+
 /// The order of all lanes that are held.
 ///
 /// **Invariant:** of one key nothing is handed out while something before it is known and neither settled nor confirmed by
@@ -54,11 +81,15 @@ pub(super) struct Book {
     known: SeqSet,
     bodies: SeqMap<Entry>,
     ready: BTreeMap<i64, Name>,
+    /// What can go in small company, the least accused first.
+    suspects: BTreeMap<(u32, i64), Name>,
     waiting: BTreeMap<(Instant, i64), Name>,
     /// How many chains are noted as following what was handed out.
     following: usize,
     /// When an entry becomes due, if that is not now.
     due: SeqMap<Instant>,
+    /// How many leases of a suspect have expired.
+    crashes: SeqMap<u32>,
     handed: SeqMap<Handed>,
     /// Rows that cannot be read and for which no claim had room yet. They count as handed out: nobody else is at them.
     undecodable: Vec<Undecodable>,
@@ -79,9 +110,11 @@ impl Book {
             known: SeqSet::default(),
             bodies: SeqMap::default(),
             ready: BTreeMap::new(),
+            suspects: BTreeMap::new(),
             waiting: BTreeMap::new(),
             following: 0,
             due: SeqMap::default(),
+            crashes: SeqMap::default(),
             handed: SeqMap::default(),
             undecodable: Vec::new(),
             incoming: Incoming::default(),
@@ -159,6 +192,7 @@ impl Book {
                 self.known.remove(&seq);
                 self.bodies.remove(&seq);
                 self.due.remove(&seq);
+                self.crashes.remove(&seq);
             }
             self.note(name);
         }
@@ -204,6 +238,11 @@ impl Book {
             }
         }
         self.known.insert(seq);
+        if entry.is_suspect() {
+            self.crashes.insert(seq, entry.crashes);
+        } else {
+            self.crashes.remove(&seq);
+        }
         let (name, chain) = self.chains.of(seq, entry.key.as_deref(), lane);
         chain.insert(seq);
         // The payloads of entries that cannot go soon are fetched when they can.
@@ -241,7 +280,7 @@ impl Book {
     }
 
     /// What holds back keys in these lanes, as the store has it now.
-    pub(super) fn set_dead(&mut self, lanes: &[u8], dead: Vec<DeadHead>) {
+    pub(super) fn set_heads(&mut self, lanes: &[u8], heads: Vec<Head>) {
         let mut touched: Vec<Name> = Vec::new();
         for (name, chain) in self.chains.iter_mut() {
             if lanes.contains(&chain.lane) && !chain.dead.is_empty() {
@@ -250,7 +289,10 @@ impl Book {
                 touched.push(name);
             }
         }
-        for DeadHead { seq, key, lane } in dead {
+        for Head { seq, key, lane, kind } in heads {
+            if kind == HeadKind::Dead && self.on_dead == OnDead::Skip {
+                continue;
+            }
             let (name, chain) = self.chains.of(seq, Some(&key), lane);
             chain.dead.insert(seq);
             touched.push(name);
@@ -282,6 +324,7 @@ impl Book {
         };
         self.known.remove(&seq);
         self.due.remove(&seq);
+        self.crashes.remove(&seq);
         self.bodies.remove(&seq);
         let name = name?;
         let chain = self.chains.get_mut(name)?;
@@ -311,23 +354,13 @@ impl Book {
             while out.len() < limit {
                 let Some(seq) = chain.queued.front().copied() else { break };
                 let waits = self.due.contains_key(&seq) && out.len() > before;
-                if waits || chain.is_blocked(seq) {
+                if waits || chain.is_blocked(seq) || self.crashes.contains_key(&seq) {
                     break;
                 }
-                let Some(mut entry) = self.bodies.remove(&seq) else { break };
-                chain.queued.pop_front();
-                chain.handed += 1;
-                chain.open += 1;
+                let Some(entry) = self.bodies.remove(&seq) else { break };
                 self.due.remove(&seq);
-                entry.attempts = entry.attempts.saturating_add(1);
-                entry.status = Status::InFlight;
-                entry.due_at = Some(lease_end);
-                entry.owner = Some(owner.to_owned());
-                entry.fence = self.lanes.get(chain.lane).map_or(Fence::NONE, |lane| lane.fence);
-                let (lane, fence) = (chain.lane, entry.fence);
-                let (attempts, place) = (entry.attempts, entry.place);
-                let (unreadable, confirmed) = (false, false);
-                let handed = Handed { name, lane, fence, attempts, place, unreadable, confirmed, seen: at };
+                let fence = self.lanes.get(chain.lane).map_or(Fence::NONE, |lane| lane.fence);
+                let (entry, handed) = chain.hand_out(name, fence, entry, owner, lease_end, at);
                 self.handed.insert(seq, handed);
                 out.push(entry);
                 if !self.prefix {
@@ -424,11 +457,13 @@ impl Book {
                     self.bodies.remove(behind);
                 }
                 chain.insert(seq);
+                self.crashes.remove(&seq);
                 self.due.insert(seq, at + *after);
             }
             Verdict::Release { .. } => chain.insert(seq),
             Verdict::Dead { .. } | Verdict::Delivered => {
                 self.known.remove(&seq);
+                self.crashes.remove(&seq);
                 self.settled_meanwhile.insert(seq);
                 let blocks = matches!(verdict, Verdict::Dead { .. }) && self.on_dead == OnDead::Block;
                 if blocks && matches!(name, Name::Key(_)) && !leaving {

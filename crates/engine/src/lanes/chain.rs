@@ -32,6 +32,8 @@ impl Hash for Name {
 pub(super) enum Noted {
     /// Its head, with this seq, can be handed out.
     Ready(i64),
+    /// Its head, with this seq, can be handed out in small company: so many leases of it have expired.
+    Suspect(u32, i64),
     /// Its head waits until then.
     Waiting(Instant, i64),
     /// Its head waits for what was handed out before it, and for nothing else.
@@ -49,7 +51,7 @@ pub(super) struct Chain {
     pub(super) handed: usize,
     /// How many of these the destination has not confirmed.
     pub(super) open: usize,
-    /// Dead entries that hold back what is behind them.
+    /// Entries that are not read and hold back what is behind them: dead, or in flight by rows.
     pub(super) dead: BTreeSet<i64>,
     pub(super) noted: Option<Noted>,
 }

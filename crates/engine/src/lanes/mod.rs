@@ -8,13 +8,14 @@ mod chain;
 mod horizon;
 mod lane;
 mod reading;
+mod suspects;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Claim, ClaimRequest, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
+    AttendRequest, Claim, ClaimRequest, Company, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
     LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, SettleRequest, Settled, Store, Verdict,
 };
 use pillarbox_core::{Held, Result, RouteName, Timestamp};
@@ -23,7 +24,7 @@ use tokio::time::Instant;
 use crate::random;
 
 use book::Book;
-use horizon::Horizon;
+use horizon::{Horizon, Set};
 
 /// What a dead entry does to the entries of its key behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +77,11 @@ struct State {
     unplaced: bool,
     /// The store's time as it last said it, and when that was asked for.
     heard: Option<(Timestamp, Instant)>,
+    /// The store may have been told that only some entries are in flight.
+    isolated: bool,
+    /// Lanes in which relays by rows have something in flight, and when that was last asked for.
+    leased: Set,
+    leased_asked: Option<Instant>,
 }
 
 impl LaneReader {
@@ -99,6 +105,9 @@ impl LaneReader {
             read_since: 0,
             unplaced: false,
             heard: None,
+            isolated: false,
+            leased: 0,
+            leased_asked: None,
         };
         Self {
             lanes,
@@ -155,7 +164,7 @@ impl LaneReader {
             }
         }
         self.hand_over_leavable().await?;
-        Ok(Reaped { stale: u64::from(attendance.buried), released: 0, dead: attendance.deaths })
+        Ok(Reaped { stale: u64::from(attendance.buried), dead: attendance.deaths, ..Reaped::default() })
     }
 
     async fn attend_if_due(&self) -> Result<()> {
@@ -250,6 +259,8 @@ impl State {
         self.book.lost();
         self.horizon = Horizon::default();
         self.unplaced = false;
+        self.isolated = false;
+        self.leased = 0;
     }
 
     /// The store's time at some moment, as far as it is known.
@@ -270,20 +281,24 @@ impl Store for LaneReader {
         request.check()?;
         self.attend_if_due().await?;
         self.hand_over().await?;
+        if let Company::Suspects { beside } = request.company {
+            return self.claim_suspects(&request, beside).await;
+        }
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         if !self.state().can_hand_out(limit) {
             let _reading = self.reading.lock().await;
             self.read_ahead(limit).await?;
         }
+        self.end_isolation().await?;
         let at = Instant::now();
         let mut state = self.state();
-        if state.unplaced {
-            return Ok(Claim { entries: vec![], undecodable: vec![] });
+        if state.unplaced || state.isolated {
+            return Ok(Claim { suspects: state.book.suspects_waiting(), ..Claim::default() });
         }
         let lease_end = state.store_time(at).saturating_add(request.lease);
         let undecodable = state.book.take_undecodable(limit, at);
         let entries = state.book.hand_out(limit - undecodable.len(), &self.owner, lease_end, at);
-        Ok(Claim { entries, undecodable })
+        Ok(Claim { entries, undecodable, suspects: state.book.suspects_waiting() })
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
@@ -350,8 +365,13 @@ impl Store for LaneReader {
         Ok(Settled { accepted, fenced })
     }
 
-    async fn reap(&self, _request: ReapRequest) -> Result<Reaped> {
-        let reaped = self.attend().await?;
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        // What relays by rows have left: the route may have been theirs before.
+        let rows = self.lanes.reap_rows(request).await?;
+        let mut reaped = self.attend().await?;
+        reaped.stale += rows.stale;
+        reaped.released += rows.released;
+        reaped.dead.extend(rows.dead);
         let since = Instant::now().checked_sub(self.options.lease * 2);
         let put_back = since.map_or(0, |since| self.state().book.put_back_abandoned(since));
         if put_back > 0 {

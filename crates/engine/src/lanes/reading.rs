@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{
-    DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, ReadRequest, Seen, SessionId,
+    FetchRequest, Fetched, HeadKind, HeadsRequest, LANES, LanePosition, LaneRead, ReadRequest, Seen,
+    SessionId,
 };
 use pillarbox_core::{Fence, Result};
 use tokio::time::Instant;
 
 use super::horizon::{Set, set};
 use super::lane::{Lane, LaneMap};
-use super::{LaneReader, OnDead, State};
+use super::{LaneReader, State};
 
 /// How often the store is asked who is writing, and after how many entries at the latest: what is read between two
 /// questions is passed over with each read.
@@ -29,6 +30,8 @@ const READS_MAX: u32 = 4;
 /// How long nothing more is read because enough entries can go once those before them are confirmed. Those of other keys
 /// are looked for all the same, now and then: a destination may take its time.
 const FOLLOWING_MAX: Duration = Duration::from_millis(100);
+/// How often the store is asked whether relays by rows still have something in flight.
+const LEASED_INTERVAL: Duration = Duration::from_millis(100);
 
 impl LaneReader {
     /// Reads what later claims will hand out, so that they need not wait: the store finds it while the sink is busy.
@@ -87,6 +90,9 @@ impl LaneReader {
         let anew = since.is_some();
         let (request, fences) = {
             let mut state = self.state();
+            if !anew {
+                state.doubt_leased();
+            }
             let positions = state.positions(limit, self.options.bytes_max, exhausted, anew);
             if positions.is_empty() {
                 return Ok(false);
@@ -197,12 +203,17 @@ impl LaneReader {
                 lanes.iter().for_each(|lane| state.book.doubt(*lane));
             }
         }
-        if self.options.on_dead == OnDead::Block {
-            let dead =
-                self.lanes.dead(DeadRequest { route: self.route.clone(), lanes: lanes.clone() }).await?;
+        let request = HeadsRequest { route: self.route.clone(), lanes: lanes.clone() };
+        let heads = self.lanes.heads(request).await?;
+        {
             let mut state = self.state();
             if state.session == session {
-                state.book.set_dead(&lanes, dead);
+                let leased = heads.iter().filter(|head| head.kind == HeadKind::Leased);
+                let leased = leased.fold(0, |leased, head| leased | set(head.lane));
+                let looked = lanes.iter().fold(0, |looked, lane| looked | set(*lane));
+                state.leased = (state.leased & !looked) | leased;
+                state.leased_asked = Some(Instant::now());
+                state.book.set_heads(&lanes, heads);
             }
         }
         let mut others: HashSet<u8> = self.state().book.lanes.iter().map(|(lane, _)| lane).collect();
@@ -214,7 +225,7 @@ impl LaneReader {
     }
 
     /// Reads entries by seq: late ones, or known ones whose payload was left out.
-    async fn fetch(&self, session: SessionId, mut seqs: Vec<i64>) -> Result<()> {
+    pub(super) async fn fetch(&self, session: SessionId, mut seqs: Vec<i64>) -> Result<()> {
         seqs.sort_unstable();
         seqs.dedup();
         let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX);
@@ -243,6 +254,15 @@ impl LaneReader {
 }
 
 impl State {
+    /// Lanes in which relays by rows had something in flight are looked at from their beginning, now and then: it may be
+    /// settled, or back.
+    fn doubt_leased(&mut self) {
+        let is_due = self.leased_asked.is_none_or(|asked| asked.elapsed() >= LEASED_INTERVAL);
+        if self.leased != 0 && is_due {
+            (0..LANES).filter(|lane| self.leased & set(*lane) != 0).for_each(|lane| self.book.doubt(lane));
+        }
+    }
+
     /// Whether so many entries can be handed out as things are.
     pub(super) fn can_hand_out(&mut self, limit: usize) -> bool {
         self.has_enough(limit) && self.book.missing(limit).is_empty()

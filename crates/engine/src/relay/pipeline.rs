@@ -3,6 +3,7 @@
 mod claiming;
 mod settling;
 mod stopping;
+mod suspects;
 mod tending;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pillarbox_core::port::{Claim, Death, Extended, Reaped, Settled, Settlement};
+use pillarbox_core::port::{Claim, Company, Death, Extended, Reaped, Settled, Settlement};
 use pillarbox_core::{Error, ErrorKind, Held, Result, Retry};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
@@ -23,6 +24,8 @@ use crate::random;
 use crate::seqs::HeldMap;
 use crate::tally::Tally;
 use crate::verdict::Ended;
+
+use suspects::Suspects;
 
 use super::Relay;
 use super::batch::{Batch, BatchId, Reported};
@@ -41,12 +44,21 @@ pub(crate) enum Until {
 
 /// Something that was under way and is done.
 enum Step {
-    Claimed { asked: u32, sent: Instant, idle: bool, result: Result<Claim> },
+    Claimed { asked: Asked, sent: Instant, result: Result<Claim> },
     Delivered { batch: BatchId, ended: Ended },
     Settled { group: Group, sent: Instant, result: Result<Settled> },
     Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
     Reaped(Result<Reaped>),
     Prepared(Result<()>),
+}
+
+/// What a claim was for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    limit: u32,
+    company: Company,
+    /// Whether nothing was in flight.
+    idle: bool,
 }
 
 /// Verdicts that are sent to the store together.
@@ -93,6 +105,7 @@ pub(crate) struct Pipeline<'a> {
     next_batch: BatchId,
 
     circuit: Circuit,
+    suspects: Suspects,
     poll: Poll,
     window: Window,
     random: u64,
@@ -128,6 +141,10 @@ pub(crate) struct Pipeline<'a> {
     reaping: bool,
     reap_at: Instant,
     reaped_once: bool,
+    /// When leases that the database's clock has made impossible are looked for again.
+    impossible_at: Instant,
+    /// The last reap found relays that read the route by lanes.
+    beside_lanes: bool,
 
     store_failures: u32,
     grace_end: Option<Instant>,
@@ -156,6 +173,7 @@ impl<'a> Pipeline<'a> {
             in_flight_bytes: 0,
             next_batch: 0,
             circuit: Circuit::new(options.circuit),
+            suspects: Suspects::default(),
             poll: Poll::new(options.poll_min, options.poll_max),
             window,
             random: relay.seed,
@@ -179,6 +197,8 @@ impl<'a> Pipeline<'a> {
             reaping: false,
             reap_at: now,
             reaped_once: false,
+            impossible_at: now,
+            beside_lanes: false,
             store_failures: 0,
             grace_end: None,
             fatal: None,
@@ -237,7 +257,7 @@ impl<'a> Pipeline<'a> {
 
     fn on_step(&mut self, step: Step) {
         match step {
-            Step::Claimed { asked, sent, idle, result } => self.on_claimed(asked, sent, idle, result),
+            Step::Claimed { asked, sent, result } => self.on_claimed(asked, sent, result),
             Step::Delivered { batch, ended } => self.on_delivered(batch, ended),
             Step::Settled { group, sent, result } => self.on_settled(group, sent, result),
             Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
@@ -274,6 +294,7 @@ impl<'a> Pipeline<'a> {
             self.settle_wanted_at(),
             (!self.places.is_empty() && !self.extending).then_some(self.extend_at),
             (self.wants_reap() && !self.reaping).then_some(self.reap_at),
+            self.suspects.waits_until(self.relay.options.lease),
             self.grace_end.filter(|end| *end > now),
         ]
         .into_iter()

@@ -1,7 +1,11 @@
 //! Signs of life: joining, renewing, sharing, burying who gave none, and leaving.
 
-use pillarbox_core::port::{AttendRequest, Attendance, Death, HandOverRequest, LaneHeld};
-use pillarbox_core::{EventId, Failure, FailureKind, Fence, Result, RouteName};
+use std::collections::BTreeSet;
+
+use pillarbox_core::port::{
+    AttendRequest, Attendance, Death, Effect, HandOverRequest, LaneHeld, ReapRequest, Reaped,
+};
+use pillarbox_core::{EventId, Failure, FailureKind, Fence, Result, RouteName, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -21,6 +25,11 @@ impl PostgresStore {
         let mut unit = self.begin(Line::Reserved).await?;
         let attendance = self.attend_in(&mut unit, &request).await?;
         unit.commit(Phase::Committing).await?;
+        if request.joins {
+            // A claim by rows may have begun before: what it takes has to be there when this session reads.
+            let arguments = Bind::new().done()?;
+            self.run(Line::Reserved, Again::Always, &self.sql().lanes_settled, arguments).await?;
+        }
         Ok(attendance)
     }
 
@@ -48,21 +57,61 @@ impl PostgresStore {
             }
             unit.rows(&self.sql().lanes_join, sign).await?;
         }
-        let expired = route().value(request.session.0).at(request.now).done()?;
-        let expired = unit.rows(&self.sql().lanes_expired, expired).await?;
-        let mut attendance = Attendance {
-            buried: u32::try_from(expired.len()).unwrap_or(u32::MAX),
-            deaths: self.bury(unit, request, &expired).await?,
-            ..Attendance::default()
-        };
+        let (buried, deaths) = self.bury(unit, &Burial::of(request)).await?;
+        let mut attendance = Attendance { buried, deaths, ..Attendance::default() };
         self.share(unit, request, &mut attendance).await?;
         Ok(attendance)
     }
 
-    async fn bury(&self, unit: &mut Unit, request: &AttendRequest, expired: &[PgRow]) -> Result<Vec<Death>> {
-        if expired.is_empty() {
-            return Ok(vec![]);
+    /// Buries sessions of lanes for whoever reads the routes by rows, and counts those that are alive.
+    pub(crate) async fn reap_sessions(&self, request: &ReapRequest) -> Result<Reaped> {
+        let route = request.route.as_ref().map(|route| route.as_str().to_owned());
+        let arguments = Bind::new().value(route).at(request.now).done()?;
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_live, arguments).await?;
+        let mut reaped = Reaped::default();
+        let mut routes = BTreeSet::new();
+        for row in &rows {
+            let (route, over) = live(row).map_err(|error| classify(error, Phase::Before))?;
+            if over {
+                reaped.stale += 1;
+                routes.insert(route);
+            } else {
+                reaped.lane_sessions += 1;
+            }
         }
+        if request.effect == Effect::DryRun {
+            return Ok(reaped);
+        }
+        for route in routes {
+            let route = RouteName::new(route)?;
+            let burial = Burial {
+                route: &route,
+                session: None,
+                owner: &request.owner,
+                // Nobody says how many are allowed: bury nothing.
+                max_attempts: request.max_attempts.unwrap_or(u32::MAX),
+                // Nobody knows what that relay did with the dead: whatever may have been in flight counts.
+                skips_dead: true,
+                now: request.now,
+            };
+            let mut unit = self.begin(Line::Relay).await?;
+            unit.rows(&self.sql().lanes_lock, Bind::new().text(route.as_str()).done()?).await?;
+            let (_, deaths) = self.bury(&mut unit, &burial).await?;
+            unit.commit(Phase::Committing).await?;
+            reaped.dead.extend(deaths);
+        }
+        Ok(reaped)
+    }
+
+    /// How many sessions were buried, and what died with them.
+    async fn bury(&self, unit: &mut Unit, request: &Burial<'_>) -> Result<(u32, Vec<Death>)> {
+        let arguments =
+            Bind::new().text(request.route.as_str()).value(request.session).at(request.now).done()?;
+        let expired = unit.rows(&self.sql().lanes_expired, arguments).await?;
+        if expired.is_empty() {
+            return Ok((0, vec![]));
+        }
+        let buried = u32::try_from(expired.len()).unwrap_or(u32::MAX);
         let sessions: sqlx::Result<Vec<Uuid>> = expired.iter().map(|row| row.try_get(0)).collect();
         let sessions = sessions.map_err(|error| classify(error, Phase::Before))?;
         let failure = Failure::new(
@@ -76,12 +125,12 @@ impl PostgresStore {
             .at(request.now)
             .number(request.max_attempts.into())
             .text(&failure.to_string())
-            .text(&request.owner)
+            .text(request.owner)
             .value(request.skips_dead)
             .done()?;
         let rows = unit.rows(&self.sql().lanes_bury, arguments).await?;
-        let deaths: sqlx::Result<_> = rows.iter().map(|row| death(row, &request.route, &failure)).collect();
-        deaths.map_err(|error| classify(error, Phase::Before))
+        let deaths: sqlx::Result<_> = rows.iter().map(|row| death(row, request.route, &failure)).collect();
+        Ok((buried, deaths.map_err(|error| classify(error, Phase::Before))?))
     }
 
     async fn share(
@@ -114,6 +163,30 @@ impl PostgresStore {
         };
         self.run(Line::Reserved, Again::Always, sql, bind.done()?).await.map(drop)
     }
+}
+
+/// Who buries sessions of a route, and by which rules.
+struct Burial<'a> {
+    route: &'a RouteName,
+    /// Who is alive.
+    session: Option<Uuid>,
+    owner: &'a str,
+    max_attempts: u32,
+    skips_dead: bool,
+    now: Option<Timestamp>,
+}
+
+impl<'a> Burial<'a> {
+    fn of(request: &'a AttendRequest) -> Self {
+        let AttendRequest { route, owner, max_attempts, skips_dead, now, .. } = request;
+        let session = Some(request.session.0);
+        Self { route, session, owner, max_attempts: *max_attempts, skips_dead: *skips_dead, now: *now }
+    }
+}
+
+/// A route that somebody reads by lanes, and whether its lease is over.
+fn live(row: &PgRow) -> sqlx::Result<(String, bool)> {
+    Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
 fn death(row: &PgRow, route: &RouteName, failure: &Failure) -> sqlx::Result<Death> {

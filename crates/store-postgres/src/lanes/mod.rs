@@ -10,10 +10,12 @@ mod settle;
 use async_trait::async_trait;
 use pillarbox_core::Result;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
-    LaneSettleRequest, Lanes, ReadRequest, Settled,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
+    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Settled,
 };
 
+use crate::bind::Bind;
+use crate::call::{Again, Line};
 use crate::store::PostgresStore;
 
 #[async_trait]
@@ -30,8 +32,18 @@ impl Lanes for PostgresStore {
         self.fetch_lanes(request).await
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
-        self.dead_heads(request).await
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
+        self.lane_heads(request).await
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        let bind = Bind::new().text(request.route.as_str()).value(request.session.0).value(request.only);
+        let sql = &self.sql().lanes_isolate;
+        Ok(!self.run(Line::Relay, Again::Always, sql, bind.done()?).await?.is_empty())
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        self.reap_row_leases(request).await
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {

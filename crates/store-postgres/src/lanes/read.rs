@@ -1,7 +1,7 @@
 //! What is in the lanes that a session holds.
 
 use pillarbox_core::port::{
-    DeadHead, DeadRequest, FetchRequest, Fetched, LANES, LanePosition, LaneRead, LaneRow, ReadRequest,
+    FetchRequest, Fetched, Head, HeadKind, HeadsRequest, LANES, LanePosition, LaneRead, LaneRow, ReadRequest,
     SessionId, Undecodable,
 };
 use pillarbox_core::{Entry, Error, ErrorKind, Fence, Held, Result, RouteName, Timestamp};
@@ -19,7 +19,7 @@ use crate::store::PostgresStore;
 
 /// What the first row of a read says about the lanes.
 #[derive(Deserialize)]
-struct Head {
+struct Told {
     /// Whether the session is there.
     here: bool,
     /// Number, fence and revision of each lane that it holds and asked for.
@@ -36,7 +36,7 @@ struct Head {
 /// The answer to a read.
 #[derive(Default)]
 struct Answer {
-    head: Option<Head>,
+    head: Option<Told>,
     entries: Vec<Entry>,
     undecodable: Vec<LaneRow>,
 }
@@ -160,9 +160,9 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(crate) async fn dead_heads(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
+    pub(crate) async fn lane_heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
         let arguments = Bind::new().text(request.route.as_str()).value(numbers(&request.lanes)).done()?;
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_dead, arguments).await?;
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_heads, arguments).await?;
         let heads: sqlx::Result<_> = rows.iter().map(head_of).collect();
         heads.map_err(|error| classify(error, Phase::Before))
     }
@@ -197,9 +197,10 @@ pub(super) fn by_lane(positions: &[LanePosition]) -> [Option<LanePosition>; LANE
     places
 }
 
-fn head_of(row: &PgRow) -> sqlx::Result<DeadHead> {
+fn head_of(row: &PgRow) -> sqlx::Result<Head> {
     let lane = u8::try_from(row.try_get::<i16, _>(2)?).unwrap_or(u8::MAX);
-    Ok(DeadHead { seq: row.try_get(0)?, key: row.try_get(1)?, lane })
+    let kind = if row.try_get(3)? { HeadKind::Dead } else { HeadKind::Leased };
+    Ok(Head { seq: row.try_get(0)?, key: row.try_get(1)?, lane, kind })
 }
 
 pub(super) fn time(micros: i64) -> Timestamp {

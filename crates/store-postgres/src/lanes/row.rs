@@ -28,8 +28,9 @@ pub(crate) const READ: &str = "type, seq, event_id, key, payload, \
     case when pg_column_size(headers) > 8 or headers @> '[]' then headers::text end, \
     tenant, correlation_id, causation_id, execution_id, occurred_at, group_id, hlc, created_at, \
     case when status <> 'pending' or attempts <> 0 or fence <> 0 or priority <> 100 or due_at is not null \
-        or owner is not null or last_error is not null or last_attempt_at is not null or max_attempts is not null \
-    then row(status::text, attempts, fence, priority, due_at, owner, last_error, last_attempt_at, max_attempts) end, \
+        or owner is not null or last_error is not null or last_attempt_at is not null or max_attempts is not null or crashes <> 0 \
+    then row(status::text, attempts, fence, priority, due_at, owner, last_error, last_attempt_at, max_attempts, \
+        crashes) end, \
     tidsend(ctid)";
 
 /// How many columns a read of lanes has for an entry: those of [`READ`], then the lane.
@@ -71,6 +72,7 @@ pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
             "max_attempts",
             state.max_attempts.map(budget).map_or(Some(None), |budget| budget.map(Some)),
         ),
+        crashes: faults.or_default("crashes", u32::try_from(state.crashes).ok()),
         due_at: state.due_at.and_then(At::timestamp),
         fence: Fence(state.fence),
         owner: state.owner.map(str::to_owned),
@@ -125,6 +127,7 @@ struct State<'r> {
     last_error: Option<&'r str>,
     last_attempt_at: Option<At>,
     max_attempts: Option<i32>,
+    crashes: i16,
 }
 
 impl State<'_> {
@@ -139,6 +142,7 @@ impl State<'_> {
         last_error: None,
         last_attempt_at: None,
         max_attempts: None,
+        crashes: 0,
     };
 }
 
@@ -155,6 +159,7 @@ impl<'r> Decode<'r, Postgres> for State<'r> {
             last_error: fields.text()?,
             last_attempt_at: fields.number()?.map(At::from_wire),
             max_attempts: fields.number()?.map(i32::from_be_bytes),
+            crashes: fields.number()?.map(i16::from_be_bytes).ok_or(ENDS)?,
         })
     }
 }

@@ -34,6 +34,8 @@ create table {outbox} (
     hlc             bigint,
     status          {status}     not null default 'pending',
     attempts        integer      not null default 0,
+    -- How many of them ended because the lease expired.
+    crashes         smallint     not null default 0,
     max_attempts    integer,
     due_at          timestamptz,
     fence           bigint       not null default 0,
@@ -41,7 +43,9 @@ create table {outbox} (
     last_error      text,
     last_attempt_at timestamptz,
     created_at      timestamptz  not null default current_timestamp,
-    settled_at      timestamptz
+    settled_at      timestamptz,
+    -- When the lease was taken or last prolonged. A lease that begins later than it is long is from before the clock was set back.
+    leased_at       timestamptz
 );
 
 create table {audit} (
@@ -132,9 +136,12 @@ create unlogged table {lane_session} (
     session     uuid         not null,
     rank        bigint       generated always as identity,
     owner       text         not null,
+    leased_at   timestamptz  not null,
     lease_until timestamptz  not null,
     -- How many sessions can share the route, as this one says.
     shares      smallint     not null,
+    -- If set, what this one has in flight at most.
+    isolated    bigint[],
     primary key (route, session)
 );
 

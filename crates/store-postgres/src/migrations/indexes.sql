@@ -81,3 +81,15 @@ create or replace function {serialize}(route text, key text)
 returns void language sql volatile set search_path = pg_catalog, pg_temp as $function$
     select pg_advisory_xact_lock(hashtextextended($1 || chr(31) || $2, 0))
 $function$;
+
+-- Whether rows of a route may be claimed: nobody reads it by lanes. A claim and the first sign of life of a reader may be
+-- under way at the same time, and then the claim's own snapshot does not show the session. So this function first takes the
+-- lock that claims share, then looks with a snapshot of its own, which a volatile function has; whoever has joined waits
+-- until that lock is free before it reads. Either the claim sees the session, or the reader sees what was claimed.
+create or replace function {may_claim}(of_route text)
+returns boolean language plpgsql volatile set search_path = pg_catalog, pg_temp as $function$
+begin
+    perform pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer);
+    return not exists (select from {lane_session} as s where s.route = of_route);
+end
+$function$;

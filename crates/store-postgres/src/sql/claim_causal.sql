@@ -12,15 +12,15 @@
 with due as materialized (
     select due_at, seq from {outbox}
     where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
-        and due_at <= coalesce($2, statement_timestamp()) and status >= 'in_flight'
-        and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
+        and due_at <= coalesce($2, statement_timestamp()) and status > 'in_flight'
+        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
     order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
 ), ready as materialized (
     select hlc, seq from {outbox}
-    where route = $1 and due_at is null and status >= 'in_flight' and coalesce(hlc, 9223372036854775807) >= $9
-        and (status = 'pending' or attempts <= 0 or attempts < coalesce(max_attempts, $3))
+    where route = $1 and due_at is null and status > 'in_flight' and coalesce(hlc, 9223372036854775807) >= $9
+        and (status = 'pending' or crashes = 0 and (attempts <= 0 or {counted} < coalesce(max_attempts, $3)))
     order by coalesce(hlc, 9223372036854775807), created_at, seq
     limit $5 - (select count(*) from due)
     for update skip locked
@@ -33,10 +33,11 @@ set status = 'in_flight',
     fence = greatest(o.fence + 1, (extract(epoch from coalesce($2, statement_timestamp())) * 1000000)::bigint),
     owner = $6,
     due_at = coalesce($2, statement_timestamp()) + $7 * interval '1 microsecond',
+    leased_at = coalesce($2, statement_timestamp()),
     last_attempt_at = coalesce($2, statement_timestamp())
 where o.seq = any (array(select seq from taken))
     and (select set_config('synchronous_commit', 'off', true)) is not null
-    and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null
+    and (select {may_claim}($1))
 returning {claimed},
     case o.seq when (select max(seq) from taken) then (
         select case when count(*) < $4 then coalesce($2, statement_timestamp()) else max(due_at) end from due

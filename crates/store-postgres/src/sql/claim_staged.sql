@@ -1,7 +1,8 @@
 -- Claims by priority and the order of staging.
 -- Three arms, each the head of a part of one index, so that nothing is sorted and the cost does not grow with the
 -- backlog. Entries that are due by time take at most half ($4), so that retries never starve fresh ones. Then comes what is
--- due at once and was somebody's: it is older than what nobody had yet. The index has both among what has no time, which the
+-- due at once and was somebody's: it is older than what nobody had yet. What came back from an expired lease is not among
+-- it (see claim_suspects.sql). The index has both among what has no time, which the
 -- planner does not take for one and the same: hence the order by it.
 -- A first attempt is always left: an entry that plain SQL allowed none is read, and dead with that reason. So is that of
 -- what is pending and due at once, whatever plain SQL says of its attempts: the reaper does not look for it.
@@ -13,15 +14,15 @@
 with due as materialized (
     select due_at, seq from {outbox}
     where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
-        and due_at <= coalesce($2, statement_timestamp()) and status >= 'in_flight'
-        and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
+        and due_at <= coalesce($2, statement_timestamp()) and status > 'in_flight'
+        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
     order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
 ), returned as materialized (
     select seq from {outbox}
-    where route = $1 and due_at is null and status >= 'in_flight' and status < 'pending'
-        and (attempts <= 0 or attempts < coalesce(max_attempts, $3))
+    where route = $1 and due_at is null and status = 'retrying' and crashes = 0
+        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
     order by due_at nulls first, status, priority, seq
     limit $5 - (select count(*) from due)
     for update skip locked
@@ -40,10 +41,11 @@ set status = 'in_flight',
     fence = greatest(o.fence + 1, (extract(epoch from coalesce($2, statement_timestamp())) * 1000000)::bigint),
     owner = $6,
     due_at = coalesce($2, statement_timestamp()) + $7 * interval '1 microsecond',
+    leased_at = coalesce($2, statement_timestamp()),
     last_attempt_at = coalesce($2, statement_timestamp())
 where o.seq = any (array(select seq from taken))
     and (select set_config('synchronous_commit', 'off', true)) is not null
-    and (select pg_try_advisory_xact_lock_shared(7458911, '{outbox}'::regclass::oid::integer)) is not null
+    and (select {may_claim}($1))
 returning {claimed},
     case o.seq when (select max(seq) from taken) then (
         select case when count(*) < $4 then coalesce($2, statement_timestamp()) else max(due_at) end from due

@@ -2,7 +2,8 @@
 -- The subqueries are those of settle_delivered.sql.
 with extended as (
     update {outbox} as o
-    set due_at = coalesce($3, statement_timestamp()) + $4 * interval '1 microsecond'
+    set due_at = coalesce($3, statement_timestamp()) + $4 * interval '1 microsecond',
+        leased_at = coalesce($3, statement_timestamp())
     from unnest((select $1::bigint[]), (select $2::bigint[])) as h(seq, fence)
     where o.seq = h.seq and o.fence = h.fence and o.status = (select 'in_flight'::{status})
         and (select set_config('synchronous_commit', 'off', true)) is not null

@@ -11,6 +11,7 @@ cross join lateral (
 cross join lateral (
     select status from {outbox}
     where route = l.route and {lane_of} = l.lane and status > 'in_flight' and seq <= h.handed
+        and (s.isolated is null or seq = any (s.isolated))
         and (due_at is null or due_at <= coalesce($1, statement_timestamp()))
     order by seq
     offset 0

@@ -5,6 +5,6 @@ with swept as (
     where h.route = $1
         and not exists (select from {lane_session} as s where s.route = h.route and s.session = h.session)
 )
-insert into {lane_session} (route, session, owner, lease_until, shares)
-values ($1, $2, $3, coalesce($4, statement_timestamp()) + $5 * interval '1 microsecond', $6)
+insert into {lane_session} (route, session, owner, leased_at, lease_until, shares)
+values ($1, $2, $3, coalesce($4, statement_timestamp()), coalesce($4, statement_timestamp()) + $5 * interval '1 microsecond', $6)
 returning session

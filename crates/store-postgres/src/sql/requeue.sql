@@ -25,7 +25,7 @@ with picked as materialized (
     from marked as m where l.route = m.route and l.lane = m.lane
 ), changed as (
     update {outbox} as o
-    set status = 'pending', attempts = 0, due_at = null, settled_at = null, owner = null
+    set status = 'pending', attempts = 0, crashes = 0, due_at = null, settled_at = null, owner = null
     where (select count(*) from audited) > 0 and o.seq = any (array(select seq from picked))
     returning 1
 )

@@ -52,6 +52,7 @@ with wanted as materialized (
     update {outbox} as o
     set status = case f.change when 'requeued' then 'pending' else f.change end,
         attempts = case f.change when 'requeued' then 0 else o.attempts end,
+        crashes = case f.change when 'requeued' then 0 else o.crashes end,
         due_at = null, owner = null,
         last_error = case f.change when 'delivered' then null else coalesce(f.error, o.last_error) end,
         settled_at = case f.change when 'requeued' then null else $1 end

@@ -24,6 +24,7 @@ with verdicts as materialized (
             when 'park' then 0
             else o.attempts
         end,
+        crashes = case v.verdict when 'park' then 0 else o.crashes end,
         due_at = case when v.verdict in ('retry', 'park')
             then coalesce($6, statement_timestamp()) + v.after * interval '1 microsecond' end,
         owner = null,

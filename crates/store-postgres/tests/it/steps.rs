@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    ClaimOrder, ClaimRequest, Effect, Keep, ReapRequest, SettleRequest, Settlement, Store, Verdict,
+    ClaimOrder, ClaimRequest, Company, Effect, Keep, Leases, ReapRequest, SettleRequest, Settlement, Store,
+    Verdict,
 };
 use pillarbox_core::{Entry, Event, EventId, Failure, FailureKind, RouteName};
 use pillarbox_store_postgres::{Outbox, PostgresStore};
@@ -27,6 +28,7 @@ pub(crate) fn claim_request(limit: u32) -> ClaimRequest {
         owner: "worker-1".into(),
         max_attempts: 5,
         order: ClaimOrder::Staged,
+        company: Company::Open,
         now: None,
     }
 }
@@ -37,6 +39,7 @@ pub(crate) fn settle_request(settlements: Vec<Settlement>) -> SettleRequest {
 
 pub(crate) fn reap_request() -> ReapRequest {
     ReapRequest {
+        leases: Leases::Ended,
         route: Some(route()),
         limit: 100,
         max_attempts: Some(5),

@@ -5,7 +5,8 @@ use pillarbox_core::port::{AttendRequest, Attendance, LANES, LaneHeld};
 use pillarbox_core::{Fence, Result, Timestamp};
 use sqlx::{Row, SqliteConnection};
 
-use super::{bury, lanes_json};
+use super::bury::Burial;
+use super::lanes_json;
 use crate::claim::micros;
 use crate::error::classify;
 use crate::sql::{Statements, query};
@@ -47,8 +48,9 @@ impl Step for &Attend<'_> {
         }
         let mut attendance = Attendance::default();
         if self.buries {
+            let burial = Burial::of(self.request);
             for session in self.expired(Some(now.as_micros()), tx).await? {
-                let deaths = bury::bury(self.statements, self.request, session, now, tx).await?;
+                let deaths = burial.bury(self.statements, session, now, tx).await?;
                 attendance.deaths.extend(deaths);
                 attendance.buried += 1;
             }

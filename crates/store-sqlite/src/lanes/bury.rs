@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use pillarbox_core::port::{AttendRequest, DeadHead, Death};
-use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, Timestamp};
+use async_trait::async_trait;
+use pillarbox_core::port::{AttendRequest, Death, Effect, Head, HeadKind, ReapRequest, Reaped};
+use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, RouteName, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
@@ -11,6 +12,8 @@ use uuid::Uuid;
 use super::{hand_over, read};
 use crate::error::classify;
 use crate::sql::{Statements, query};
+use crate::store::SqliteStore;
+use crate::writer::Step;
 
 /// An entry that a session has read and not settled.
 struct Read {
@@ -24,7 +27,7 @@ struct Read {
 }
 
 impl Read {
-    fn of(row: &SqliteRow, request: &AttendRequest, failure: &Failure) -> Result<Self> {
+    fn of(row: &SqliteRow, route: &RouteName, failure: &Failure) -> Result<Self> {
         let id: &str = row.try_get_unchecked(1).map_err(classify)?;
         let attempts: i64 = row.try_get_unchecked(5).map_err(classify)?;
         Ok(Self {
@@ -35,7 +38,7 @@ impl Read {
             due: row.try_get_unchecked(7).map_err(classify)?,
             death: Death {
                 event_id: Uuid::try_parse(id).map_or(EventId(Uuid::nil()), EventId),
-                route: request.route.clone(),
+                route: route.clone(),
                 event_type: row.try_get_unchecked(2).map_err(classify)?,
                 attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
                 failure: failure.clone(),
@@ -44,10 +47,105 @@ impl Read {
     }
 }
 
-/// Buries one session of the request's route, and tells what died with it.
-pub(super) async fn bury(
+/// Buries sessions of lanes for whoever reads the routes by rows, and counts those that are alive.
+pub(crate) async fn reap(store: &SqliteStore, request: &ReapRequest) -> Result<Reaped> {
+    let step = ReapSessions { statements: &store.statements, request };
+    // Nearly always there is nobody to bury; a look does not take the write lock.
+    let mut reader = store.reader().await?;
+    let expired = step.expired(request.now, &mut reader).await?.len();
+    let mut reaped = Reaped { stale: expired as u64, ..Reaped::default() };
+    if expired > 0 && request.effect == Effect::Apply {
+        drop(reader);
+        reaped.dead = store.writer.durably(&step).await?;
+        reader = store.reader().await?;
+    }
+    let route = request.route.as_ref().map(RouteName::to_string);
+    let count = query(&store.statements.lanes_sessions_count).bind(route);
+    let row = count.fetch_one(&mut *reader).await.map_err(classify)?;
+    reaped.lane_sessions = row.try_get_unchecked(0).map_err(classify)?;
+    Ok(reaped)
+}
+
+struct ReapSessions<'a> {
+    statements: &'a Statements,
+    request: &'a ReapRequest,
+}
+
+impl ReapSessions<'_> {
+    async fn expired(
+        &self,
+        now: Option<Timestamp>,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<(String, RouteName)>> {
+        let rows = query(&self.statements.lanes_expired)
+            .bind(now.map(Timestamp::as_micros))
+            .bind(self.request.route.as_ref().map(RouteName::to_string))
+            .bind(None::<String>)
+            .fetch_all(connection)
+            .await
+            .map_err(classify)?;
+        let session = |row: &SqliteRow| {
+            let route: String = row.try_get_unchecked(1).map_err(classify)?;
+            Ok((row.try_get_unchecked(0).map_err(classify)?, RouteName::new(route)?))
+        };
+        rows.iter().map(session).collect()
+    }
+}
+
+#[async_trait]
+impl Step for &ReapSessions<'_> {
+    type Outcome = Vec<Death>;
+
+    async fn run(self, tx: &mut SqliteConnection) -> Result<Vec<Death>> {
+        let now = match self.request.now {
+            Some(now) => now,
+            None => self.statements.now(tx).await?,
+        };
+        let mut deaths = Vec::new();
+        for (session, route) in self.expired(Some(now), tx).await? {
+            let burial = Burial {
+                route: &route,
+                owner: &self.request.owner,
+                // Nobody says how many are allowed: bury nothing.
+                max_attempts: self.request.max_attempts.unwrap_or(u32::MAX),
+                // Nobody knows what that relay did with the dead: whatever may have been in flight counts.
+                skips_dead: true,
+            };
+            deaths.extend(burial.bury(self.statements, session, now, tx).await?);
+        }
+        Ok(deaths)
+    }
+}
+
+/// Who buries sessions of a route, and by which rules.
+pub(super) struct Burial<'a> {
+    route: &'a RouteName,
+    owner: &'a str,
+    max_attempts: u32,
+    skips_dead: bool,
+}
+
+impl<'a> Burial<'a> {
+    pub(super) fn of(request: &'a AttendRequest) -> Self {
+        let AttendRequest { route, owner, max_attempts, skips_dead, .. } = request;
+        Self { route, owner, max_attempts: *max_attempts, skips_dead: *skips_dead }
+    }
+
+    /// Buries one session, and tells what died with it.
+    pub(super) async fn bury(
+        &self,
+        statements: &Statements,
+        session: String,
+        now: Timestamp,
+        tx: &mut SqliteConnection,
+    ) -> Result<Vec<Death>> {
+        bury(self, statements, session, now, tx).await
+    }
+}
+
+async fn bury(
+    request: &Burial<'_>,
     statements: &Statements,
-    request: &AttendRequest,
     session: String,
     now: Timestamp,
     tx: &mut SqliteConnection,
@@ -63,13 +161,14 @@ pub(super) async fn bury(
         .fetch_all(&mut *tx)
         .await
         .map_err(classify)?;
-    let read: Vec<Read> = rows.iter().map(|row| Read::of(row, request, &failure)).collect::<Result<_>>()?;
+    let read: Vec<Read> =
+        rows.iter().map(|row| Read::of(row, request.route, &failure)).collect::<Result<_>>()?;
     let lanes: BTreeSet<u8> = read.iter().map(|entry| entry.lane).collect();
     let lanes: Vec<u8> = lanes.into_iter().collect();
     let dead = if request.skips_dead {
         Vec::new()
     } else {
-        read::dead_heads(statements, &request.route, &lanes, &mut *tx).await?
+        read::heads_in(statements, request.route, &lanes, &mut *tx).await?
     };
     let in_flight = in_flight(read, dead);
     if !in_flight.is_empty() {
@@ -80,7 +179,7 @@ pub(super) async fn bury(
         // The audit row comes before the status that it explains.
         query(&statements.reap_audit)
             .bind(now.as_micros())
-            .bind(request.owner.clone())
+            .bind(request.owner.to_owned())
             .bind(json.clone())
             .execute(&mut *tx)
             .await
@@ -94,11 +193,12 @@ pub(super) async fn bury(
 
 /// What may have been in flight: due, and not behind an entry of its key that waits for its time or is dead and not
 /// skipped, because the followers of that one were never handed out.
-fn in_flight(read: Vec<Read>, dead: Vec<DeadHead>) -> Vec<Read> {
+fn in_flight(read: Vec<Read>, heads_known: Vec<Head>) -> Vec<Read> {
     let waiting = read.iter().filter(|entry| !entry.due);
     let waiting = waiting.filter_map(|entry| Some((entry.key.clone()?, entry.seq)));
     let mut heads: HashMap<String, i64> = HashMap::new();
-    for (key, seq) in waiting.chain(dead.into_iter().map(|head| (head.key, head.seq))) {
+    let dead = heads_known.into_iter().filter(|head| head.kind == HeadKind::Dead);
+    for (key, seq) in waiting.chain(dead.map(|head| (head.key, head.seq))) {
         heads.entry(key).and_modify(|first| *first = seq.min(*first)).or_insert(seq);
     }
     let is_behind = |entry: &Read| {

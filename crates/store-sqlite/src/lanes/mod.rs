@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
-    LaneSettleRequest, Lanes, ReadRequest, SessionId, Settled,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
+    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, SessionId, Settled,
 };
 use pillarbox_core::{Error, Fence, Result, RouteName, Timestamp};
 use sqlx::{Row, SqliteConnection};
 
+use crate::claim::seqs_json;
 use crate::error::classify;
 use crate::sql::{Statements, query, timestamp};
 use crate::store::SqliteStore;
@@ -34,8 +35,21 @@ impl Lanes for SqliteStore {
         read::fetch(self, request).await
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
-        read::dead(self, request).await
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
+        read::heads(self, request).await
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        let only = request.only.map(|only| seqs_json(&only)).transpose()?;
+        let isolate = query(&self.statements.lanes_isolate)
+            .bind(request.route.to_string())
+            .bind(request.session.to_string())
+            .bind(only);
+        Ok(self.writer.execute(isolate).await? > 0)
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        crate::reap::reap_rows(self, &request).await
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
@@ -46,6 +60,8 @@ impl Lanes for SqliteStore {
         hand_over::hand_over(self, request).await
     }
 }
+
+pub(crate) use bury::reap;
 
 /// A session as it is at one moment.
 struct Holding {

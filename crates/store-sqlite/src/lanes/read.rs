@@ -2,8 +2,8 @@
 
 use futures_util::{Stream, TryStreamExt};
 use pillarbox_core::port::{
-    DeadHead, DeadRequest, FetchRequest, Fetched, LanePosition, LaneRead, LaneRow, ReadRequest, SessionId,
-    Undecodable,
+    FetchRequest, Fetched, Head, HeadKind, HeadsRequest, LanePosition, LaneRead, LaneRow, ReadRequest,
+    SessionId, Undecodable,
 };
 use pillarbox_core::{Entry, Error, Held, Result, RouteName};
 use sqlx::sqlite::SqliteRow;
@@ -79,36 +79,38 @@ pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<
     Ok(fetched)
 }
 
-pub(super) async fn dead(store: &SqliteStore, request: DeadRequest) -> Result<Vec<DeadHead>> {
+pub(super) async fn heads(store: &SqliteStore, request: HeadsRequest) -> Result<Vec<Head>> {
     let mut reader = store.reader().await?;
-    dead_heads(&store.statements, &request.route, &request.lanes, &mut reader).await
+    heads_in(&store.statements, &request.route, &request.lanes, &mut reader).await
 }
 
-/// Dead entries with a key, in order of seq.
-pub(super) async fn dead_heads(
+/// What stands before other entries of its key and is not read, in order of seq.
+pub(super) async fn heads_in(
     statements: &Statements,
     route: &RouteName,
     lanes: &[u8],
     connection: &mut SqliteConnection,
-) -> Result<Vec<DeadHead>> {
-    let rows = query(&statements.lanes_dead)
+) -> Result<Vec<Head>> {
+    let rows = query(&statements.lanes_heads)
         .bind(route.to_string())
         .bind(lanes_json(lanes)?)
         .fetch_all(connection)
         .await
         .map_err(classify)?;
-    let mut dead = rows
+    let mut heads = rows
         .iter()
         .map(|row| {
-            Ok(DeadHead {
+            let dead: bool = row.try_get_unchecked(3).map_err(classify)?;
+            Ok(Head {
                 seq: row.try_get_unchecked(0).map_err(classify)?,
                 key: row.try_get_unchecked(1).map_err(classify)?,
                 lane: row.try_get_unchecked(2).map_err(classify)?,
+                kind: if dead { HeadKind::Dead } else { HeadKind::Leased },
             })
         })
         .collect::<Result<Vec<_>>>()?;
-    dead.sort_unstable_by_key(|head| head.seq);
-    Ok(dead)
+    heads.sort_unstable_by_key(|head| head.seq);
+    Ok(heads)
 }
 
 /// Writes down how far a session has read, before anything of it is delivered. Whoever buries the session after this

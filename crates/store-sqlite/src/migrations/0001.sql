@@ -27,8 +27,12 @@ create table {outbox} (
   status text not null default 'pending'
     check ({live} or {ended}),
   attempts integer not null default 0 check (attempts >= 0),
+  -- How many of them ended because the lease expired.
+  crashes integer not null default 0 check (crashes >= 0),
   max_attempts integer check (max_attempts between 1 and 1000000),
   due_at integer check (due_at is null or {live}),
+  -- When the lease was taken or last prolonged: one that begins later than it is long was made before the clock was set back.
+  leased_at integer,
   fence integer not null default 0,
   owner text,
   last_error text,
@@ -148,11 +152,14 @@ create table {lane_session} (
   route text not null,
   session text not null,
   owner text not null,
+  leased_at integer not null,
   lease_until integer not null,
   -- How many sessions can share the route, as this one says.
   shares integer not null,
   -- The highest seq that it has read.
   handed integer not null default 0,
+  -- If set, what it has in flight at most: [seq, …].
+  isolated text,
   unique (route, session)
 ) strict;
 

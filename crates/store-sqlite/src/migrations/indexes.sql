@@ -4,15 +4,15 @@
 -- reaps need the index alone.
 create index if not exists {ready_index} on {outbox} (route, priority, seq, status, due_at)
   where due_at is null and {live};
-create index if not exists {due_index} on {outbox} (route, due_at, seq, status, attempts, max_attempts)
+create index if not exists {due_index} on {outbox} (route, due_at, seq, status, attempts, max_attempts, crashes)
   where due_at is not null;
 
 -- What lanes read, in their order. A row that was claimed is not theirs until it is reaped.
 create index if not exists {lane_index} on {outbox} (route, lane, seq)
   where {unsettled};
 
--- What only the reaper looks for among the entries that are due at once: in flight without a lease's end, or
--- attempts spent. A fresh entry is not in it, so it costs staging nothing.
+-- What is looked for among the entries that are due at once: by the reaper, in flight without a lease's end, or
+-- attempts spent; by claims, what came back from an expired lease. A fresh entry is not in it, so it costs staging nothing.
 create index if not exists {stuck_index} on {outbox} (route, seq)
   where due_at is null and {live} and (attempts > 0 or status = 'in_flight');
 

@@ -8,13 +8,13 @@ clock (now) as materialized (select coalesce(?1, {now})),
 due (seq) as materialized (
   select seq from {outbox}
   where route = ?2 and due_at is not null and due_at <= (select now from clock)
-    and attempts < coalesce(max_attempts, ?6)
+    and status <> 'in_flight' and {counted} < coalesce(max_attempts, ?6)
   order by due_at, seq
   limit ?3),
 ready (seq) as materialized (
   select seq from {outbox}
   where route = ?2 and due_at is null and {live}
-    and attempts < coalesce(max_attempts, ?6)
+    and (status = 'pending' or status = 'retrying' and crashes = 0) and {counted} < coalesce(max_attempts, ?6)
   order by coalesce(hlc, 9223372036854775807), created_at, seq
   limit ?3 - min((?3 + 1) / 2, (select count(*) from due)))
 update {outbox} set
@@ -24,9 +24,12 @@ update {outbox} set
   fence = max(fence + 1, (select now from clock)),
   owner = ?5,
   due_at = (select now from clock) + ?4,
+  leased_at = (select now from clock),
   last_attempt_at = (select now from clock)
 where seq in (
   select seq from ready
   union all
   select seq from (select seq from due limit ?3 - (select count(*) from ready)))
+  -- Whoever reads the route by lanes keeps its keys in order, which a claim would break.
+  and not exists (select 1 from {lane_session} where route = ?2)
 returning {columns}

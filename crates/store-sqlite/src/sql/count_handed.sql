@@ -4,5 +4,7 @@ select entry.route, entry.status, count(*) as entries
 from {lane_session} as reader
 cross join {lane} as held on held.route = reader.route and held.session = reader.session
 cross join {outbox} as entry on entry.route = held.route and entry.lane = held.lane and entry.seq <= reader.handed
-where {unsettled} and (entry.due_at is null or entry.due_at <= ?1)
+where {unsettled}
+  and (reader.isolated is null or entry.seq in (select value from json_each(reader.isolated)))
+  and (entry.due_at is null or entry.due_at <= ?1)
 group by entry.route, entry.status

@@ -1,4 +1,6 @@
--- Sessions whose lease has ended. Whoever asks is alive. ?1 now or null, ?2 route, ?3 session
-select session from {lane_session}
-where route = ?2 and session != ?3 and lease_until <= coalesce(?1, {now})
+-- Sessions whose lease has ended, or begins later than it is long because the clock was set back. Whoever asks is alive.
+-- ?1 now or null, ?2 route or null, ?3 session or null
+select session, route from {lane_session}
+where (?2 is null or route = ?2) and session is not ?3
+  and (lease_until <= coalesce(?1, {now}) or leased_at - coalesce(?1, {now}) > lease_until - leased_at)
 order by rank

@@ -5,6 +5,7 @@ with stale (seq, spent, error) as materialized (
 update {outbox} as entry set
   status = iif(stale.spent, 'dead', 'retrying'),
   attempts = entry.attempts + 1,
+  crashes = entry.crashes + 1,
   due_at = null,
   last_error = stale.error,
   last_attempt_at = ?1,

@@ -4,6 +4,7 @@ with stale (seq, spent, error) as materialized (
   select value ->> 0, value ->> 1, value ->> 2 from json_each(?2))
 update {outbox} as entry set
   status = iif(stale.spent, 'dead', 'retrying'),
+  crashes = entry.crashes + (entry.status = 'in_flight'),
   due_at = null,
   owner = null,
   last_error = stale.error,

@@ -3,6 +3,7 @@ with change (fields) as materialized (select value from json_each(?2))
 update {outbox} as entry set
   status = iif(fields ->> 3 = 'requeued', 'pending', fields ->> 3),
   attempts = iif(fields ->> 3 = 'requeued', 0, entry.attempts),
+  crashes = iif(fields ->> 3 = 'requeued', 0, entry.crashes),
   due_at = null,
   owner = null,
   last_error = iif(fields ->> 3 = 'delivered', null, coalesce(fields ->> 4, entry.last_error)),

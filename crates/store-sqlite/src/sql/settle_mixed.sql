@@ -11,6 +11,7 @@ update {outbox} as entry set
     when 'parked' then 'pending'
     else verdict.name end,
   attempts = iif(verdict.name = 'parked', 0, max(entry.attempts - (verdict.name = 'released'), 0)),
+  crashes = iif(verdict.name = 'parked', 0, entry.crashes),
   due_at = iif(verdict.name in ('retrying', 'parked'), min((select now from clock) + verdict.wait, 253402300799999999), null),
   owner = null,
   last_error = coalesce(verdict.failure, entry.last_error),

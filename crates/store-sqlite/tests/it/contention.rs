@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pillarbox_core::port::{Admin, Effect, Filter, ReapRequest, Reaped, Schema, SchemaState, Store, Verdict};
+use pillarbox_core::port::{
+    Admin, Effect, Filter, Leases, ReapRequest, Reaped, Schema, SchemaState, Store, Verdict,
+};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use pillarbox_testkit::StoreHarness;
@@ -132,6 +134,7 @@ async fn a_relay_with_nothing_to_do_is_in_no_writers_way() {
     assert_eq!(harness.outbox(ROUTE).stage_all(&mut other, [event(1)]).await.unwrap().len(), 1);
     assert!(claim(&harness.store(), 10).await.is_empty(), "it looked without asking for the lock");
     let reap = ReapRequest {
+        leases: Leases::Ended,
         route: None,
         limit: 100,
         max_attempts: Some(5),

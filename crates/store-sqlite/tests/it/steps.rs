@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    Claim, ClaimOrder, ClaimRequest, Keep, SettleRequest, Settled, Settlement, Store, Verdict,
+    Claim, ClaimOrder, ClaimRequest, Company, Keep, SettleRequest, Settled, Settlement, Store, Verdict,
 };
 use pillarbox_core::{Entry, Event, Failure, FailureKind, RouteName};
 use pillarbox_store_sqlite::{Outbox, SqliteStore};
@@ -36,13 +36,14 @@ pub(crate) fn wish(limit: u32) -> ClaimRequest {
         owner: "worker".into(),
         max_attempts: 5,
         order: ClaimOrder::Staged,
+        company: Company::Open,
         now: None,
     }
 }
 
 /// Claims this many entries.
 pub(crate) async fn claim(store: &SqliteStore, limit: u32) -> Vec<Entry> {
-    let Claim { entries, undecodable } = store.claim(wish(limit)).await.unwrap();
+    let Claim { entries, undecodable, .. } = store.claim(wish(limit)).await.unwrap();
     assert!(undecodable.is_empty());
     entries
 }

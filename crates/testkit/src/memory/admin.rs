@@ -162,7 +162,7 @@ impl State {
             let Some(row) = self.rows.get_mut(&seq) else { continue };
             if kind == AuditKind::Requeued {
                 row.step(Action::Requeue);
-                row.entry.attempts = 0;
+                (row.entry.attempts, row.entry.crashes) = (0, 0);
                 row.entry.settled_at = None;
             } else {
                 row.step(Action::Discard);

@@ -1,7 +1,7 @@
 //! Taking due entries under a lease, and keeping them for longer.
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
-use pillarbox_core::{Action, Entry, Failure, FailureKind, Fence, Held, Hlc, Status, Timestamp};
+use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::{Action, Entry, Failure, FailureKind, Fence, Held, Hlc, Status, Timestamp, company};
 
 use super::mutant::Mutant;
 use super::state::{Row, State};
@@ -10,11 +10,18 @@ impl State {
     /// Two arms, as in the databases: what became due, at most half of the limit, and what was due at once.
     /// So a heap of retries never starves fresh entries.
     pub(crate) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claim {
+        if self.is_read_by_lanes(&request.route) && !self.is(Mutant::RowsIgnoreLanes) {
+            return Claim::default();
+        }
+        if let Company::Suspects { beside } = request.company {
+            return self.claim_suspects(request, beside, now);
+        }
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let mut due: Vec<_> = self.claimable(request, now).filter(|entry| entry.due_at.is_some()).collect();
+        let open = || self.claimable(request, now).filter(|entry| !self.goes_in_small_company(entry));
+        let mut due: Vec<_> = open().filter(|entry| entry.due_at.is_some()).collect();
         due.sort_by_key(|entry| (entry.due_at, entry.seq));
         due.truncate(limit.div_ceil(2));
-        let mut ready: Vec<_> = self.claimable(request, now).filter(|entry| entry.due_at.is_none()).collect();
+        let mut ready: Vec<_> = open().filter(|entry| entry.due_at.is_none()).collect();
         sort(&mut ready, request.order);
         ready.truncate(limit - due.len());
 
@@ -30,6 +37,31 @@ impl State {
         claim
     }
 
+    /// The least accused of those that came back from an expired lease, and as many as may be together.
+    fn claim_suspects(&mut self, request: &ClaimRequest, beside: u32, now: Timestamp) -> Claim {
+        let mut suspects: Vec<_> = self
+            .claimable(request, now)
+            .filter(|entry| self.goes_in_small_company(entry))
+            .map(|entry| (entry.crashes, entry.priority, entry.seq))
+            .collect();
+        suspects.sort_unstable();
+        let Some((crashes, ..)) = suspects.first().copied() else { return Claim::default() };
+        let room = company(crashes).saturating_sub(beside).min(request.limit);
+        if room == 0 {
+            return Claim { suspects: Some(company(crashes)), ..Claim::default() };
+        }
+        let mut claim = Claim::default();
+        let equals = suspects.into_iter().filter(|suspect| suspect.0 == crashes);
+        for (.., seq) in equals.take(usize::try_from(room).unwrap_or(usize::MAX)) {
+            self.take(seq, request, now, &mut claim);
+        }
+        claim
+    }
+
+    fn goes_in_small_company(&self, entry: &Entry) -> bool {
+        entry.is_suspect() && !self.is(Mutant::SuspectsGoTogether)
+    }
+
     fn claimable(&self, request: &ClaimRequest, now: Timestamp) -> impl Iterator<Item = &Entry> {
         let passed = if self.is(Mutant::ReadsByLastSeq) { self.highest_claimed } else { 0 };
         let ignores_lease = self.is(Mutant::ClaimIgnoresLease);
@@ -37,6 +69,7 @@ impl State {
             let leased = entry.status == Status::InFlight;
             entry.route == request.route
                 && !entry.status.is_terminal()
+                && (!leased || ignores_lease)
                 && (entry.due_at.is_none_or(|due| due <= now) || (ignores_lease && leased))
                 && !entry.is_last_attempt(request.max_attempts)
                 && !self.locked.contains(&entry.seq)
@@ -49,7 +82,12 @@ impl State {
         let fence_grows = !self.is(Mutant::FenceRestarts);
         self.highest_claimed = self.highest_claimed.max(seq);
         let Some(row) = self.rows.get_mut(&seq) else { return };
+        if row.entry.status == Status::InFlight {
+            // Only a planted defect comes here.
+            row.step(Action::Reap);
+        }
         row.step(Action::Claim);
+        row.leased_at = Some(now);
         let entry = &mut row.entry;
         // Attempts count claims, not failures: a worker that dies must still run out of attempts.
         entry.attempts += u32::from(counted);
@@ -70,7 +108,10 @@ impl State {
         let mut extended = Extended::default();
         for held in &request.held {
             match self.held(*held) {
-                Some(row) => row.entry.due_at = Some(now.saturating_add(request.lease)),
+                Some(row) => {
+                    row.leased_at = Some(now);
+                    row.entry.due_at = Some(now.saturating_add(request.lease));
+                }
                 None => extended.fenced.push(*held),
             }
         }

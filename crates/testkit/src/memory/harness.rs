@@ -42,7 +42,7 @@ impl MemoryHarness {
         state.taken.insert(Key::Staged(new.route.clone(), new.event_id));
         let mut entry = row_of(new, seq, now);
         entry.hlc = None;
-        state.rows.insert(seq, Row { entry, spoiled: false });
+        state.rows.insert(seq, Row::new(entry));
         true
     }
 }

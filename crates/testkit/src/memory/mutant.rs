@@ -38,6 +38,14 @@ pub enum Mutant {
     SharesAreNotAgreed,
     /// A read of lanes says that seqs were drawn that were not yet.
     DrawnIsTooHigh,
+    /// An expired lease counts like a failure of the entry's own.
+    CrashConvicts,
+    /// Entries of expired leases come back all at once, beside everything else.
+    SuspectsGoTogether,
+    /// Rows are claimed of a route that is read by lanes.
+    RowsIgnoreLanes,
+    /// What relays by rows have in flight holds nothing back.
+    LeasedHeadsAreNotTold,
     /// What a saga did is recorded after it shows.
     AuditAfterStatus,
     /// Whether a saga is complete is decided without holding it.
@@ -48,7 +56,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -66,6 +74,10 @@ impl Mutant {
         Self::SurplusIsNotTold,
         Self::SharesAreNotAgreed,
         Self::DrawnIsTooHigh,
+        Self::CrashConvicts,
+        Self::SuspectsGoTogether,
+        Self::RowsIgnoreLanes,
+        Self::LeasedHeadsAreNotTold,
         Self::AuditAfterStatus,
         Self::CompletesWithoutLock,
         Self::CompensatesForward,

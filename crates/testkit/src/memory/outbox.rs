@@ -93,7 +93,7 @@ impl Stage<MemoryTx> for MemoryOutbox {
                     staged.push(Staged::Duplicate(event_id));
                     continue;
                 }
-                let row = Row { entry: row_of(entry, state.next_seq(), now), spoiled: false };
+                let row = Row::new(row_of(entry, state.next_seq(), now));
                 writes.push(Write::Row(key, Box::new(row)));
                 staged.push(Staged::Fresh(event_id));
             }
@@ -131,6 +131,7 @@ pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
         hlc: Some(entry.hlc),
         status: Status::Pending,
         attempts: 0,
+        crashes: 0,
         max_attempts: event.max_attempts,
         due_at: event.delay.filter(|delay| !delay.is_zero()).map(|delay| now.saturating_add(delay)),
         fence: Fence::NONE,

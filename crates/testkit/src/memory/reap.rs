@@ -1,19 +1,33 @@
 //! Returning what nobody holds any more, and burying what has no attempts left.
 
-use pillarbox_core::port::{Death, Effect, ReapRequest, Reaped};
-use pillarbox_core::{Action, Entry, Failure, FailureKind, Result, Status, Timestamp};
+use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped};
+use pillarbox_core::{Action, Entry, Failure, FailureKind, Result, Status, Timestamp, attempts_counted};
 
 use super::mutant::Mutant;
-use super::state::State;
+use super::state::{Row, State};
 
 impl State {
+    /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
     pub(crate) fn reap(&mut self, request: &ReapRequest, now: Timestamp) -> Result<Reaped> {
+        let lanes = self.reap_sessions(request, now)?;
+        let mut reaped = self.reap_rows(request, now)?;
+        reaped.stale += lanes.stale;
+        reaped.released += lanes.released;
+        reaped.dead.extend(lanes.dead);
+        reaped.lane_sessions = lanes.lane_sessions;
+        reaped.suspects = self.rows.values().any(|row| row.entry.is_suspect());
+        Ok(reaped)
+    }
+
+    pub(crate) fn reap_rows(&mut self, request: &ReapRequest, now: Timestamp) -> Result<Reaped> {
+        let convicts = self.is(Mutant::CrashConvicts);
+        let is_spent = |entry: &Entry, request: &ReapRequest| is_spent(entry, request, convicts);
         let found: Vec<Entry> = self
             .rows
             .values()
+            .filter(|row| request.route.as_ref().is_none_or(|route| *route == row.entry.route))
+            .filter(|row| !row.entry.status.is_terminal() && is_over(row, request, now))
             .map(|row| &row.entry)
-            .filter(|entry| request.route.as_ref().is_none_or(|route| *route == entry.route))
-            .filter(|entry| !entry.status.is_terminal() && entry.due_at.is_none_or(|due| due <= now))
             .filter(|entry| entry.status == Status::InFlight || is_spent(entry, request))
             .filter(|entry| !self.locked.contains(&entry.seq))
             .take(usize::try_from(request.limit).unwrap_or(usize::MAX))
@@ -38,13 +52,14 @@ impl State {
                 });
             } else {
                 self.put_back(entry.seq);
+                self.revise(entry.seq);
                 reaped.released += 1;
             }
         }
         Ok(reaped)
     }
 
-    /// The attempt stays counted: whoever held it may have delivered it.
+    /// The attempt stays counted: whoever held it may have delivered it. And it is a suspect.
     fn put_back(&mut self, seq: i64) {
         if self.is(Mutant::ReapForgetsEntry) {
             self.remove(seq);
@@ -52,13 +67,32 @@ impl State {
         }
         let Some(row) = self.rows.get_mut(&seq) else { return };
         row.step(Action::Reap);
+        row.entry.crashes += 1;
         row.entry.due_at = None;
         row.entry.owner = None;
+        let failure = failure_of(&row.entry);
+        row.entry.last_error = Some(failure);
     }
 }
 
-fn is_spent(entry: &Entry, request: &ReapRequest) -> bool {
-    entry.max_attempts.or(request.max_attempts).is_some_and(|max| entry.attempts >= max)
+/// Due, or under a lease that has ended or begins later than it is long.
+fn is_over(row: &Row, request: &ReapRequest, now: Timestamp) -> bool {
+    let impossible = request.leases == Leases::Impossible && row.entry.status == Status::InFlight;
+    let begins_late = || begins_late(row.leased_at?, row.entry.due_at?, now).then_some(());
+    row.entry.due_at.is_none_or(|due| due <= now) || (impossible && begins_late().is_some())
+}
+
+/// Whether a lease begins later than it is long: the clock was set back since.
+pub(super) fn begins_late(from: Timestamp, until: Timestamp, now: Timestamp) -> bool {
+    let micros = |at: Timestamp| at.as_micros();
+    micros(from).saturating_sub(micros(now)) > micros(until).saturating_sub(micros(from))
+}
+
+/// With the lease that has just expired, if it had one.
+fn is_spent(entry: &Entry, request: &ReapRequest, convicts: bool) -> bool {
+    let crashes = entry.crashes + u32::from(entry.status == Status::InFlight);
+    let counted = if convicts { entry.attempts } else { attempts_counted(entry.attempts, crashes) };
+    entry.max_attempts.or(request.max_attempts).is_some_and(|max| counted >= max)
 }
 
 fn failure_of(entry: &Entry) -> Failure {

@@ -25,12 +25,17 @@ impl State {
             }
             settled.accepted += 1;
             let seq = settlement.held.seq;
+            let revises = settlement.verdict != Verdict::Delivered;
             match settlement.verdict {
                 Verdict::Delivered => self.deliver(seq, request.keep, now),
                 Verdict::Retry { after, failure } => self.retry(seq, now.saturating_add(after), failure),
                 Verdict::Dead { failure } => self.bury(seq, &request.owner, failure, now),
                 Verdict::Release { failure } => self.release(seq, failure),
                 Verdict::Park { after, failure } => self.park(seq, now.saturating_add(after), failure),
+            }
+            if revises {
+                // Should the route be read by lanes: this entry was not theirs until now.
+                self.revise(seq);
             }
         }
         Ok(settled)
@@ -78,7 +83,7 @@ impl State {
     fn park(&mut self, seq: i64, due: Timestamp, failure: Failure) {
         let Some(row) = self.rows.get_mut(&seq) else { return };
         row.step(Action::Park);
-        row.entry.attempts = 0;
+        (row.entry.attempts, row.entry.crashes) = (0, 0);
         row.entry.due_at = Some(due);
         row.entry.owner = None;
         row.entry.last_error = Some(failure);

@@ -17,9 +17,15 @@ pub(crate) struct Row {
     pub(crate) entry: Entry,
     /// The headers cannot be read any more.
     pub(crate) spoiled: bool,
+    /// When its lease was taken, or last prolonged.
+    pub(crate) leased_at: Option<Timestamp>,
 }
 
 impl Row {
+    pub(crate) const fn new(entry: Entry) -> Self {
+        Self { entry, spoiled: false, leased_at: None }
+    }
+
     /// Moves the entry by the core's table. What is not in the table is a defect of this store.
     pub(crate) fn step(&mut self, action: Action) {
         let next = self.entry.status.after(action);

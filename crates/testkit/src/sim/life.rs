@@ -77,6 +77,8 @@ pub(crate) struct State {
     /// `None`: deleted.
     pub(crate) status: Option<Status>,
     pub(crate) attempts: u32,
+    /// Claims that ended because their lease expired.
+    pub(crate) crashes: u32,
     pub(crate) max_attempts: u32,
     pub(crate) fence: i64,
     pub(crate) until: i64,
@@ -86,6 +88,7 @@ impl State {
     const STAGED: Self = Self {
         status: Some(Status::Pending),
         attempts: 0,
+        crashes: 0,
         max_attempts: u32::MAX,
         fence: 0,
         until: i64::MIN,
@@ -109,11 +112,17 @@ impl State {
                 self.attempts = self.attempts.max(attempts);
                 self.settle(verdict, keeps_delivered);
             }
-            What::TakenOver { attempts, to } => (self.attempts, self.status) = (attempts, Some(to)),
-            What::Reaped { to } => self.status = to,
+            What::TakenOver { attempts, to } => {
+                (self.attempts, self.status) = (attempts, Some(to));
+                self.crashes += 1;
+            }
+            What::Reaped { to } => {
+                self.status = to;
+                self.crashes += 1;
+            }
             What::Requeued => {
                 self.status = Some(Status::Pending);
-                self.attempts = 0;
+                (self.attempts, self.crashes) = (0, 0);
             }
             What::Discarded => self.status = Some(Status::Discarded),
             What::Purged => self.status = None,

@@ -58,6 +58,19 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
         ],
     ),
     (
+        Mutant::CrashConvicts,
+        &[
+            "a_crash_in_company_is_not_held_against_an_entry",
+            "a_burial_in_company_is_not_held_against_an_entry",
+        ],
+    ),
+    (
+        Mutant::SuspectsGoTogether,
+        &["suspects_come_back_in_ever_smaller_company", "suspects_are_not_claimed_with_the_others"],
+    ),
+    (Mutant::RowsIgnoreLanes, &["rows_claim_nothing_while_a_route_is_read_by_lanes"]),
+    (Mutant::LeasedHeadsAreNotTold, &["what_rows_have_in_flight_is_told_as_a_head"]),
+    (
         Mutant::DeadIsDropped,
         &[
             "a_rejected_entry_is_dead_on_its_first_attempt",

@@ -56,10 +56,11 @@ impl Book {
                 (0, Some(due)) if *due > now => Some(Noted::Waiting(*due, seq)),
                 (0, _) => {
                     self.due.remove(&seq);
-                    Some(Noted::Ready(seq))
+                    let crashes = self.crashes.get(&seq);
+                    Some(crashes.map_or(Noted::Ready(seq), |crashes| Noted::Suspect(*crashes, seq)))
                 }
-                (_, None) => Some(Noted::Following),
-                (_, Some(_)) => None,
+                (_, None) if !self.crashes.contains_key(&seq) => Some(Noted::Following),
+                _ => None,
             },
             _ => None,
         };
@@ -67,6 +68,9 @@ impl Book {
             match chain.noted {
                 Some(Noted::Ready(seq)) => {
                     self.ready.remove(&seq);
+                }
+                Some(Noted::Suspect(crashes, seq)) => {
+                    self.suspects.remove(&(crashes, seq));
                 }
                 Some(Noted::Waiting(until, seq)) => {
                     self.waiting.remove(&(until, seq));
@@ -78,6 +82,9 @@ impl Book {
             match noted {
                 Some(Noted::Ready(seq)) => {
                     self.ready.insert(seq, name);
+                }
+                Some(Noted::Suspect(crashes, seq)) => {
+                    self.suspects.insert((crashes, seq), name);
                 }
                 Some(Noted::Waiting(until, seq)) => {
                     self.waiting.insert((until, seq), name);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::AbortHandle;
-use pillarbox_core::port::{Claim, ClaimRequest, Death, Settlement, Undecodable, Verdict};
+use pillarbox_core::port::{Claim, ClaimRequest, Company, Death, Settlement, Undecodable, Verdict};
 use pillarbox_core::{Entry, ErrorKind, Result};
 use tokio::time::Instant;
 
 use crate::circuit::Allowance;
 
 use super::super::batch::{Batch, deliver};
-use super::{Pipeline, Step, Until, bounded};
+use super::{Asked, Pipeline, Step, Until, bounded};
 
 impl Pipeline<'_> {
     /// Whether a claim is still wanted at all.
@@ -31,6 +31,7 @@ impl Pipeline<'_> {
         if !self.may_claim() || !self.reaped_once || (self.claim_when_idle && !idle) {
             return None;
         }
+        self.suspects.next(self.places.len())?;
         match self.circuit.allowance(now) {
             Allowance::Any if self.room() == 0 => None,
             Allowance::Any if self.window.is_open(self.places.len(), self.relay.options.in_flight_max) => {
@@ -50,9 +51,11 @@ impl Pipeline<'_> {
             // A drain does not wait out an outage: the entries are released, and the next run probes.
             self.claimed_enough = true;
         }
+        self.suspects.give_up_waiting(now, self.relay.options.lease);
         if self.claim_wanted_at(now).is_none_or(|at| now < at) {
             return;
         }
+        let Some(company) = self.suspects.next(self.places.len()) else { return };
         let idle = self.places.is_empty();
         let limit = if self.circuit.allowance(now) == Allowance::One { 1 } else { self.room() };
         self.claiming = true;
@@ -67,14 +70,16 @@ impl Pipeline<'_> {
             owner: self.relay.owner.clone(),
             max_attempts: options.max_attempts,
             order: options.order,
+            company,
             now: None,
         };
+        let asked = Asked { limit, company, idle };
         let lease = self.relay.options.lease;
         self.underway.push(Box::pin(async move {
             // The lease is counted from before the call, so that we never think it longer than it is.
             let sent = Instant::now();
             let result = bounded(lease, store.claim(request)).await;
-            Step::Claimed { asked: limit, sent, idle, result }
+            Step::Claimed { asked, sent, result }
         }));
     }
 
@@ -102,7 +107,7 @@ impl Pipeline<'_> {
         }
     }
 
-    pub(super) fn on_claimed(&mut self, asked: u32, sent: Instant, idle: bool, result: Result<Claim>) {
+    pub(super) fn on_claimed(&mut self, asked: Asked, sent: Instant, result: Result<Claim>) {
         self.claiming = false;
         let claim = match result {
             Ok(claim) => claim,
@@ -112,25 +117,32 @@ impl Pipeline<'_> {
             }
         };
         self.store_failures = 0;
+        self.suspects.claimed(asked.company, &claim, Instant::now());
         let taken = claim.entries.len() + claim.undecodable.len();
         self.tally.claimed += u64::try_from(taken).unwrap_or(u64::MAX);
-        let lacking = usize::try_from(asked).unwrap_or(usize::MAX).saturating_sub(taken);
-        let lanes = self.relay.lanes.as_ref();
-        self.prepare_wanted = lanes.is_some_and(|lanes| lanes.following(lacking) >= lacking);
-        self.window.claimed(asked, &claim.entries);
+        if asked.company == Company::Open {
+            let lacking = usize::try_from(asked.limit).unwrap_or(usize::MAX).saturating_sub(taken);
+            let lanes = self.relay.lanes.as_ref();
+            self.prepare_wanted = lanes.is_some_and(|lanes| lanes.following(lacking) >= lacking);
+            self.window.claimed(asked.limit, &claim.entries);
+        }
         for row in claim.undecodable {
             self.bury_undecodable(row, sent);
         }
         if !claim.entries.is_empty() {
             self.start_delivery(claim.entries, sent);
         }
-        if self.until == Until::Once {
-            self.claimed_enough = true;
-        } else if taken > 0 {
-            self.poll.found();
-            self.claim_at = Instant::now() + self.rest_after(taken, asked);
-        } else {
-            self.on_nothing_due(idle);
+        match asked.company {
+            // Nothing to say about anybody else.
+            Company::Suspects { .. } if taken == 0 => self.claim_at = Instant::now(),
+            Company::Open if taken == 0 && self.suspects.are_expected() => self.claim_at = Instant::now(),
+            _ if self.until == Until::Once => self.claimed_enough = true,
+            Company::Suspects { .. } => self.claim_at = Instant::now(),
+            Company::Open if taken > 0 => {
+                self.poll.found();
+                self.claim_at = Instant::now() + self.rest_after(taken, asked.limit);
+            }
+            Company::Open => self.on_nothing_due(asked.idle),
         }
     }
 

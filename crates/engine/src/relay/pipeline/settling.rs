@@ -280,6 +280,7 @@ impl Pipeline<'_> {
     /// The claim is no longer ours to settle.
     pub(super) fn forget(&mut self, held: Held) {
         self.undecodable.remove(&held);
+        self.suspects.ended(held);
         let Some((id, _)) = self.places.remove(&held) else { return };
         let Some(batch) = self.batches.get_mut(&id) else { return };
         batch.unsettled = batch.unsettled.saturating_sub(1);

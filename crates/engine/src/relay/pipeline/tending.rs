@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox_core::port::{Effect, ExtendRequest, Extended, ReapRequest, Reaped};
+use pillarbox_core::port::{Effect, ExtendRequest, Extended, Leases, ReapRequest, Reaped};
 use pillarbox_core::{Held, Result};
 use tokio::time::Instant;
 
@@ -12,6 +12,8 @@ use super::{Pipeline, REAP_LIMIT, Step, Until, bounded};
 
 /// Twice the time that a slow but living store gets to answer a renewal, where the lease allows it.
 const RENEWAL_MIN: Duration = Duration::from_secs(4);
+/// How often leases that no clock allows are looked for: that goes through everything that is not due yet.
+const IMPOSSIBLE_INTERVAL: Duration = Duration::from_secs(30);
 
 impl Pipeline<'_> {
     pub(super) fn start_extend(&mut self, now: Instant) {
@@ -97,15 +99,20 @@ impl Pipeline<'_> {
             lanes.still_at(self.places.keys().copied());
         }
         let store = Arc::clone(&self.relay.store);
+        let leases = if now >= self.impossible_at { Leases::Impossible } else { Leases::Ended };
         let request = ReapRequest {
             route: Some(self.relay.route.clone()),
             limit: REAP_LIMIT,
             max_attempts: Some(self.relay.options.max_attempts),
+            leases,
             owner: self.relay.owner.clone(),
             effect: Effect::Apply,
             now: None,
         };
         let lease = self.relay.options.lease;
+        if leases == Leases::Impossible {
+            self.impossible_at = now + IMPOSSIBLE_INTERVAL;
+        }
         self.underway.push(Box::pin(async move { Step::Reaped(bounded(lease, store.reap(request)).await) }));
     }
 
@@ -115,6 +122,10 @@ impl Pipeline<'_> {
             Ok(reaped) => {
                 self.store_failures = 0;
                 self.tally.reaped += reaped.released;
+                if reaped.suspects {
+                    self.suspects.expect();
+                }
+                self.tell_of_lanes(reaped.lane_sessions);
                 self.tally.dead += u64::try_from(reaped.dead.len()).unwrap_or(u64::MAX);
                 for death in &reaped.dead {
                     self.tell_death(death);
@@ -128,6 +139,25 @@ impl Pipeline<'_> {
                 }
             }
             Err(error) => self.reap_at = Instant::now() + self.store_failed("reap", error),
+        }
+    }
+
+    /// Says once that this relay stands by, and once that it goes on.
+    fn tell_of_lanes(&mut self, sessions: u32) {
+        let beside = sessions > 0;
+        if beside == self.beside_lanes {
+            return;
+        }
+        self.beside_lanes = beside;
+        let route = &self.relay.route;
+        if beside {
+            tracing::warn!(
+                %route, relays = sessions,
+                "another relay delivers this route in order (order = \"key\"), so this one claims nothing; it goes on \
+                 when that relay stops or its lease ends"
+            );
+        } else {
+            tracing::info!(%route, "no relay delivers this route in order any more: this one goes on");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
-    LaneRow, LaneSettleRequest, ReadRequest, Settled, Undecodable,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
+    LaneRead, LaneRow, LaneSettleRequest, ReadRequest, ReapRequest, Reaped, Settled, Undecodable,
 };
 use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Result};
 use pillarbox_testkit::conformance::{StoreHarness, Tamper};
@@ -102,19 +102,27 @@ impl Lanes for Failing {
         self.inner.fetch(request).await
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        self.inner.isolate(request).await
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        self.inner.reap_rows(request).await
+    }
+
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
         let next = *self.next.lock().unwrap();
         match next.filter(|next| matches!(next, Fails::Requeued(_) | Fails::SlowDead(_))) {
             Some(fails @ Fails::Requeued(id)) if self.takes(fails) => {
                 let _ = self.inner.requeue(of(id)).await?;
-                self.inner.dead(request).await
+                self.inner.heads(request).await
             }
             Some(fails @ Fails::SlowDead(wait)) if self.takes(fails) => {
-                let dead = self.inner.dead(request).await;
+                let heads = self.inner.heads(request).await;
                 sleep(wait).await;
-                dead
+                heads
             }
-            _ => self.inner.dead(request).await,
+            _ => self.inner.heads(request).await,
         }
     }
 

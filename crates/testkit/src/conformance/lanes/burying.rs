@@ -2,7 +2,7 @@
 
 use futures_util::future::{join, join_all};
 use pillarbox_core::port::{Admin, AttendRequest, Attendance, LanePosition, LaneSettlement, Lanes, Verdict};
-use pillarbox_core::{AuditKind, FailureKind, Status, Timestamp};
+use pillarbox_core::{AuditKind, CRASHES_IN_COMPANY, FailureKind, Status, Timestamp};
 
 use super::LanesHarness;
 use super::steps::*;
@@ -172,7 +172,8 @@ pub async fn what_was_settled_or_handed_over_spends_nothing<H: LanesHarness>(har
 pub async fn the_last_attempt_of_a_buried_session_is_a_death<H: LanesHarness>(harness: &H) {
     let staged = vec![keyed(1, "a"), keyed(2, "a").max_attempts(2), event(3), event(4).max_attempts(1)];
     assert_eq!(stage(harness, staged).await.len(), 4);
-    let now = soon(harness).await;
+    let now = crash_in_company(harness).await;
+    let last = CRASHES_IN_COMPANY + 1;
     let first = Reader::join(harness, 1, now).await;
     assert_eq!(first.entries().await.len(), 4);
     let later = now.saturating_add(LEASE);
@@ -182,11 +183,11 @@ pub async fn the_last_attempt_of_a_buried_session_is_a_death<H: LanesHarness>(ha
     assert_eq!(attendance.deaths.iter().map(|death| death.event_id).collect::<Vec<_>>(), ids_of([1, 3, 4]));
     for death in &attendance.deaths {
         assert_eq!((death.route.as_str(), death.event_type.as_str()), (ROUTE, "order.placed"));
-        assert_eq!((death.attempts, death.failure.kind), (1, FailureKind::LeaseExpired));
+        assert_eq!((death.attempts, death.failure.kind), (last, FailureKind::LeaseExpired));
     }
     for n in [1, 3, 4] {
         let buried = entry(harness, n).await;
-        assert_eq!((buried.status, buried.attempts, buried.due_at), (Status::Dead, 1, None));
+        assert_eq!((buried.status, buried.attempts, buried.due_at), (Status::Dead, last, None));
         assert_eq!(buried.settled_at, Some(later));
         assert_eq!(buried.last_error.map(|failure| failure.kind), Some(FailureKind::LeaseExpired));
     }
@@ -197,13 +198,13 @@ pub async fn the_last_attempt_of_a_buried_session_is_a_death<H: LanesHarness>(ha
         assert_eq!(record.route.as_ref().map(|route| route.as_str()), Some(ROUTE));
     }
     let spared = entry(harness, 2).await;
-    assert_eq!((spared.status, spared.attempts), (Status::Retrying, 1), "its own limit allows one more");
+    assert_eq!((spared.status, spared.attempts), (Status::Retrying, last), "its own limit allows one more");
 }
 
 /// No audit, no death: the burial is refused as a whole, and done when the trail can be written again.
 pub async fn a_burial_that_cannot_be_audited_changes_nothing<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), event(2).max_attempts(1)]).await.len(), 2);
-    let now = soon(harness).await;
+    let now = crash_in_company(harness).await;
     let first = Reader::join(harness, 1, now).await;
     let entries = first.entries().await;
     assert_eq!(entries.len(), 2);
@@ -216,7 +217,7 @@ pub async fn a_burial_that_cannot_be_audited_changes_nothing<H: LanesHarness>(ha
     first.settle(&entries[0], release(), later).await;
     assert!(harness.tamper(Tamper::RepairAudit).await);
     assert_eq!(buried_by(harness, 2, later).await.deaths.len(), 1);
-    assert_eq!(entry(harness, 1).await.attempts, 1);
+    assert_eq!(entry(harness, 1).await.attempts, CRASHES_IN_COMPANY + 1);
 }
 
 /// Whoever was taken for dead is told so at every door, and changes nothing.
@@ -251,16 +252,17 @@ pub async fn a_buried_session_is_lost<H: LanesHarness>(harness: &H) {
     assert_eq!(audit(harness).await, []);
 }
 
-/// An entry that kills its relay every time ends as dead, and not before its attempts are spent.
+/// An entry that kills its relay every time ends as dead, and not before its own attempts are spent.
 pub async fn a_crash_loop_by_lanes_runs_out_of_attempts<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a").max_attempts(3)]).await.len(), 1);
     let mut now = soon(harness).await;
-    for crash in 1..=4_u32 {
+    let last = CRASHES_IN_COMPANY + 3;
+    for crash in 1..=last + 1 {
         let reader = Reader::join(harness, u64::from(crash), now).await;
         let entry = entry(harness, 1).await;
         assert_eq!(entry.attempts, crash - 1);
-        assert_eq!(reader.entries().await.len(), usize::from(crash < 4));
-        assert_eq!(entry.status == Status::Dead, crash == 4);
+        assert_eq!(reader.entries().await.len(), usize::from(crash <= last));
+        assert_eq!(entry.status == Status::Dead, crash > last);
         now = now.saturating_add(LEASE);
     }
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(1)))]);
@@ -282,7 +284,7 @@ pub async fn two_dead_sessions_are_buried_at_once<H: LanesHarness>(harness: &H) 
 /// However many come to bury it, a dead session is buried once, and what it had in flight counts once.
 pub async fn of_many_who_bury_at_once_one_does<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), keyed(2, "a"), event(3).max_attempts(1)]).await.len(), 3);
-    let now = soon(harness).await;
+    let now = crash_in_company(harness).await;
     let first = Reader::join(harness, 1, now).await;
     assert_eq!(first.entries().await.len(), 3);
     let later = now.saturating_add(LEASE);
@@ -291,7 +293,7 @@ pub async fn of_many_who_bury_at_once_one_does<H: LanesHarness>(harness: &H) {
     assert_eq!(answers.iter().map(|attendance| attendance.buried).sum::<u32>(), 1);
     assert_eq!(answers.iter().map(|attendance| attendance.lanes.len()).sum::<usize>(), 64);
     assert_eq!(answers.iter().map(|attendance| attendance.deaths.len()).sum::<usize>(), 1);
-    assert!(all(harness).await.iter().all(|entry| entry.attempts == 1));
+    assert!(all(harness).await.iter().all(|entry| entry.attempts == CRASHES_IN_COMPANY + 1));
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(3)))]);
 }
 

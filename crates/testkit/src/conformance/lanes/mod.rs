@@ -1,6 +1,7 @@
 //! The suite for stores that lease lanes, one module per section of the checklist.
 
 pub mod burying;
+pub mod mixing;
 pub mod operating;
 pub mod reading;
 pub mod running;
@@ -62,6 +63,15 @@ macro_rules! __lanes_cases {
                 two_dead_sessions_are_buried_at_once,
                 of_many_who_bury_at_once_one_does,
                 a_settle_and_a_burial_at_once_agree,
+            }
+            mixing {
+                rows_claim_nothing_while_a_route_is_read_by_lanes,
+                what_rows_have_in_flight_is_told_as_a_head,
+                readers_of_lanes_reap_what_rows_left,
+                a_reap_by_rows_buries_sessions_of_lanes,
+                a_session_that_says_what_it_has_is_taken_at_its_word,
+                a_burial_in_company_is_not_held_against_an_entry,
+                a_session_whose_lease_begins_later_than_it_is_long_is_over,
             }
             reading {
                 a_lane_is_read_in_order_within_the_limit,
@@ -149,6 +159,7 @@ mod tests {
     fn every_public_case_is_in_the_list() {
         let sources = [
             ("burying", include_str!("burying.rs")),
+            ("mixing", include_str!("mixing.rs")),
             ("operating", include_str!("operating.rs")),
             ("reading", include_str!("reading.rs")),
             ("running", include_str!("running.rs")),

@@ -2,17 +2,17 @@
 
 use pillarbox_core::Status;
 use pillarbox_core::port::{
-    Admin, DeadHead, DeadRequest, Effect, LANES, LanePosition, Lanes, SelectionRequest, Verdict,
+    Admin, Effect, Head, HeadKind, HeadsRequest, LANES, LanePosition, Lanes, SelectionRequest, Verdict,
 };
 
 use super::LanesHarness;
 use super::steps::*;
 
-async fn dead_in<H: LanesHarness>(harness: &H, lanes: impl IntoIterator<Item = u8>) -> Vec<DeadHead> {
-    let request = DeadRequest { route: route(ROUTE), lanes: lanes.into_iter().collect() };
-    let mut dead = harness.store().dead(request).await.unwrap();
-    dead.sort_by_key(|head| head.seq);
-    dead
+async fn heads_in<H: LanesHarness>(harness: &H, lanes: impl IntoIterator<Item = u8>) -> Vec<Head> {
+    let request = HeadsRequest { route: route(ROUTE), lanes: lanes.into_iter().collect() };
+    let mut heads = harness.store().heads(request).await.unwrap();
+    heads.sort_by_key(|head| head.seq);
+    heads
 }
 
 /// The lane's number of changes grows, so that its reader looks below its floor; the entry is back in its place.
@@ -51,10 +51,10 @@ pub async fn a_discard_is_noticed_by_the_lane<H: LanesHarness>(harness: &H) {
     let lane = entries[0].lane.unwrap();
     reader.settle(&entries[0], dead(), now).await;
     let before = reader.revision(lane).await;
-    assert_eq!(dead_in(harness, [lane]).await.len(), 1);
+    assert_eq!(heads_in(harness, [lane]).await.len(), 1);
     assert_eq!(harness.store().discard(select_ids([1])).await.unwrap().changed, 1);
     assert!(reader.revision(lane).await > before);
-    assert_eq!(dead_in(harness, [lane]).await, []);
+    assert_eq!(heads_in(harness, [lane]).await, []);
     assert_eq!(ids(&reader.entries().await), ids_of([2]));
 }
 
@@ -67,17 +67,22 @@ pub async fn dead_heads_are_listed_by_lane<H: LanesHarness>(harness: &H) {
     let mails = Reader::join_on(harness, "mails", 2, now).await;
     mails.settle(&mails.entries().await[0], dead(), now).await;
     let entries = reader.entries().await;
-    assert_eq!(dead_in(harness, 0..LANES).await, []);
+    assert_eq!(heads_in(harness, 0..LANES).await, []);
     for n in [0, 1, 3] {
         reader.settle(&entries[n], dead(), now).await;
     }
-    let head = |n: usize| DeadHead { seq: entries[n].seq, key: "a".into(), lane: entries[n].lane.unwrap() };
-    assert_eq!(dead_in(harness, 0..LANES).await, [head(0), head(3)]);
-    assert_eq!(dead_in(harness, [head(0).lane]).await, [head(0), head(3)]);
-    assert_eq!(dead_in(harness, (0..LANES).filter(|lane| *lane != head(0).lane)).await, []);
-    assert_eq!(dead_in(harness, []).await, []);
+    let head = |n: usize| Head {
+        seq: entries[n].seq,
+        key: "a".into(),
+        lane: entries[n].lane.unwrap(),
+        kind: HeadKind::Dead,
+    };
+    assert_eq!(heads_in(harness, 0..LANES).await, [head(0), head(3)]);
+    assert_eq!(heads_in(harness, [head(0).lane]).await, [head(0), head(3)]);
+    assert_eq!(heads_in(harness, (0..LANES).filter(|lane| *lane != head(0).lane)).await, []);
+    assert_eq!(heads_in(harness, []).await, []);
     assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
-    assert_eq!(dead_in(harness, 0..LANES).await, [head(3)]);
+    assert_eq!(heads_in(harness, 0..LANES).await, [head(3)]);
 }
 
 /// Nothing is stored when an entry is handed out; what a lane has handed out and not settled is still counted.

@@ -355,6 +355,6 @@ pub async fn a_row_that_was_claimed_is_not_read_before_it_is_reaped<H: LanesHarn
     assert_eq!(reader.read_at(vec![here]).await.present, [read[0].seq]);
     assert_eq!(reader.fetch(vec![claimed[0].seq]).await.entries, []);
     let later = now.saturating_add(LEASE);
-    assert_eq!(reap(harness, reap_request(later)).await.released, 1);
+    assert_eq!(harness.store().reap_rows(reap_request(later)).await.unwrap().released, 1);
     assert_eq!(ids(&reader.entries().await), ids_of([1, 2]));
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
-    LaneSettleRequest, Lanes, ReadRequest, Settled,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
+    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Settled,
 };
 use pillarbox_core::{Backoff, Jitter, Outcome, Result, Status};
 use pillarbox_engine::{Relay, RelayOptions};
@@ -60,8 +60,16 @@ impl<S: Lanes> Lanes for Counted<S> {
         Ok(fetched)
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
-        self.inner.dead(request).await
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
+        self.inner.heads(request).await
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        self.inner.isolate(request).await
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        self.inner.reap_rows(request).await
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {

@@ -6,7 +6,7 @@ use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Keep, LANES, LanePosition, LaneRead,
     LaneSettleRequest, LaneSettlement, Lanes, ReadRequest, Seen, SessionId, Settled, Verdict,
 };
-use pillarbox_core::{Entry, Event, Fence, Held, Timestamp};
+use pillarbox_core::{CRASHES_IN_COMPANY, Entry, Event, Fence, Held, Timestamp};
 
 use super::LanesHarness;
 pub(super) use crate::conformance::store::steps::*;
@@ -64,6 +64,18 @@ impl Answer {
             drawn: read.drawn,
         }
     }
+}
+
+/// Lets one session after the other read everything and die, until the next crash is one that an entry had alone. Returns
+/// when the last one is over.
+pub(super) async fn crash_in_company<H: LanesHarness>(harness: &H) -> Timestamp {
+    let mut now = soon(harness).await;
+    for number in 1..=CRASHES_IN_COMPANY {
+        let reader = Reader::join(harness, 100 + u64::from(number), now).await;
+        assert!(!reader.entries().await.is_empty());
+        now = now.saturating_add(LEASE);
+    }
+    now
 }
 
 /// A running session.

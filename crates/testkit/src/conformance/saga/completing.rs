@@ -14,7 +14,7 @@ use super::steps::{
     sweep, try_settle, work,
 };
 use crate::conformance::store::steps::{
-    HOUR, LEASE, ROUTE, all, claim, event, select, several_writers, soon,
+    HOUR, LEASE, ROUTE, all, claim, claim_request, event, overtake, select, several_writers, soon,
 };
 
 /// A rollback takes the saga and its entries with it; a commit makes both visible.
@@ -202,7 +202,7 @@ pub async fn the_callback_is_part_of_the_transaction<H: SagaHarness>(harness: &H
     // The lease heals it.
     let later = now.saturating_add(LEASE * 2);
     *end.fails.lock().unwrap() = false;
-    let entries = claim(harness, 10, later).await;
+    let entries = overtake(harness, claim_request(10, later)).await;
     assert_eq!(entries.len(), 3);
     let outcomes = entries.iter().map(|entry| (entry, done())).collect();
     assert_eq!(try_settle(harness, hooks(), outcomes, later).await.unwrap().ended, [id]);
@@ -215,7 +215,7 @@ pub async fn a_stale_runner_changes_nothing<H: SagaHarness>(harness: &H) {
     let now = soon(harness).await;
     let stale = claim(harness, 10, now).await;
     let later = now.saturating_add(LEASE * 2);
-    let current = claim(harness, 10, later).await;
+    let current = overtake(harness, claim_request(10, later)).await;
     let settled =
         settle(harness, stale.iter().map(|entry| (entry, dead(FailureKind::Rejected))).collect(), later)
             .await;

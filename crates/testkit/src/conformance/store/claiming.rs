@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::limits::{ATTEMPTS_MAX, BATCH_MAX, LEASE_MAX};
-use pillarbox_core::port::{Admin, ClaimRequest, ExtendRequest, Stage, Store, Verdict};
-use pillarbox_core::{ErrorKind, EventId, Status};
+use pillarbox_core::port::{Admin, ClaimRequest, ExtendRequest, ReapRequest, Stage, Store, Verdict};
+use pillarbox_core::{CRASHES_IN_COMPANY, ErrorKind, EventId, Status};
 use tokio::task::JoinSet;
 
 use super::steps::*;
@@ -105,45 +105,51 @@ pub async fn an_expired_lease_is_claimed_again_and_counts_as_an_attempt<H: Store
     let now = soon(harness).await;
     let first = claim_one(harness, now).await;
     let later = now.saturating_add(LEASE);
+    assert!(claim(harness, 10, later).await.is_empty(), "it has to be reaped first");
     let request = ClaimRequest { owner: "worker-2".into(), ..claim_request(10, later) };
-    let second = claim_as(harness, request).await.remove(0);
+    let second = overtake(harness, request).await.remove(0);
+    assert_eq!(second.crashes, 1);
     assert_eq!((second.event_id, second.attempts, second.status), (id(1), 2, Status::InFlight));
     assert_eq!(second.owner.as_deref(), Some("worker-2"));
     assert_eq!(second.last_attempt_at, Some(later));
     assert!(second.fence > first.fence);
 }
 
-/// An entry that kills its worker every time ends as dead, audited, after exactly the allowed attempts.
+/// An entry that kills its worker every time ends as dead, audited: after the crashes that it may have had in company, and
+/// exactly the allowed attempts on its own.
 pub async fn a_crash_loop_runs_out_of_attempts<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let mut now = soon(harness).await;
-    for attempt in 1..=3 {
-        let request = ClaimRequest { max_attempts: 3, ..claim_request(10, now) };
-        assert_eq!(claim_as(harness, request).await[0].attempts, attempt);
+    assert_eq!(claim_one(harness, now).await.attempts, 1);
+    let last = CRASHES_IN_COMPANY + 3;
+    for attempt in 2..=last {
         now = now.saturating_add(LEASE);
+        let request = ClaimRequest { max_attempts: 3, ..claim_request(10, now) };
+        let entry = overtake(harness, request).await.remove(0);
+        assert_eq!((entry.attempts, entry.crashes), (attempt, attempt - 1));
     }
-    let request = ClaimRequest { max_attempts: 3, ..claim_request(10, now) };
-    assert!(claim_as(harness, request).await.is_empty(), "no attempts are left");
-    let mut spent = reap_request(now);
-    spent.max_attempts = Some(3);
-    let reaped = reap(harness, spent).await;
+    now = now.saturating_add(LEASE);
+    let reaped = reap(harness, ReapRequest { max_attempts: Some(3), ..reap_request(now) }).await;
     assert_eq!(
         reaped.dead.iter().map(|death| (death.event_id, death.attempts)).collect::<Vec<_>>(),
-        [(id(1), 3)]
+        [(id(1), last)]
     );
-    assert_eq!((entry(harness, 1).await.status, entry(harness, 1).await.attempts), (Status::Dead, 3));
+    assert_eq!((entry(harness, 1).await.status, entry(harness, 1).await.attempts), (Status::Dead, last));
 }
 
 /// An entry's own number goes over the route's, in both directions.
 pub async fn an_entrys_own_limit_of_attempts_wins<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1).max_attempts(1), event(2).max_attempts(3)]).await.len(), 2);
-    let mut now = soon(harness).await;
+    let now = soon(harness).await;
     for wanted in [ids_of([1, 2]), ids_of([2]), ids_of([2]), vec![]] {
         let request = ClaimRequest { max_attempts: 2, ..claim_request(10, now) };
-        let mut claimed = ids(&claim_as(harness, request).await);
-        claimed.sort_unstable();
-        assert_eq!(claimed, wanted);
-        now = now.saturating_add(LEASE);
+        let claimed = claim_as(harness, request).await;
+        let mut claimed_ids = ids(&claimed);
+        claimed_ids.sort_unstable();
+        assert_eq!(claimed_ids, wanted);
+        for entry in &claimed {
+            settle(harness, entry, retry(Duration::ZERO), now).await;
+        }
     }
 }
 
@@ -271,9 +277,15 @@ pub async fn the_fence_grows_with_every_claim<H: StoreHarness>(harness: &H) {
                 assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
             }
             Some(verdict) => settle(harness, &last, verdict, now).await,
-            None => now = now.saturating_add(LEASE),
+            None => {
+                now = now.saturating_add(LEASE);
+                assert_eq!(reap(harness, reap_request(now)).await.released, 1);
+            }
         }
-        let next = claim_one(harness, now).await;
+        // What came back from an expired lease comes as a suspect.
+        let mut next = claim(harness, 1, now).await;
+        next.append(&mut claim_suspects(harness, 0, now).await.entries);
+        let next = next.remove(0);
         assert!(next.fence > last.fence, "{:?} after {:?}", next.fence, last.fence);
         last = next;
     }
@@ -316,7 +328,7 @@ pub async fn a_lease_can_be_extended<H: StoreHarness>(harness: &H) {
     let extended = entry(harness, 1).await;
     assert_eq!(extended.due_at, Some(later.saturating_add(LEASE)));
     assert_eq!((extended.attempts, extended.fence), (1, held[0].fence));
-    assert_eq!(ids(&claim(harness, 10, now.saturating_add(LEASE)).await), [id(2)]);
+    assert_eq!(ids(&overtake(harness, claim_request(10, now.saturating_add(LEASE))).await), [id(2)]);
 }
 
 /// What is settled, lost to another owner or gone is reported, and keeps its state.
@@ -326,7 +338,7 @@ pub async fn a_stale_fence_extends_nothing<H: StoreHarness>(harness: &H) {
     let old = claim(harness, 3, now).await;
     settle(harness, &old[0], Verdict::Delivered, now).await;
     let later = now.saturating_add(LEASE);
-    let new = claim(harness, 1, later).await;
+    let new = overtake(harness, claim_request(1, later)).await;
     assert_eq!(ids(&new), [id(2)]);
     let before = all(harness).await;
     let gone = pillarbox_core::Held { seq: i64::MAX, ..old[0].held() };

@@ -16,6 +16,7 @@ pub mod settling;
 pub mod staging;
 pub mod stamps;
 pub(in crate::conformance) mod steps;
+pub mod suspects;
 
 use super::StoreHarness;
 use super::case::Case;
@@ -99,6 +100,16 @@ macro_rules! __store_cases {
                 a_death_is_audited_in_the_same_step,
                 a_death_that_cannot_be_audited_is_not_recorded,
                 deliveries_settle_while_the_audit_fails,
+            }
+            suspects {
+                suspects_come_back_in_ever_smaller_company,
+                a_claim_of_suspects_counts_what_is_in_flight_beside_them,
+                the_least_accused_suspects_go_first,
+                suspects_are_not_claimed_with_the_others,
+                a_crash_in_company_is_not_held_against_an_entry,
+                an_answer_ends_the_suspicion,
+                a_released_suspect_stays_one,
+                a_lease_that_begins_later_than_it_is_long_is_over,
             }
             failing {
                 a_rejected_entry_is_dead_on_its_first_attempt,
@@ -271,6 +282,7 @@ mod tests {
             ("settling", include_str!("settling.rs")),
             ("staging", include_str!("staging.rs")),
             ("stamps", include_str!("stamps.rs")),
+            ("suspects", include_str!("suspects.rs")),
         ];
         lists(&cases::<MemoryHarness>(), &sources);
         let sections: BTreeSet<_> = sources.iter().map(|(section, _)| *section).collect();

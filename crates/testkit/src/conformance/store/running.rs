@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::{join, join_all};
-use pillarbox_core::port::{ClaimRequest, Report, Sink, SinkCapabilities, Store};
+use pillarbox_core::port::{ClaimRequest, Company, Report, Sink, SinkCapabilities, Store};
 use pillarbox_core::{Entry, ErrorKind, Outcome, Status};
 use pillarbox_engine::sink::Handlers;
 use pillarbox_engine::{Relay, Tally};
@@ -132,7 +132,12 @@ impl Sink for Overtaken {
     }
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
-        let thief = ClaimRequest { owner: "worker-2".into(), ..claim_request(10, self.later) };
+        let thief = ClaimRequest {
+            owner: "worker-2".into(),
+            company: Company::Suspects { beside: 0 },
+            ..claim_request(10, self.later)
+        };
+        assert_eq!(self.store.reap(reap_request(self.later)).await.unwrap().released, batch.len() as u64);
         assert_eq!(self.store.claim(thief).await.unwrap().entries.len(), batch.len());
         for index in 0..batch.len() {
             report.outcome(index, Outcome::Confirmed);

@@ -79,7 +79,7 @@ pub async fn a_stale_fence_settles_nothing<H: StoreHarness>(harness: &H) {
     let old = claim_one(harness, now).await;
     let later = now.saturating_add(LEASE);
     let request = ClaimRequest { owner: "worker-2".into(), ..claim_request(1, later) };
-    let new = claim_as(harness, request).await.remove(0);
+    let new = overtake(harness, request).await.remove(0);
     for verdict in [Verdict::Delivered, retry(SECOND), dead(), release()] {
         let settled = settle_all(harness, vec![(old.held(), verdict)], later).await;
         assert_eq!(settled, Settled { accepted: 0, fenced: vec![old.held()] });
@@ -96,7 +96,7 @@ pub async fn a_reused_owner_name_does_not_defeat_the_fence<H: StoreHarness>(harn
     let now = soon(harness).await;
     let old = claim_one(harness, now).await;
     let later = now.saturating_add(LEASE);
-    let new = claim_one(harness, later).await;
+    let new = overtake(harness, claim_request(1, later)).await.remove(0);
     assert_eq!(old.owner, new.owner);
     let settled = settle_all(harness, vec![(old.held(), retry(SECOND))], later).await;
     assert_eq!((settled.accepted, settled.fenced), (0, vec![old.held()]));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    Admin, ClaimOrder, ClaimRequest, Effect, Filter, Keep, ReapRequest, Reaped, Selection, SelectionRequest,
-    SettleRequest, Settled, Settlement, Stage, Store, Verdict,
+    Admin, Claim, ClaimOrder, ClaimRequest, Company, Effect, Filter, Keep, Leases, ReapRequest, Reaped,
+    Selection, SelectionRequest, SettleRequest, Settled, Settlement, Stage, Store, Verdict,
 };
 use pillarbox_core::{
     AuditKind, Entry, Event, EventId, Failure, FailureKind, Held, RouteName, Staged, Status, Timestamp,
@@ -66,6 +66,7 @@ pub(in crate::conformance) fn claim_request(limit: u32, now: Timestamp) -> Claim
         owner: "worker-1".into(),
         max_attempts: 5,
         order: ClaimOrder::Staged,
+        company: Company::Open,
         now: Some(now),
     }
 }
@@ -86,6 +87,27 @@ pub(in crate::conformance) async fn claim_as<H: StoreHarness>(
     let claim = harness.store().claim(request).await.unwrap();
     assert!(claim.undecodable.is_empty(), "{:?}", claim.undecodable);
     claim.entries
+}
+
+/// Claims suspects, with so many in flight already.
+pub(in crate::conformance) async fn claim_suspects<H: StoreHarness>(
+    harness: &H,
+    beside: u32,
+    now: Timestamp,
+) -> Claim {
+    let company = Company::Suspects { beside };
+    harness.store().claim(ClaimRequest { company, ..claim_request(1_000, now) }).await.unwrap()
+}
+
+/// What another relay gets once leases have expired: it reaps, and claims what came back.
+pub(in crate::conformance) async fn overtake<H: StoreHarness>(
+    harness: &H,
+    request: ClaimRequest,
+) -> Vec<Entry> {
+    let now = request.now.expect("a case sets the time");
+    let _ =
+        reap(harness, ReapRequest { max_attempts: Some(request.max_attempts), ..reap_request(now) }).await;
+    claim_as(harness, ClaimRequest { company: Company::Suspects { beside: 0 }, ..request }).await
 }
 
 /// Claims exactly one entry.
@@ -170,6 +192,7 @@ pub(in crate::conformance) fn reap_request(now: Timestamp) -> ReapRequest {
         route: Some(route(ROUTE)),
         limit: 1000,
         max_attempts: Some(5),
+        leases: Leases::Ended,
         owner: "reaper".into(),
         effect: Effect::Apply,
         now: Some(now),

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox_core::port::{AttendRequest, Attendance, Death, LANES, LaneHeld, SessionId};
-use pillarbox_core::{Action, Entry, Failure, Fence, Result, RouteName, Status, Timestamp};
+use pillarbox_core::port::{
+    AttendRequest, Attendance, Death, Effect, LANES, LaneHeld, ReapRequest, Reaped, SessionId,
+};
+use pillarbox_core::{Action, Entry, Failure, Fence, Result, RouteName, Status, Timestamp, attempts_counted};
 
 use super::{LaneTable, Session, is_due, is_unsettled, lane_of_entry, lease_expired};
 use crate::memory::mutant::Mutant;
@@ -17,29 +19,14 @@ impl State {
             return Ok(Attendance { lost: true, ..Attendance::default() });
         }
         // Who is late and not buried yet is alive: its sign of life comes first.
-        let table = self.lanes.get(&request.route);
-        let expired: Vec<SessionId> = table
-            .into_iter()
-            .flat_map(|table| &table.sessions)
-            .filter(|(session, known)| **session != me && known.lease_until <= now)
-            .map(|(session, _)| *session)
-            .collect();
-        let in_flight: Vec<Entry> = expired
-            .iter()
-            .flat_map(|session| self.in_flight_of(&request.route, *session, now, !request.skips_dead))
-            .collect();
-        self.check_audit(in_flight.iter().any(|entry| is_last(entry, request)))?;
-
-        let deaths = in_flight.into_iter().filter_map(|entry| self.take_over(&entry, request, now)).collect();
+        let mut expired = self.expired(&request.route, now);
+        expired.retain(|session| *session != me);
+        let deaths = self.bury_sessions(&expired, &Burial::of(request), now)?;
         let next: fn(Fence, Timestamp) -> Fence =
             if self.is(Mutant::FenceRestarts) { |_, _| Fence(1) } else { Fence::next };
         let surplus_told = !self.is(Mutant::SurplusIsNotTold);
         let agreed = !self.is(Mutant::SharesAreNotAgreed);
         let table = self.lanes.entry(request.route.clone()).or_default();
-        for session in &expired {
-            table.free(*session, &table.of(*session));
-            table.sessions.remove(session);
-        }
         table.renew(request, now);
         let shares = if agreed { table.shares() } else { request.shares };
         let mut attendance = table.share(me, shares, |fence| next(fence, now));
@@ -51,8 +38,59 @@ impl State {
         Ok(attendance)
     }
 
+    /// What sessions of lanes left, for who reads the routes by rows.
+    pub(in crate::memory) fn reap_sessions(
+        &mut self,
+        request: &ReapRequest,
+        now: Timestamp,
+    ) -> Result<Reaped> {
+        let mut reaped = Reaped::default();
+        let routes: Vec<RouteName> = self.lanes.keys().cloned().collect();
+        for route in routes.iter().filter(|name| request.route.as_ref().is_none_or(|route| route == *name)) {
+            let expired = self.expired(route, now);
+            reaped.stale += u64::try_from(expired.len()).unwrap_or(u64::MAX);
+            if request.effect == Effect::Apply {
+                let max_attempts = request.max_attempts.unwrap_or(u32::MAX);
+                let burial = Burial { route, owner: &request.owner, max_attempts, dead_block: false };
+                reaped.dead.extend(self.bury_sessions(&expired, &burial, now)?);
+            }
+            let sessions = self.lanes.get(route).map_or(0, |table| table.sessions.len());
+            reaped.lane_sessions += u32::try_from(sessions).unwrap_or(u32::MAX);
+        }
+        Ok(reaped)
+    }
+
+    /// Sessions whose lease is over.
+    fn expired(&self, route: &RouteName, now: Timestamp) -> Vec<SessionId> {
+        let sessions = self.lanes.get(route).into_iter().flat_map(|table| &table.sessions);
+        sessions.filter(|(_, known)| known.is_over(now)).map(|(session, _)| *session).collect()
+    }
+
+    /// Counts what they may have had in flight, and frees their lanes.
+    fn bury_sessions(
+        &mut self,
+        expired: &[SessionId],
+        burial: &Burial<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Death>> {
+        let in_flight: Vec<Entry> = expired
+            .iter()
+            .flat_map(|session| self.in_flight_of(burial.route, *session, now, burial.dead_block))
+            .collect();
+        let convicts = self.is(Mutant::CrashConvicts);
+        self.check_audit(in_flight.iter().any(|entry| burial.is_last(entry, convicts)))?;
+        let deaths = in_flight.into_iter().filter_map(|entry| self.take_over(&entry, burial, now)).collect();
+        if let Some(table) = self.lanes.get_mut(burial.route) {
+            for session in expired {
+                table.free(*session, &table.of(*session));
+                table.sessions.remove(session);
+            }
+        }
+        Ok(deaths)
+    }
+
     /// What a session may have been delivering: read, unsettled, due, and not behind an entry of its key that
-    /// waits for its time, or is dead where the dead block.
+    /// waits for its time, or is dead where the dead block. If it has said what it has, only that.
     pub(super) fn in_flight_of(
         &self,
         route: &RouteName,
@@ -61,9 +99,9 @@ impl State {
         dead_block: bool,
     ) -> Vec<Entry> {
         let Some(table) = self.lanes.get(route) else { return vec![] };
-        let handed = table.sessions.get(&session).map_or(0, |session| session.handed);
+        let Some(known) = table.sessions.get(&session) else { return vec![] };
         let everything = self.is(Mutant::TakeOverCountsEverything);
-        let handed = if everything { i64::MAX } else { handed };
+        let handed = if everything { i64::MAX } else { known.handed };
         let lanes = table.of(session);
         let mut held_back: BTreeSet<&str> = BTreeSet::new();
         let mut in_flight = vec![];
@@ -76,7 +114,10 @@ impl State {
             let waits = if dead { dead_block } else { !is_due(entry, now) };
             if waits && !everything {
                 held_back.extend(entry.key.as_deref());
-            } else if !dead && entry.key.as_deref().is_none_or(|key| !held_back.contains(key)) {
+            } else if !dead
+                && (everything || known.may_have(entry.seq))
+                && entry.key.as_deref().is_none_or(|key| !held_back.contains(key))
+            {
                 in_flight.push(entry.clone());
             }
         }
@@ -84,16 +125,16 @@ impl State {
     }
 
     /// Counts the attempt that a dead session may have made. Nobody knows what came of it.
-    fn take_over(&mut self, entry: &Entry, request: &AttendRequest, now: Timestamp) -> Option<Death> {
+    fn take_over(&mut self, entry: &Entry, burial: &Burial<'_>, now: Timestamp) -> Option<Death> {
         if self.is(Mutant::TakeOverIsNotCounted) {
             return None;
         }
         let failure = lease_expired();
         self.spend_unknown(entry.seq, failure.clone(), now);
-        if !is_last(entry, request) {
+        if !burial.is_last(entry, self.is(Mutant::CrashConvicts)) {
             return None;
         }
-        self.bury(entry.seq, &request.owner, failure.clone(), now);
+        self.bury(entry.seq, burial.owner, failure.clone(), now);
         Some(Death {
             event_id: entry.event_id,
             route: entry.route.clone(),
@@ -109,15 +150,34 @@ impl State {
         row.step(Action::Claim);
         row.step(Action::Reap);
         row.entry.attempts += 1;
+        row.entry.crashes += 1;
         row.entry.due_at = None;
         row.entry.last_error = Some(failure);
         row.entry.last_attempt_at = Some(now);
     }
 }
 
-/// Whether the attempt that was in flight was the last one allowed.
-fn is_last(entry: &Entry, request: &AttendRequest) -> bool {
-    entry.attempts + 1 >= entry.max_attempts.unwrap_or(request.max_attempts)
+/// Who buries sessions of a route, and by which rules.
+struct Burial<'a> {
+    route: &'a RouteName,
+    owner: &'a str,
+    max_attempts: u32,
+    /// Whether what is behind a dead entry of its key was not handed out.
+    dead_block: bool,
+}
+
+impl<'a> Burial<'a> {
+    fn of(request: &'a AttendRequest) -> Self {
+        let (route, owner) = (&request.route, request.owner.as_str());
+        Self { route, owner, max_attempts: request.max_attempts, dead_block: !request.skips_dead }
+    }
+
+    /// Whether the attempt that was in flight was the last one allowed.
+    fn is_last(&self, entry: &Entry, convicts: bool) -> bool {
+        let crashes = if convicts { 0 } else { entry.crashes + 1 };
+        let counted = attempts_counted(entry.attempts + 1, crashes);
+        counted >= entry.max_attempts.unwrap_or(self.max_attempts)
+    }
 }
 
 impl LaneTable {
@@ -125,9 +185,9 @@ impl LaneTable {
         let lease_until = now.saturating_add(request.lease);
         let rank = self.joined + 1;
         let shares = request.shares;
-        let new = || Session { rank, lease_until, shares, handed: 0 };
+        let new = || Session { rank, leased_at: now, lease_until, shares, handed: 0, only: None };
         let session = self.sessions.entry(request.session).or_insert_with(new);
-        (session.lease_until, session.shares) = (lease_until, shares);
+        (session.leased_at, session.lease_until, session.shares) = (now, lease_until, shares);
         self.joined = rank;
     }
 

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LANES,
-    LaneRead, LaneSettleRequest, Lanes, ReadRequest, SessionId, Settled,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadKind, HeadsRequest,
+    IsolateRequest, LANES, LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, SessionId,
+    Settled,
 };
-use pillarbox_core::{Entry, Failure, FailureKind, Fence, Result, Status, Timestamp, lane_of};
+use pillarbox_core::{Entry, Failure, FailureKind, Fence, Result, RouteName, Status, Timestamp, lane_of};
 
 use super::mutant::Mutant;
+use super::reap::begins_late;
 use super::state::State;
 use super::store::MemoryStore;
 
@@ -30,11 +32,27 @@ pub(crate) struct LaneTable {
 struct Session {
     /// Its place in the order of joining.
     rank: u64,
+    /// When it last gave a sign of life.
+    leased_at: Timestamp,
     lease_until: Timestamp,
     /// How many sessions can share the route, as it says.
     shares: u8,
     /// The highest seq that it has read.
     handed: i64,
+    /// If set, nothing else is in flight.
+    only: Option<BTreeSet<i64>>,
+}
+
+impl Session {
+    /// Whether it may have handed this entry out.
+    fn may_have(&self, seq: i64) -> bool {
+        self.only.as_ref().map_or(seq <= self.handed, |only| only.contains(&seq))
+    }
+
+    /// Its lease has ended, or begins later than it is long because the clock was set back since.
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.lease_until <= now || begins_late(self.leased_at, self.lease_until, now)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -71,10 +89,9 @@ impl LaneTable {
         }
     }
 
-    /// How far whoever holds this lane has read.
-    fn handed(&self, lane: u8) -> Option<i64> {
-        let session = self.lane(lane)?.session?;
-        self.sessions.get(&session).map(|session| session.handed)
+    /// Who holds this lane.
+    fn holder(&self, lane: u8) -> Option<&Session> {
+        self.sessions.get(&self.lane(lane)?.session?)
     }
 
     fn hand_over(&mut self, request: &HandOverRequest) {
@@ -111,8 +128,13 @@ impl State {
     /// Whether a lane has handed this entry out and it is not settled: nothing of that is stored in the entry. What
     /// waits for its time is in nobody's hands.
     pub(crate) fn is_handed_out(&self, entry: &Entry, now: Timestamp) -> bool {
-        let handed = self.lanes.get(&entry.route).and_then(|table| table.handed(lane_of_entry(entry)));
-        is_unsettled(entry) && is_due(entry, now) && handed.is_some_and(|handed| entry.seq <= handed)
+        let holder = self.lanes.get(&entry.route).and_then(|table| table.holder(lane_of_entry(entry)));
+        is_unsettled(entry) && is_due(entry, now) && holder.is_some_and(|holder| holder.may_have(entry.seq))
+    }
+
+    /// Whether somebody reads the route by lanes.
+    pub(crate) fn is_read_by_lanes(&self, route: &RouteName) -> bool {
+        self.lanes.get(route).is_some_and(|table| !table.sessions.is_empty())
     }
 
     /// Tells the readers of a lane that an operator has changed one of its entries.
@@ -137,17 +159,31 @@ impl State {
         }
     }
 
-    fn dead_heads(&self, request: &DeadRequest) -> Vec<DeadHead> {
-        let dead = self.rows.values().map(|row| &row.entry).filter(|entry| {
-            entry.status == Status::Dead
-                && entry.route == request.route
-                && request.lanes.contains(&lane_of_entry(entry))
-        });
-        dead.filter_map(|entry| {
-            let key = entry.key.clone()?;
-            Some(DeadHead { seq: entry.seq, key, lane: lane_of_entry(entry) })
-        })
-        .collect()
+    fn heads(&self, request: &HeadsRequest) -> Vec<Head> {
+        let kind = |entry: &Entry| match entry.status {
+            Status::Dead => Some(HeadKind::Dead),
+            Status::InFlight if !self.is(Mutant::LeasedHeadsAreNotTold) => Some(HeadKind::Leased),
+            _ => None,
+        };
+        let entries = self.rows.values().map(|row| &row.entry);
+        let asked = entries
+            .filter(|entry| entry.route == request.route && request.lanes.contains(&lane_of_entry(entry)));
+        asked
+            .filter_map(|entry| {
+                let (kind, key) = (kind(entry)?, entry.key.clone()?);
+                Some(Head { seq: entry.seq, key, lane: lane_of_entry(entry), kind })
+            })
+            .collect()
+    }
+
+    fn isolate(&mut self, request: IsolateRequest) -> bool {
+        let table = self.lanes.get_mut(&request.route);
+        let session = table.and_then(|table| table.sessions.get_mut(&request.session));
+        let known = session.is_some();
+        if let Some(session) = session {
+            session.only = request.only.map(|only| only.into_iter().collect());
+        }
+        known
     }
 }
 
@@ -170,8 +206,18 @@ impl Lanes for MemoryStore {
         Ok(self.shared.lock().fetch(&request, now))
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
-        Ok(self.shared.lock().dead_heads(&request))
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
+        Ok(self.shared.lock().heads(&request))
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        Ok(self.shared.lock().isolate(request))
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        request.check()?;
+        let now = self.shared.now(request.now);
+        self.shared.lock().reap_rows(&request, now)
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {

@@ -101,7 +101,7 @@ impl State {
             let seq = self.next_seq();
             let mut entry = row_of(new, seq, now);
             entry.hlc = None;
-            self.rows.insert(seq, Row { entry, spoiled: false });
+            self.rows.insert(seq, Row::new(entry));
         }
         saga.version += 1;
         self.sagas.insert(saga.id, saga.columns()?);
@@ -144,7 +144,7 @@ impl State {
             }
             EntryMove::Requeue => {
                 row.step(Action::Requeue);
-                row.entry.attempts = 0;
+                (row.entry.attempts, row.entry.crashes) = (0, 0);
                 row.entry.settled_at = None;
             }
         }

@@ -45,7 +45,7 @@ impl MemoryOutbox {
             let mut writes = vec![Write::Saga(keys[0].clone(), Box::new(columns)), Write::Reserve(subject)];
             for entry in entries {
                 let key = Key::Staged(entry.route.clone(), entry.event_id);
-                let row = Row { entry: row_of(entry, state.next_seq(), now), spoiled: false };
+                let row = Row::new(row_of(entry, state.next_seq(), now));
                 writes.push(Write::Row(key, Box::new(row)));
             }
             (writes, Ok(StagedSaga::Fresh { id, generation }))

@@ -83,6 +83,7 @@ async fn reap(world: &World, rng: &mut Rng) {
     let request = ReapRequest {
         route: None,
         limit: rng.between_u32(1..=100),
+        leases: pillarbox_core::port::Leases::Ended,
         max_attempts: Some(world.plan.options.max_attempts),
         owner: "operator".into(),
         effect: Effect::Apply,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, Clock, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest,
-    LaneRead, LaneRow, LaneSettleRequest, Lanes, ReadRequest, Settled, Undecodable, Verdict,
+    AttendRequest, Attendance, Clock, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest,
+    IsolateRequest, LaneRead, LaneRow, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Settled,
+    Undecodable, Verdict,
 };
 use pillarbox_core::{Entry, Failure, FailureKind, Held, Result};
 
@@ -89,12 +90,35 @@ impl Lanes for ChaosLanes {
         Ok(fetched)
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
         let fate = self.weather.draw();
         let inner = Arc::clone(&self.inner);
-        let dead = self.weather.meet(fate, async move { inner.dead(request).await }).await?;
+        let heads = self.weather.meet(fate, async move { inner.heads(request).await }).await?;
         self.weather.count(false);
-        Ok(dead)
+        Ok(heads)
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        let fate = self.weather.draw();
+        let inner = Arc::clone(&self.inner);
+        let known = self.weather.meet(fate, async move { inner.isolate(request).await }).await?;
+        self.weather.count(true);
+        Ok(known)
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        let fate = self.weather.draw();
+        let (inner, store, log) = (Arc::clone(&self.inner), self.store.clone(), self.weather.log.clone());
+        let effect = async move {
+            let reaped = inner.reap_rows(request).await?;
+            if reaped.stale > 0 || !reaped.dead.is_empty() {
+                log.reaped(&store).await?;
+            }
+            Ok(reaped)
+        };
+        let reaped = self.weather.meet(fate, effect).await?;
+        self.weather.count(false);
+        Ok(reaped)
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {

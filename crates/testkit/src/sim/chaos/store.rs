@@ -153,7 +153,7 @@ impl Log {
     }
 
     /// A reap tells how many, not which: what was in flight and is not any more is what it took.
-    async fn reaped(&self, admin: &dyn Admin) -> Result<()> {
+    pub(super) async fn reaped(&self, admin: &dyn Admin) -> Result<()> {
         let rows = admin.list(Filter::default().limit(LIST_MAX)).await?;
         let in_flight = self.chaos.lock().in_flight.clone();
         for seq in in_flight {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pillarbox_core::{FailureKind, Status};
+use pillarbox_core::{FailureKind, Status, attempts_counted};
 
 use super::super::history::Settling;
 use super::super::life::{Life, State, Step, What};
@@ -34,12 +34,14 @@ fn wrong(state: &State, step: &Step) -> Option<String> {
         What::Granted { attempts, max_attempts, .. } if attempts != state.attempts + 1 => {
             Some(format!("claimed as attempt {attempts} of {max_attempts}, after {}", state.attempts))
         }
-        What::Granted { attempts, max_attempts, .. } if attempts > max_attempts => {
+        What::Granted { attempts, max_attempts, .. }
+            if attempts_counted(attempts, state.crashes) > max_attempts =>
+        {
             Some(format!("claimed as attempt {attempts} of {max_attempts}"))
         }
         What::Settled { verdict, accepted: true, .. } => wrong_verdict(state, verdict),
         What::Reaped { to } => {
-            let spent = state.attempts >= state.max_attempts;
+            let spent = attempts_counted(state.attempts, state.crashes + 1) >= state.max_attempts;
             let right = if spent { Status::Dead } else { Status::Retrying };
             (to != Some(right)).then(|| format!("reaped to {to:?} instead of {right}"))
         }
@@ -51,7 +53,7 @@ fn wrong(state: &State, step: &Step) -> Option<String> {
 }
 
 fn wrong_verdict(state: &State, verdict: Settling) -> Option<String> {
-    let spent = state.attempts >= state.max_attempts;
+    let spent = attempts_counted(state.attempts, state.crashes) >= state.max_attempts;
     match verdict {
         Settling::Dead(kind) => {
             let for_good = matches!(

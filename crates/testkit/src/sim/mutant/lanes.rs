@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
-    LaneSettleRequest, Lanes, ReadRequest, Report, Settled, Sink, SinkCapabilities,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
+    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Report, Settled, Sink,
+    SinkCapabilities,
 };
 use pillarbox_core::{Entry, Fence, Result};
 
@@ -47,11 +48,19 @@ impl Lanes for MutantLanes {
         Ok(fetched)
     }
 
-    async fn dead(&self, request: DeadRequest) -> Result<Vec<DeadHead>> {
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
         if self.mutant == SimMutant::DeadHeadsAreForgotten {
             return Ok(Vec::new());
         }
-        self.inner.dead(request).await
+        self.inner.heads(request).await
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        self.inner.isolate(request).await
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        self.inner.reap_rows(request).await
     }
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {

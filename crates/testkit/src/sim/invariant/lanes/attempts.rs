@@ -1,7 +1,7 @@
 //! I-08 by lanes: an attempt is counted with its verdict, or when the session that may have made it is buried; nothing is
 //! handed out beyond what is allowed; an entry is dead exactly when its attempts are spent or it was refused for good.
 
-use pillarbox_core::{FailureKind, Status};
+use pillarbox_core::{FailureKind, Status, attempts_counted};
 
 use super::super::super::history::{Happened, Record, Row, Settling};
 use super::super::Findings;
@@ -28,8 +28,9 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
                 }
             }
             Happened::Handed { seq, attempts, .. } => {
-                let max = model.places.get(seq).map_or(u32::MAX, |place| place.entered.max_attempts);
-                if *attempts > max {
+                let place = model.places.get(seq);
+                let max = place.map_or(u32::MAX, |place| place.entered.max_attempts);
+                if attempts_counted(*attempts, place.map_or(0, |place| place.crashes)) > max {
                     findings.add("I-08", told(*seq, format!("handed out as attempt {attempts} of {max}")));
                 }
             }
@@ -46,7 +47,7 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
 
 fn wrong_verdict(place: &Place<'_>, attempts: u32, verdict: Settling) -> Option<String> {
     let max = place.entered.max_attempts;
-    let spent = attempts.max(place.attempts) >= max;
+    let spent = attempts_counted(attempts.max(place.attempts), place.crashes) >= max;
     match verdict {
         // A verdict whose answer was lost is sent again, and an operator may have requeued the dead entry meanwhile.
         _ if attempts > place.attempts + 1 && place.handed.is_some() => {
@@ -69,7 +70,7 @@ fn wrong_take_over(place: &Place<'_>, attempts: u32, to: Status) -> Option<Strin
     if attempts != place.attempts + 1 {
         return Some(format!("{attempts} attempts after a burial, {} before", place.attempts));
     }
-    let spent = attempts >= place.entered.max_attempts;
+    let spent = attempts_counted(attempts, place.crashes + 1) >= place.entered.max_attempts;
     let right = if spent { Status::Dead } else { Status::Retrying };
     (to != right).then(|| format!("taken over to {to} instead of {right}"))
 }

@@ -24,6 +24,8 @@ pub(super) struct Place<'a> {
     /// `None`: deleted.
     pub(super) status: Option<Status>,
     pub(super) attempts: u32,
+    /// Attempts that ended because a session was buried.
+    pub(super) crashes: u32,
     pub(super) due_micros: Option<i64>,
     /// The fence under which it was last handed to a sink, and the attempt that this was.
     pub(super) handed: Option<(i64, u32)>,
@@ -100,6 +102,7 @@ impl Place<'_> {
         match *what {
             Happened::TakenOver { attempts, to, .. } => {
                 (self.attempts, self.status, self.due_micros) = (attempts, Some(to), None);
+                self.crashes += 1;
             }
             Happened::LaneSettled { attempts, due_micros, verdict, .. } => {
                 self.attempts = self.attempts.max(attempts);
@@ -115,6 +118,7 @@ impl Place<'_> {
             Happened::Handed { fence, attempts, .. } => self.handed = Some((fence, attempts)),
             Happened::Requeued { .. } => {
                 (self.attempts, self.status, self.due_micros) = (0, Some(Status::Pending), None);
+                self.crashes = 0;
                 self.handed = None;
             }
             Happened::Discarded { .. } => self.status = Some(Status::Discarded),
@@ -134,7 +138,9 @@ pub(super) fn walk(evidence: &Evidence, mut look: impl FnMut(&Model<'_>, &Record
             && let Some(entered) = entered.get(&seq)
         {
             let status = Some(Status::Pending);
-            model.places.insert(seq, Place { entered, status, attempts: 0, due_micros, handed: None });
+            model
+                .places
+                .insert(seq, Place { entered, status, attempts: 0, crashes: 0, due_micros, handed: None });
         }
         model.apply(record, evidence.keeps_delivered());
     }

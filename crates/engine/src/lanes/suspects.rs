@@ -1,0 +1,91 @@
+//! Handing out entries that came back from an expired lease, in small company.
+//!
+//! A lane is held as a whole, and whoever buries a dead session takes everything that it had read for in flight. That is
+//! too much where an entry is to be alone. So the store is told beforehand what is in flight, and nothing else.
+
+use pillarbox_core::port::{Claim, ClaimRequest, IsolateRequest};
+use pillarbox_core::{Result, company};
+use tokio::time::Instant;
+
+use super::{LaneReader, State};
+
+impl LaneReader {
+    /// Hands out the least accused suspects, as many as may be together with what is in flight.
+    pub(super) async fn claim_suspects(&self, request: &ClaimRequest, beside: u32) -> Result<Claim> {
+        let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+        let _reading = self.reading.lock().await;
+        let (session, missing) = {
+            let mut state = self.state();
+            state.book.place_all();
+            (state.session, state.book.suspects_without_payload(limit))
+        };
+        if !missing.is_empty() {
+            self.fetch(session, missing).await?;
+        }
+        let picked = {
+            let mut state = self.state();
+            match state.pick(limit, beside) {
+                Picked::None => return Ok(Claim::default()),
+                Picked::Wait(company) => return Ok(Claim { suspects: Some(company), ..Claim::default() }),
+                Picked::Some(seqs) => {
+                    // If the answer is lost it may still have taken effect.
+                    state.isolated = true;
+                    seqs
+                }
+            }
+        };
+        let only = Some(self.state().book.with_handed(&picked));
+        let isolate = IsolateRequest { route: self.route.clone(), session, only };
+        let known = self.lanes.isolate(isolate).await?;
+        let at = Instant::now();
+        let mut state = self.state();
+        state.lose_if(!known, session);
+        if !known || state.session != session || state.unplaced {
+            return Ok(Claim::default());
+        }
+        let lease_end = state.store_time(at).saturating_add(request.lease);
+        let entries = state.book.hand_out_suspects(&picked, &self.owner, lease_end, at);
+        Ok(Claim { entries, ..Claim::default() })
+    }
+
+    /// From here on whatever was read may be in flight again.
+    pub(super) async fn end_isolation(&self) -> Result<()> {
+        let session = {
+            let mut state = self.state();
+            if !state.isolated || state.book.ready(Instant::now(), 1) == 0 {
+                return Ok(());
+            }
+            state.session
+        };
+        let request = IsolateRequest { route: self.route.clone(), session, only: None };
+        let known = self.lanes.isolate(request).await?;
+        let mut state = self.state();
+        state.lose_if(!known, session);
+        if state.session == session {
+            state.isolated = false;
+        }
+        Ok(())
+    }
+}
+
+/// What a claim of suspects finds.
+enum Picked {
+    None,
+    /// They may go in a company of so many at most, and more are in flight.
+    Wait(u32),
+    Some(Vec<i64>),
+}
+
+impl State {
+    fn pick(&self, limit: usize, beside: u32) -> Picked {
+        let Some(crashes) = self.book.least_accused().filter(|_| !self.unplaced) else { return Picked::None };
+        let company = company(crashes);
+        let room = usize::try_from(company.saturating_sub(beside)).unwrap_or(usize::MAX).min(limit);
+        if room == 0 {
+            return Picked::Wait(company);
+        }
+        let seqs = self.book.suspects_of(crashes, room);
+        // One whose payload did not come is gone, or is fetched by the next claim.
+        if seqs.is_empty() { Picked::None } else { Picked::Some(seqs) }
+    }
+}

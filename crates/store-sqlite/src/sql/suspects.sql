@@ -1,0 +1,8 @@
+-- The first entries that came back from an expired lease, and how often. ?1 route, ?2 attempts where the entry does not
+-- say, ?3 limit
+select seq, crashes from {outbox}
+where route = ?1 and due_at is null and {live} and (attempts > 0 or status = 'in_flight')
+  and status = 'retrying' and crashes > 0 and {counted} < coalesce(max_attempts, ?2)
+  and not exists (select 1 from {lane_session} where route = ?1)
+order by seq
+limit ?3
