@@ -64,6 +64,12 @@ fn subjects() -> Vec<Subject> {
             ["outbox_causal", "outbox_open", "outbox_pkey"]
         ),
         subject!(
+            "claim_suspects",
+            "text, timestamptz, bigint, bigint, bigint, text, bigint, bigint, bigint[]",
+            "'orders', null, 5, 100, 500, 'worker', 1, 0, array[100, 10, 1]",
+            ["outbox_open", "outbox_pkey"]
+        ),
+        subject!(
             "extend",
             "bigint[], bigint[], timestamptz, bigint",
             format!("{batch}, {batch}, null, 1"),
@@ -90,8 +96,8 @@ fn subjects() -> Vec<Subject> {
         ),
         subject!(
             "reap",
-            "text, timestamptz, bigint, bigint, text, text",
-            "'orders', null, 5, 500, 'failed/x', 'reaper'",
+            "text, timestamptz, bigint, bigint, text, text, boolean",
+            "'orders', null, 5, 500, 'failed/x', 'reaper', true",
             ["outbox_open", "outbox_pkey"]
         ),
         subject!("stale", "text, timestamptz, bigint, bigint", "'orders', null, 5, 500", ["outbox_open"]),
@@ -119,7 +125,12 @@ fn subjects() -> Vec<Subject> {
             format!("'orders', '{SESSION}', {batch}"),
             ["outbox_pkey"]
         ),
-        subject!("lanes_dead", "text, smallint[]", format!("'orders', {lanes}"), ["outbox_ended"]),
+        subject!(
+            "lanes_heads",
+            "text, smallint[]",
+            format!("'orders', {lanes}"),
+            ["outbox_ended", "outbox_open"]
+        ),
         subject!(
             "lanes_settle_deleted",
             "text, uuid, bigint[], smallint[], bigint[], text",
@@ -169,6 +180,9 @@ pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subjec
         .text
         .replace("{writers}", include_str!("../../src/sql/lanes_writers.sql"))
         .replace("{drawn}", include_str!("../../src/sql/lanes_drawn.sql"))
+        .replace("{counted}", "(attempts - least(crashes, 3))")
+        .replace("{in_company}", "3")
+        .replace("{may_claim}", "{s}.pillarbox_may_claim")
         .replace("{outbox}", "{s}.pillarbox_outbox")
         .replace("{audit}", "{s}.pillarbox_audit")
         .replace("{saga}", "{s}.pillarbox_saga")

@@ -7,7 +7,3 @@ union all
 select seq, key, lane, 0 from {outbox}
 where route = ?1 and due_at is not null and status = 'in_flight' and key is not null
   and +lane in (select value from json_each(?2))
-union all
-select seq, key, lane, 0 from {outbox}
-where route = ?1 and due_at is null and {live} and (attempts > 0 or status = 'in_flight')
-  and status = 'in_flight' and key is not null and +lane in (select value from json_each(?2))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use pillarbox_core::ErrorKind;
-use pillarbox_core::port::{Admin, Schema, Store, Verdict};
+use pillarbox_core::port::{Admin, Company, Schema, Store, Verdict};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use pillarbox_testkit::StoreHarness;
 use tempfile::TempDir;
@@ -119,6 +119,8 @@ async fn what_a_killed_process_had_claimed_moves_again_after_its_lease() {
     let later = harness.now().await.saturating_add(wish(1).lease);
     let mut request = wish(10);
     request.now = Some(later);
+    request.company = Company::Suspects { beside: 0 };
+    assert_eq!(harness.store().reap(reap_at(later)).await.unwrap().released, 3);
     let again = harness.store().claim(request).await.unwrap().entries;
     assert_eq!(again.iter().map(|entry| entry.attempts).collect::<Vec<_>>(), [2, 2, 2]);
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    Claim, ClaimOrder, ClaimRequest, Company, Keep, SettleRequest, Settled, Settlement, Store, Verdict,
+    Claim, ClaimOrder, ClaimRequest, Company, Effect, Keep, Leases, ReapRequest, SettleRequest, Settled,
+    Settlement, Store, Verdict,
 };
-use pillarbox_core::{Entry, Event, Failure, FailureKind, RouteName};
+use pillarbox_core::{Entry, Event, Failure, FailureKind, RouteName, Timestamp};
 use pillarbox_store_sqlite::{Outbox, SqliteStore};
 use pillarbox_testkit::StoreHarness;
 
@@ -79,4 +80,17 @@ pub(crate) fn seqs(entries: &[Entry]) -> BTreeSet<i64> {
 /// An outbox on the default tables.
 pub(crate) fn outbox() -> Outbox {
     Outbox::new(ROUTE)
+}
+
+/// A reap of everything at this time.
+pub(crate) fn reap_at(now: Timestamp) -> ReapRequest {
+    ReapRequest {
+        route: None,
+        limit: 100,
+        max_attempts: Some(5),
+        leases: Leases::Ended,
+        owner: "reaper".into(),
+        effect: Effect::Apply,
+        now: Some(now),
+    }
 }
