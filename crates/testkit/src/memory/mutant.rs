@@ -44,11 +44,13 @@ pub enum Mutant {
     CompletesWithoutLock,
     /// A saga is undone from its first step on.
     CompensatesForward,
+    /// What is due, and when a lease ends, is decided by the clock of the worker, not of the database.
+    WorkersClockDecides,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -69,5 +71,6 @@ impl Mutant {
         Self::AuditAfterStatus,
         Self::CompletesWithoutLock,
         Self::CompensatesForward,
+        Self::WorkersClockDecides,
     ];
 }
