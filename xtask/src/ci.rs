@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use crate::exec::Executor;
 use crate::root;
-use crate::services::Servers;
+use crate::services::{Servers, other_postgres_versions};
 
 /// What every command over the whole workspace gets, so that all of them mean the same build.
 const WORKSPACE: [&str; 3] = ["--workspace", "--all-features", "--locked"];
@@ -23,7 +23,7 @@ const ROOM_KIB: u64 = 12 << 20;
 
 /// Why the run ended early.
 enum Stop {
-    Failed { step: &'static str, code: u8 },
+    Failed { step: String, code: u8 },
     Broken(Box<dyn Error>),
 }
 
@@ -33,11 +33,21 @@ impl<E: Into<Box<dyn Error>>> From<E> for Stop {
     }
 }
 
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What a push must pass.
+    Push,
+    /// More of it on other versions of servers.
+    All,
+}
+
 /// Runs everything and returns the exit code of the first step that failed.
-pub(crate) fn run() -> crate::Result<u8> {
+pub(crate) fn run(extent: Extent) -> crate::Result<u8> {
     let begin = Instant::now();
     let executor = Executor::new()?;
-    let outcome = all(&Steps { executor: &executor, root: &root()? });
+    let steps = Steps { executor: &executor, root: &root()? };
+    let outcome = all(&steps).and_then(|()| other_versions(&steps, extent));
     let seconds = begin.elapsed().as_secs();
     match outcome {
         Ok(()) => {
@@ -85,15 +95,64 @@ fn all(steps: &Steps<'_>) -> Result<(), Stop> {
     } else {
         // cargo-nextest does not run the examples of the documentation.
         steps.run("documentation tests", with_servers(workspace(&["test", "--doc"])))?;
-        let mut tests = with_servers(workspace(&["nextest", "run", "--no-fail-fast"]));
-        // It reports on stderr. Our stdout is the test runner's report, whichever runner it is.
-        tests.stderr(io::stdout().as_fd().try_clone_to_owned()?);
-        steps.run("tests", tests)
+        steps.run("tests", with_servers(nextest(&WORKSPACE)?))
     };
     if tests.is_err() {
         servers.complaints().iter().for_each(|line| eprintln!("{line}"));
     }
     tests
+}
+
+/// The store on every supported version of PostgreSQL but Debian's, which had everything above. A server that cannot be had
+/// is a failure and says why.
+fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
+    for version in other_postgres_versions() {
+        let names: &[&str] = match extent {
+            Extent::Push => &[version],
+            Extent::All => &[version, "all"],
+        };
+        let servers = steps.timed(version, || Ok(Servers::start_named(steps.executor, names)?))?;
+        let mut packages: Vec<&str> = vec!["--all-features", "--locked"];
+        let of = match extent {
+            Extent::Push => &OF_POSTGRES[..1],
+            Extent::All => &OF_POSTGRES,
+        };
+        of.iter().for_each(|package| packages.extend(["--package", package]));
+        let mut tests = if find_program("cargo-nextest").is_none() {
+            let mut tests = cargo(&["test", "--no-fail-fast"]);
+            tests.args(&packages);
+            if extent == Extent::Push {
+                tests.args(["--", "--skip", "pool", "--skip", "as_the_relays_role", "--skip", "plans"]);
+            }
+            tests
+        } else {
+            let mut tests = nextest(&packages)?;
+            if extent == Extent::Push {
+                tests.args(["-E", "not test(/pool|as_the_relays_role|plans/)"]);
+            }
+            tests
+        };
+        let outcome = steps.run(&format!("tests on {version}"), {
+            tests.envs(servers.variables());
+            tests
+        });
+        if outcome.is_err() {
+            servers.complaints().iter().for_each(|line| eprintln!("{line}"));
+        }
+        outcome?;
+    }
+    Ok(())
+}
+
+/// What depends on the version of PostgreSQL, the store first.
+const OF_POSTGRES: [&str; 4] =
+    ["pillarbox-store-postgres", "pillarbox-cli", "pillarbox", "pillarbox-examples"];
+
+/// cargo-nextest over this much. It reports on stderr; our stdout is the test runner's report, whichever runner it is.
+fn nextest(what: &[&str]) -> Result<Command, Stop> {
+    let mut tests = cargo(&["nextest", "run", "--no-fail-fast"]);
+    tests.args(what).stderr(io::stdout().as_fd().try_clone_to_owned()?);
+    Ok(tests)
 }
 
 /// Refuses to begin what would end with a full disk.
@@ -117,11 +176,11 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn run(&self, step: &'static str, mut command: Command) -> Result<(), Stop> {
+    fn run(&self, step: &str, mut command: Command) -> Result<(), Stop> {
         command.current_dir(self.root).stdin(Stdio::null());
         self.timed(step, || match self.executor.run(&mut command)? {
             0 => Ok(()),
-            code => Err(Stop::Failed { step, code }),
+            code => Err(Stop::Failed { step: step.to_owned(), code }),
         })
     }
 

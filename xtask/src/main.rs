@@ -23,12 +23,16 @@ const USAGE: &str = "\
 The project's own tooling.
 
 Usage:
-  cargo xtask ci
-      Format, lints, documentation, dependency policy, then all tests on real servers. Stops at the first failure.
+  cargo xtask ci [--all]
+      Format, lints, documentation, dependency policy, then all tests on real servers, then the tests of the store on
+      every other supported version of PostgreSQL. Stops at the first failure.
+      --all: on those versions also through PgBouncer, the binary and the examples.
 
   cargo xtask services [NAME]... [-- COMMAND...]
       Start servers on free ports (default: all), installing Debian's packages where they are missing: postgres,
       pgbouncer, rabbitmq, nats, nats-latest, redis, valkey, and python (a Python with clients of these brokers).
+      Only when named: postgres-14, -16, -17 and -18 in the place of Debian's PostgreSQL, and postgres-pair (or
+      postgres-17-pair and so on), a primary and a standby that streams from it.
       With COMMAND: run it with the servers' URLs in its environment, stop the servers, pass its exit code on.
       Without: print the URLs as `export` lines and keep the servers until interrupted.
 
@@ -38,7 +42,8 @@ Usage:
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let outcome = match arguments.split_first().map(|(task, rest)| (task.as_str(), rest)) {
-        Some(("ci", [])) => ci::run(),
+        Some(("ci", [])) => ci::run(ci::Extent::Push),
+        Some(("ci", [all])) if all == "--all" => ci::run(ci::Extent::All),
         Some(("services", rest)) => match services::parse(rest) {
             Ok(request) => services::run(&request),
             Err(error) => return usage(&error.to_string()),

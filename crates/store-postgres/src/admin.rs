@@ -16,6 +16,7 @@ use sqlx::postgres::PgRow;
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::error::{Phase, classify};
+use crate::lanes::mend::is_damage;
 use crate::row::{At, decode_audit, decode_inventory, decode_whole};
 use crate::sql::Sql;
 use crate::store::PostgresStore;
@@ -28,8 +29,9 @@ impl Admin for PostgresStore {
         unit.script(&Sql::by_index()).await?;
         let rows = unit.rows(&self.sql().counts, Bind::new().at(now).done()?).await?;
         let handed = match unit.rows(&self.sql().lanes_counts, Bind::new().at(now).done()?).await {
-            // A server that follows another one does not have these tables: there are no relays on it, either.
-            Err(error) if error.code() == Some(UNLOGGED_DURING_RECOVERY) => vec![],
+            // A server that follows another one does not have these tables: there are no relays on it, either. Where they
+            // are damaged nothing is handed out, and looking at the schema says so.
+            Err(error) if error.kind() == ErrorKind::ReadOnly || is_damage(&error) => vec![],
             handed => {
                 let handed = handed?;
                 unit.commit(Phase::Before).await?;
@@ -100,9 +102,6 @@ impl Admin for PostgresStore {
         self.purge_accepted(request).await
     }
 }
-
-/// "cannot access temporary or unlogged relations during recovery"
-const UNLOGGED_DURING_RECOVERY: &str = "0A000";
 
 fn entries(rows: &[PgRow]) -> Result<Vec<Entry>> {
     rows.iter().map(|row| decode_whole(row).map_err(|error| classify(error, Phase::Before))).collect()

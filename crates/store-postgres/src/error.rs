@@ -6,6 +6,7 @@ use std::io;
 
 use pillarbox_core::{Error, ErrorKind, Retry, redact};
 use sqlx::error::DatabaseError;
+use sqlx::postgres::PgDatabaseError;
 
 /// What was under way. It decides what a lost connection means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,14 @@ const STATES: &[(&str, ErrorKind)] = &[
     ("XX002", ErrorKind::Corrupt),
 ];
 
-fn kind_of(state: &str) -> ErrorKind {
+/// What a standby says to whoever reads an unlogged table: "not supported" by its state, which is true until it is promoted.
+/// Only the function of the server that said it tells this apart, in every language and version from 14 to 18.
+const UNLOGGED_ON_A_STANDBY: (&str, &str) = ("0A000", "get_relation_info");
+
+fn kind_of(state: &str, routine: Option<&str>) -> ErrorKind {
+    if routine.is_some_and(|routine| (state, routine) == UNLOGGED_ON_A_STANDBY) {
+        return ErrorKind::ReadOnly;
+    }
     STATES.iter().find(|(prefix, _)| state.starts_with(prefix)).map_or(ErrorKind::Internal, |(_, kind)| *kind)
 }
 
@@ -98,7 +106,8 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
 
 fn of_server(error: &dyn DatabaseError, phase: Phase) -> Error {
     let state = error.code().unwrap_or_default().into_owned();
-    let kind = match kind_of(&state) {
+    let routine = error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
+    let kind = match kind_of(&state, routine) {
         // The values of our own calls are our own: the caller did nothing wrong.
         ErrorKind::Invalid if phase != Phase::Application => ErrorKind::Internal,
         kind => kind,
@@ -109,6 +118,10 @@ fn of_server(error: &dyn DatabaseError, phase: Phase) -> Error {
         }
         "57014" => "the call took longer than the statement timeout".into(),
         "55P03" => "somebody else's lock was not released in time".into(),
+        "25006" | "0A000" if kind == ErrorKind::ReadOnly => {
+            "this server takes no writes, as a standby does: work goes on when it is promoted or the primary is reached"
+                .into()
+        }
         // The message quotes the value.
         _ if state.starts_with("22") => "the database refused a value".into(),
         _ => redact(error.message()),
@@ -226,7 +239,15 @@ mod tests {
     #[test]
     fn every_row_of_the_table_is_the_first_match_of_its_own_prefix() {
         for (prefix, kind) in STATES {
-            assert_eq!(kind_of(prefix), *kind, "{prefix} is hidden by an earlier row");
+            assert_eq!(kind_of(prefix, None), *kind, "{prefix} is hidden by an earlier row");
+        }
+    }
+
+    #[test]
+    fn an_unlogged_table_on_a_standby_is_read_only_and_nothing_else_of_its_class_is() {
+        assert_eq!(kind_of("0A000", Some("get_relation_info")), ErrorKind::ReadOnly);
+        for (state, routine) in [("0A000", Some("RevalidateCachedQuery")), ("0A000", None)] {
+            assert_eq!(kind_of(state, routine), ErrorKind::Unsupported, "{routine:?}");
         }
     }
 

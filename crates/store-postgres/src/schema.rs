@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use pillarbox_core::Result;
 use pillarbox_core::port::{Migrated, Schema, SchemaState};
+use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -47,6 +47,21 @@ const INDEXES_OF: &str = "select i.relname::text \
     union all \
     select p.proname::text || '()' from pg_catalog.pg_proc as p \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
+
+/// Who asks, who owns what a migration changes and is nobody that it can act for, and whether it may make tables and schemas.
+const RIGHTS: &str = "select current_user::text, \
+    array(select distinct pg_catalog.pg_get_userbyid(o.owner)::text from ( \
+        select c.relowner as owner from pg_catalog.pg_class as c \
+        join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
+        where n.nspname = $1 and c.relname = any ($2) \
+        union all \
+        select p.proowner from pg_catalog.pg_proc as p \
+        join pg_catalog.pg_namespace as n on n.oid = p.pronamespace \
+        where n.nspname = $1 and p.proname = any ($2) \
+    ) as o where not pg_catalog.pg_has_role(o.owner, 'usage')), \
+    coalesce((select pg_catalog.has_schema_privilege(n.oid, 'create') from pg_catalog.pg_namespace as n \
+        where n.nspname = $1), \
+        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create'))";
 
 /// Tables, their columns and the types of these.
 const WANTED: [(&str, &[(&str, &str)]); 10] = [
@@ -206,7 +221,16 @@ impl Schema for PostgresStore {
         let mut unit = self.begin(Line::Operator).await?;
         let found = Found::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
-        Ok(found.state())
+        let mut state = found.state();
+        if let SchemaState::Ready { warnings } = &mut state
+            && let Some(damage) = self.session_damage().await?
+        {
+            warnings.push(format!(
+                "the tables of lane sessions cannot be read, as after a failover: {damage}. Ordered routes stand \
+                 still until one of their relays empties these tables, or `pillarbox migrate` does"
+            ));
+        }
+        Ok(state)
     }
 
     /// Under a lock that ends with the transaction: of several callers one does the work, and the others
@@ -223,10 +247,17 @@ impl Schema for PostgresStore {
             found.state().check()?;
             return Ok(Migrated { from: found.version, to: found.version });
         }
-        for script in found.scripts(tables, self.options()) {
+        let scripts = found.scripts(tables, self.options());
+        if !scripts.is_empty() {
+            Rights::look(&mut unit, tables).await?.check(&tables.schema, found.schema)?;
+        }
+        for script in scripts {
             unit.script(&script).await?;
         }
         unit.commit(Phase::Committing).await?;
+        if let Some(damage) = self.session_damage().await? {
+            self.mend_sessions(&damage).await?;
+        }
         Ok(Migrated { from: found.version, to: VERSION })
     }
 
@@ -234,8 +265,56 @@ impl Schema for PostgresStore {
         let mut unit = self.begin(Line::Operator).await?;
         let found = Found::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
-        let scripts = found.scripts(self.tables(), self.options());
+        let mut scripts = found.scripts(self.tables(), self.options());
+        if matches!(found.state(), SchemaState::Ready { .. }) && self.session_damage().await?.is_some() {
+            scripts.push(self.sql().lanes_mend.clone());
+        }
         Ok(scripts.iter().map(Sql::as_str).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// What the role that migrates may do.
+struct Rights {
+    role: String,
+    /// Owners of what is there that the role is no member of.
+    owners: Vec<String>,
+    creates: bool,
+}
+
+impl Rights {
+    async fn look(unit: &mut Unit, tables: &Tables) -> Result<Self> {
+        let names = WANTED.iter().map(|(table, _)| *table).chain(["stage", "serialize", "audit_guard"]);
+        let names: Vec<String> = names.map(|name| format!("{}_{name}", tables.prefix)).collect();
+        let arguments = Bind::new().text(&tables.schema).value(names).done()?;
+        let rows = unit.rows(&Sql::new(RIGHTS, tables), arguments).await?;
+        let row = rows.first().ok_or_else(|| Error::new(ErrorKind::Corrupt, "a role has no name"))?;
+        let read = || Ok(Self { role: row.try_get(0)?, owners: row.try_get(1)?, creates: row.try_get(2)? });
+        read().map_err(|error| classify(error, Phase::Before))
+    }
+
+    /// Says what is lacking before anything is tried: the server would name one object of many.
+    fn check(&self, schema: &str, schema_exists: bool) -> Result<()> {
+        let role = &self.role;
+        let denied = |message| Err(Error::new(ErrorKind::Denied, message));
+        if let [owner, ..] = &*self.owners {
+            return denied(format!(
+                "the role {role} cannot change the Pillarbox tables, which belong to {}; nothing was changed. Migrate as \
+                 a member of that role (`grant {owner} to {role}`), or run what `pillarbox migrate --plan` prints as \
+                 their owner",
+                self.owners.join(" and ")
+            ));
+        }
+        match (self.creates, schema_exists) {
+            (true, _) => Ok(()),
+            (false, true) => denied(format!(
+                "the role {role} cannot create tables in the schema {schema}; nothing was changed. \
+                 `grant usage, create on schema {schema} to {role}` allows it"
+            )),
+            (false, false) => denied(format!(
+                "the schema {schema} does not exist and the role {role} cannot create it; nothing was changed. \
+                 `create schema {schema} authorization {role}`, run by an administrator, makes it"
+            )),
+        }
     }
 }
 

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::account::Account;
-use crate::Result;
 use crate::process::{Running, Target, signal, tail};
+use crate::{Result, root};
 
 /// How long a server may take until it answers.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -48,6 +48,18 @@ impl Base {
         let base = Self { account, directory, given: Mutex::default() };
         base.account.own(&base.directory)?;
         Ok(base)
+    }
+
+    /// A program that starts servers as we do, for tests that want some of their own: `services NAME…` prints their URLs
+    /// and keeps them until it is told to stop.
+    pub(super) fn program(&self) -> Result<PathBuf> {
+        let path = self.directory.join("services");
+        let (package, us) = (root()?.join("xtask"), env::current_exe()?);
+        let (package, us) = (package.display(), us.display());
+        let text = format!("#!/bin/sh\nCARGO_MANIFEST_DIR='{package}' exec '{us}' services \"$@\"\n");
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(path)
     }
 
     /// What each server has written, by the name of its directory.

@@ -31,6 +31,8 @@ pub(crate) struct Servers {
     keepers: Vec<Keeper>,
     started: Vec<Facts>,
     base: Arc<Base>,
+    /// What tests start servers of their own with.
+    program: String,
 }
 
 /// A thread that keeps one server. It stops the server when `stop` is dropped.
@@ -54,7 +56,9 @@ impl Servers {
     /// Starts these servers, all that can at the same time, and returns when all of them answer.
     pub(super) fn start(executor: &Executor, servers: &[&'static dyn Server]) -> Result<Self> {
         install::missing(executor, servers)?;
-        let mut all = Self { keepers: Vec::new(), started: Vec::new(), base: Arc::new(Base::new()?) };
+        let base = Arc::new(Base::new()?);
+        let program = base.program()?.display().to_string();
+        let mut all = Self { keepers: Vec::new(), started: Vec::new(), base, program };
         let (sender, words) = mpsc::channel();
         let mut waiting = servers.to_vec();
         while all.started.len() < servers.len() {
@@ -124,7 +128,9 @@ impl Servers {
 
     /// The environment that tests read.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.started.iter().flat_map(|facts| &facts.variables).map(|(name, value)| (*name, value.as_str()))
+        let of_servers = self.started.iter().flat_map(|facts| &facts.variables);
+        let of_servers = of_servers.map(|(name, value)| (*name, value.as_str()));
+        of_servers.chain([("PILLARBOX_TEST_SERVICES", self.program.as_str())])
     }
 }
 

@@ -8,12 +8,14 @@ mod ground;
 mod install;
 mod keeper;
 mod nats;
+mod pair;
 mod pgbouncer;
 mod postgres;
 mod probe;
 mod python;
 mod rabbitmq;
 mod redis;
+mod wheel;
 
 use std::process::Command;
 
@@ -25,10 +27,10 @@ use ground::Ground;
 pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
-/// Every server that can be started, what others need before them.
+/// Every server that is started unless others are named, what others need before them.
 const ALL: [&dyn Server; 8] = [
     &python::Python,
-    &postgres::Postgres,
+    &postgres::DEBIAN,
     &pgbouncer::PgBouncer,
     &rabbitmq::RabbitMq,
     &nats::DEBIAN,
@@ -37,10 +39,33 @@ const ALL: [&dyn Server; 8] = [
     &redis::VALKEY,
 ];
 
+/// Servers that are started when they are named: other versions in the place of the one above, and pairs.
+const ON_REQUEST: [&dyn Server; 9] = [
+    &postgres::V14,
+    &postgres::V16,
+    &postgres::V17,
+    &postgres::V18,
+    &pair::DEBIAN,
+    &pair::V14,
+    &pair::V16,
+    &pair::V17,
+    &pair::V18,
+];
+
+/// The versions of PostgreSQL besides Debian's, by their names on the command line.
+pub(crate) fn other_postgres_versions() -> impl Iterator<Item = &'static str> {
+    ON_REQUEST.iter().filter(|server| server.role() == postgres::ROLE).map(|server| server.name())
+}
+
 /// One kind of server.
 trait Server: Sync {
     /// The word on the command line.
     fn name(&self) -> &'static str;
+
+    /// What it is to others: several servers may be the same, and one of them is started.
+    fn role(&self) -> &'static str {
+        self.name()
+    }
 
     /// Debian's package.
     fn package(&self) -> &'static str;
@@ -93,24 +118,44 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request> {
     if command.as_ref().is_some_and(Vec::is_empty) {
         return Err("a command must follow --".into());
     }
-    let is_known = |name: &String| name == "all" || ALL.iter().any(|server| server.name() == name);
+    let is_known = |name: &String| name == "all" || every().any(|server| server.name() == name);
     if let Some(name) = names.iter().find(|name| !is_known(name)) {
         return Err(format!("unknown server {name}; there are: {}", known()).into());
     }
     let all = names.is_empty() || names.iter().any(|name| name == "all");
-    let is_named = |server: &dyn Server| all || names.iter().any(|name| name == server.name());
-    let is_called = |server: &dyn Server| {
-        ALL.iter()
-            .filter(|by| is_named(**by))
-            .any(|by| by.needs().contains(&server.name()) || by.goes_with().contains(&server.name()))
+    let is_asked_for = |server: &dyn Server| names.iter().any(|name| name == server.name());
+    // One that is asked for by its name takes the place of the one that is started else.
+    let is_replaced = |server: &dyn Server| {
+        !is_asked_for(server) && every().any(|other| is_asked_for(other) && other.role() == server.role())
     };
-    let servers = ALL.into_iter().filter(|server| is_named(*server) || is_called(*server)).collect();
+    let is_named = |server: &dyn Server| {
+        is_asked_for(server) || (all && ALL.iter().any(|one| one.name() == server.name()))
+    };
+    let is_called = |server: &dyn Server| {
+        server.role() == server.name()
+            && every()
+                .filter(|by| is_named(*by))
+                .any(|by| by.needs().contains(&server.role()) || by.goes_with().contains(&server.role()))
+    };
+    let servers: Vec<_> =
+        every().filter(|server| (is_named(*server) || is_called(*server)) && !is_replaced(*server)).collect();
+    for (index, server) in servers.iter().enumerate() {
+        if let Some(other) = servers[..index].iter().find(|other| other.role() == server.role()) {
+            let (one, other) = (server.name(), other.name());
+            return Err(format!("{other} and {one} stand in the same place: name one of them").into());
+        }
+    }
     Ok(Request { servers, command })
+}
+
+/// Every server that can be started.
+fn every() -> impl Iterator<Item = &'static dyn Server> {
+    ALL.into_iter().chain(ON_REQUEST)
 }
 
 /// The words that may be given on the command line.
 pub(crate) fn known() -> String {
-    let mut words: Vec<&str> = ALL.iter().map(|server| server.name()).collect();
+    let mut words: Vec<&str> = every().map(|server| server.name()).collect();
     words.push("all");
     words.join(", ")
 }
@@ -171,6 +216,18 @@ mod tests {
                 assert!(ALL[..index].iter().any(|before| before.name() == *need), "{need}");
             }
         }
+    }
+
+    #[test]
+    fn another_version_of_postgresql_stands_in_the_place_of_debians() {
+        check("postgres-17", &["python", "postgres-17"], None);
+        check("pgbouncer postgres-17", &["python", "pgbouncer", "postgres-17"], None);
+        check("postgres-pair", &["postgres-pair"], None);
+        let request = parse(&["all".to_owned(), "postgres-14".to_owned()]).unwrap();
+        let names: Vec<_> = request.servers.iter().map(|server| server.name()).collect();
+        assert_eq!(names.len(), ALL.len());
+        assert!(names.contains(&"postgres-14") && !names.contains(&"postgres"), "{names:?}");
+        assert!(parse(&["postgres-14".to_owned(), "postgres-17".to_owned()]).is_err());
     }
 
     #[test]

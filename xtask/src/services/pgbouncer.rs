@@ -33,13 +33,13 @@ impl Server for PgBouncer {
     }
 
     fn needs(&self) -> &'static [&'static str] {
-        &["postgres"]
+        &[postgres::ROLE]
     }
 
     fn start(&self, ground: &Ground, before: &[Facts]) -> Result<Up> {
         let behind = before
             .iter()
-            .find(|server| server.name == "postgres")
+            .find(|server| server.name == postgres::ROLE)
             .and_then(|server| server.port)
             .ok_or("pgbouncer needs postgres before it")?;
         let port = ground.port()?;

@@ -1,29 +1,50 @@
-//! PostgreSQL: a cluster of its own, made by `initdb` and thrown away at the end.
+//! PostgreSQL: a cluster of its own, made by `initdb` and thrown away at the end. Debian's version, and the other supported
+//! ones from PyPI, each in the place of Debian's.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::ground::{Ground, random, succeeds};
-use super::{Facts, Server, Up};
+use super::{Facts, Server, Up, python, wheel};
 use crate::Result;
 use crate::process::{Kind, Running};
 
 /// The superuser and the database of the cluster.
 pub(crate) const USER: &str = "pillarbox";
 
+/// What every version answers to where others need a PostgreSQL.
+pub(crate) const ROLE: &str = "postgres";
+
 /// Where Debian puts the programs: one directory for each major version, none of them on the path.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// SIGQUIT is the immediate shutdown: the data is thrown away, so neither a checkpoint nor a wait for clients.
-const KIND: Kind = Kind { name: "postgres", stop: "QUIT" };
+pub(super) const STOP: &str = "QUIT";
 
-pub(crate) struct Postgres;
+pub(crate) static DEBIAN: Postgres = Postgres { name: ROLE, release: None };
+/// The versions besides Debian's that the support table names.
+pub(crate) static V14: Postgres = Postgres { name: "postgres-14", release: Some(&wheel::V14) };
+pub(crate) static V16: Postgres = Postgres { name: "postgres-16", release: Some(&wheel::V16) };
+pub(crate) static V17: Postgres = Postgres { name: "postgres-17", release: Some(&wheel::V17) };
+pub(crate) static V18: Postgres = Postgres { name: "postgres-18", release: Some(&wheel::V18) };
+
+pub(crate) struct Postgres {
+    name: &'static str,
+    /// Debian's if there is none.
+    release: Option<&'static wheel::Release>,
+}
 
 impl Server for Postgres {
     fn name(&self) -> &'static str {
-        KIND.name
+        self.name
     }
 
+    fn role(&self) -> &'static str {
+        ROLE
+    }
+
+    // The other versions use libraries that come with it.
     fn package(&self) -> &'static str {
         "postgresql"
     }
@@ -32,28 +53,75 @@ impl Server for Postgres {
         programs().is_ok()
     }
 
-    fn start(&self, ground: &Ground, _before: &[Facts]) -> Result<Up> {
-        let programs = programs()?;
-        let port = ground.port()?;
-        let directory = ground.directory(KIND.name, port)?;
-        let data = directory.join("data");
-
-        let mut initdb = ground.command(programs.join("initdb"), "KILL");
-        // Durability of the empty cluster does not matter, so no sync here; the server itself runs with fsync.
-        initdb.args(["--no-sync", "--no-locale", "--encoding=UTF8", "--auth=trust", "--username", USER]);
-        ground.run(initdb.arg("--pgdata").arg(&data))?;
-        let conf = data.join("postgresql.conf");
-        ground.write(&conf, &configuration(port, &directory.display().to_string()))?;
-
-        let mut server = ground.command(programs.join("postgres"), KIND.stop);
-        let running = Running::start(KIND, server.arg("-D").arg(&data), &directory.join("log"))?;
-        // Making the database is the question whether the server answers: it fails until it does.
-        let mut createdb = ground.command(programs.join("createdb"), "KILL");
-        createdb.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--username", USER, USER]);
-        ground.until_ready(&running, succeeds(createdb))?;
-        let variables = vec![("PILLARBOX_TEST_POSTGRES", url(port))];
-        Ok(Up { facts: Facts { name: KIND.name, port: Some(port), variables }, processes: vec![running] })
+    fn needs(&self) -> &'static [&'static str] {
+        if self.release.is_some() { &[python::NAME] } else { &[] }
     }
+
+    fn start(&self, ground: &Ground, _before: &[Facts]) -> Result<Up> {
+        let port = ground.port()?;
+        let directory = ground.directory(self.name, port)?;
+        let programs = self.programs(ground, &directory)?;
+        let running = start(ground, self.name, &programs, &directory, port)?;
+        let variables = vec![("PILLARBOX_TEST_POSTGRES", url(port))];
+        Ok(Up { facts: Facts { name: ROLE, port: Some(port), variables }, processes: vec![running] })
+    }
+}
+
+impl Postgres {
+    /// Programs that the servers' account can run; those of a release are put into the directory.
+    pub(super) fn programs(&self, ground: &Ground, directory: &Path) -> Result<Programs> {
+        match self.release {
+            None => Ok(Programs { directory: programs()?, libraries: None }),
+            Some(release) => {
+                let programs = directory.join("programs");
+                wheel::put(ground, release, &programs)?;
+                Ok(Programs { directory: programs.join("bin"), libraries: Some(programs.join("lib")) })
+            }
+        }
+    }
+}
+
+/// The programs of one version.
+pub(super) struct Programs {
+    directory: PathBuf,
+    /// Their own libraries: else a standby's receiver would load Debian's older libpq.
+    libraries: Option<PathBuf>,
+}
+
+impl Programs {
+    pub(super) fn command(&self, ground: &Ground, program: &str, on_our_death: &str) -> Command {
+        let mut command = ground.command(self.directory.join(program), on_our_death);
+        if let Some(libraries) = &self.libraries {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        command
+    }
+}
+
+/// Makes a cluster in the directory and starts it; it answers when this returns.
+pub(super) fn start(
+    ground: &Ground,
+    name: &'static str,
+    programs: &Programs,
+    directory: &Path,
+    port: u16,
+) -> Result<Running> {
+    let data = directory.join("data");
+    let mut initdb = programs.command(ground, "initdb", "KILL");
+    // Durability of the empty cluster does not matter, so no sync here; the server itself runs with fsync.
+    initdb.args(["--no-sync", "--no-locale", "--encoding=UTF8", "--auth=trust", "--username", USER]);
+    ground.run(initdb.arg("--pgdata").arg(&data))?;
+    let conf = data.join("postgresql.conf");
+    ground.write(&conf, &configuration(port, &directory.display().to_string()))?;
+
+    let mut server = programs.command(ground, "postgres", STOP);
+    let kind = Kind { name, stop: STOP };
+    let running = Running::start(kind, server.arg("-D").arg(&data), &directory.join("log"))?;
+    // Making the database is the question whether the server answers: it fails until it does.
+    let mut createdb = programs.command(ground, "createdb", "KILL");
+    createdb.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--username", USER, USER]);
+    ground.until_ready(&running, succeeds(createdb))?;
+    Ok(running)
 }
 
 /// The URL of a server that trusts everyone. It carries a password all the same, made for this run, so that tests

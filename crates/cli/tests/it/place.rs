@@ -56,6 +56,12 @@ impl Wire {
         self.0.heal();
     }
 
+    /// Leads to another server from now on, as a virtual address does that moves; what is open is cut.
+    pub(crate) fn lead_to(&self, address: std::net::SocketAddr) {
+        let _guard = runtime().enter();
+        self.0.lead_to(address);
+    }
+
     /// How many bytes the client has received.
     pub(crate) fn received(&self) -> u64 {
         self.0.forwarded(Direction::ToClient)

@@ -10,6 +10,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
+use super::mend::is_damage;
 use super::numbers;
 use crate::bind::Bind;
 use crate::call::{Again, Line, Unit};
@@ -22,8 +23,21 @@ impl PostgresStore {
     /// same route waits in the first one.
     pub(crate) async fn attend_lanes(&self, request: AttendRequest) -> Result<Attendance> {
         request.check()?;
+        match self.attend_once(&request).await {
+            Err(error) if is_damage(&error) => {
+                // Whatever is damaged: only if the sessions are, something is done about it.
+                if let Some(damage) = self.session_damage().await? {
+                    self.mend_sessions(&damage).await?;
+                }
+                self.attend_once(&request).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn attend_once(&self, request: &AttendRequest) -> Result<Attendance> {
         let mut unit = self.begin(Line::Reserved).await?;
-        let attendance = self.attend_in(&mut unit, &request).await?;
+        let attendance = self.attend_in(&mut unit, request).await?;
         unit.commit(Phase::Committing).await?;
         if request.joins {
             // A claim by rows may have begun before: what it takes has to be there when this session reads.

@@ -1,6 +1,7 @@
 //! Reading by lanes: who holds which, what is in them, and what came of it.
 
 mod attend;
+pub(crate) mod mend;
 mod place;
 mod read;
 mod recent;

@@ -131,10 +131,13 @@ create table {lane} (
 -- Relays that read lanes: one row per run and route, there until it leaves or is taken for dead.
 -- Unlogged, and that is needed: after a crash or a failover settled entries may be back, and numbers that were read may
 -- be given out again, so no reader may go on from where it was. The table is empty then, and everybody joins anew.
+-- No column of it may draw from a sequence: since PostgreSQL 15 that would be unlogged too, and a standby that is promoted
+-- before its first restartpoint finds a page of zeros in its place.
 create unlogged table {lane_session} (
     route       varchar(255) not null,
     session     uuid         not null,
-    rank        bigint       generated always as identity,
+    -- The order of joining among the sessions of the route that are there.
+    rank        bigint       not null,
     owner       text         not null,
     leased_at   timestamptz  not null,
     lease_until timestamptz  not null,

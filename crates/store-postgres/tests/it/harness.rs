@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
@@ -22,6 +24,8 @@ pub(crate) type Pooled = PostgresHarness<true>;
 /// A migrated store in a schema that goes away with it.
 pub(crate) struct PostgresHarness<const POOLED: bool> {
     store: Arc<PostgresStore>,
+    /// The store that the suite sees once the database's clock is ahead.
+    ahead: OnceLock<Arc<PostgresStore>>,
     pub(crate) options: Options,
     /// The name of the schema.
     pub(crate) schema: String,
@@ -75,13 +79,29 @@ impl<const POOLED: bool> PostgresHarness<POOLED> {
         let store = PostgresStore::connect(&url, options).await.unwrap();
         assert_eq!(store.mode(), if POOLED { Mode::Pooled } else { Mode::Direct }, "the self-test was wrong");
         let options = store.options().clone();
-        Self { store: Arc::new(store), options, schema, locks: Mutex::default() }
+        Self { store: Arc::new(store), ahead: OnceLock::new(), options, schema, locks: Mutex::default() }
     }
 
     /// Another store on the same tables, as another process would open it.
     pub(crate) async fn another(&self) -> PostgresStore {
         let url = if POOLED { pooler() } else { server() };
         PostgresStore::connect(&url, self.options.clone()).await.unwrap()
+    }
+
+    /// Moves the clock that the store's statements see: a function of its name that is found before the server's own.
+    async fn advance_clock(&self, by: Duration) {
+        if self.ahead.get().is_none() {
+            self.execute(
+                "create table {s}.ahead (by interval not null); insert into {s}.ahead values ('0'); \
+                 create function {s}.statement_timestamp() returns timestamptz language sql stable as \
+                 'select pg_catalog.statement_timestamp() + (select by from {s}.ahead)'",
+            )
+            .await;
+            let url = format!("{}?options[search_path]={},pg_catalog", server(), self.schema);
+            let store = PostgresStore::connect(&url, self.options.clone()).await.unwrap();
+            assert!(self.ahead.set(Arc::new(store)).is_ok());
+        }
+        self.execute(&format!("update {{s}}.ahead set by = by + interval '{} seconds'", by.as_secs())).await;
     }
 
     /// Puts the name of the schema in the place of `{s}`.
@@ -120,20 +140,25 @@ impl<const POOLED: bool> PostgresHarness<POOLED> {
 
 impl<const POOLED: bool> Drop for PostgresHarness<POOLED> {
     fn drop(&mut self) {
-        let sql = self.sql("set lock_timeout = '5s'; drop schema if exists {s} cascade");
         self.locks.lock().unwrap().clear();
-        let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let mut connection = connect().await;
-                sqlx::raw_sql("set client_min_messages = warning").execute(&mut connection).await.unwrap();
-                sqlx::raw_sql(sql).execute(&mut connection).await
-            })
-        });
-        // A test that failed already says why; what it left behind does not matter then.
-        if !std::thread::panicking() {
-            dropped.join().unwrap().unwrap();
-        }
+        at_the_end(self.sql("drop schema if exists {s} cascade"));
+    }
+}
+
+/// Runs SQL where there may be no runtime, to clean up.
+pub(crate) fn at_the_end(sql: AssertSqlSafe<String>) {
+    let done = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = connect().await;
+            let settings = "set client_min_messages = warning; set lock_timeout = '5s'";
+            sqlx::raw_sql(settings).execute(&mut connection).await.unwrap();
+            sqlx::raw_sql(sql).execute(&mut connection).await
+        })
+    });
+    // A test that failed already says why; what it left behind does not matter then.
+    if !std::thread::panicking() {
+        done.join().unwrap().unwrap();
     }
 }
 
@@ -151,7 +176,7 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
     }
 
     fn store(&self) -> Arc<PostgresStore> {
-        Arc::clone(&self.store)
+        Arc::clone(self.ahead.get().unwrap_or(&self.store))
     }
 
     fn presence(&self) -> Option<Arc<dyn Presence>> {
@@ -167,7 +192,9 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
     }
 
     async fn now(&self) -> Timestamp {
-        let micros = self.number("select (extract(epoch from clock_timestamp()) * 1000000)::bigint").await;
+        let ahead = if self.ahead.get().is_some() { "(select by from {s}.ahead)" } else { "interval '0'" };
+        let micros = "select (extract(epoch from clock_timestamp() + {ahead}) * 1000000)::bigint";
+        let micros = self.number(&micros.replace("{ahead}", ahead)).await;
         Timestamp::from_micros(micros).unwrap()
     }
 
@@ -256,6 +283,9 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
             Tamper::DropColumn => {
                 self.execute("alter table {s}.pillarbox_outbox drop column last_error").await
             }
+            // PgBouncer takes no settings of a session.
+            Tamper::AdvanceClock(_) if POOLED => return false,
+            Tamper::AdvanceClock(by) => self.advance_clock(by).await,
             _ => return false,
         }
         true

@@ -5,6 +5,7 @@
 // A panic in a test is its report, also where it is in a step that several tests share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod as_relay;
 mod cancelling;
 mod claiming;
 mod connecting;
@@ -20,6 +21,7 @@ mod round_trips;
 mod saga_plans;
 mod sagas;
 mod schema;
+mod sessions;
 mod settling;
 mod staging;
 mod steps;
@@ -47,5 +49,18 @@ mod pooled {
 
     mod sagas {
         pillarbox_testkit::saga_conformance!(crate::harness::Pooled);
+    }
+}
+
+/// The same suite as the role that `roles.sql` makes for relays: nothing of it needs more.
+mod as_the_relays_role {
+    pillarbox_testkit::store_conformance!(crate::as_relay::AsRelay);
+
+    mod lanes {
+        pillarbox_testkit::lanes_conformance!(crate::as_relay::AsRelay);
+    }
+
+    mod sagas {
+        pillarbox_testkit::saga_conformance!(crate::as_relay::AsRelay);
     }
 }

@@ -1,6 +1,7 @@
 //! What a store's author writes so that the suite can run on it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Admin, Inbox, Presence, Schema, Stage, Store};
@@ -119,4 +120,6 @@ pub enum Tamper {
     UnlockEntries,
     /// Takes the column `last_error` away from the outbox table.
     DropColumn,
+    /// Moves the database's clock on, and not the worker's. `false`: they are one clock.
+    AdvanceClock(Duration),
 }

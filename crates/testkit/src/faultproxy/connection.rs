@@ -34,7 +34,7 @@ pub(super) async fn accept(wire: Arc<Wire>) {
 /// Forwards one connection until it ends by itself or by a fault.
 async fn live(wire: Arc<Wire>, mut client: TcpStream, born_in: State) {
     let _open = wire.count_accepted();
-    let Ok(mut server) = TcpStream::connect(wire.target).await else {
+    let Ok(mut server) = TcpStream::connect(wire.target()).await else {
         // As if there were no proxy: nobody is there.
         let _ = client.set_zero_linger();
         return;

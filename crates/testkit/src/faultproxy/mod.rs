@@ -75,6 +75,15 @@ impl FaultProxy {
         self.address
     }
 
+    /// From now on connections lead to this server, as a virtual address that moves does. Those that are open are cut.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn lead_to(&self, target: SocketAddr) {
+        self.wire.lead_to(target);
+        self.wire.set(Some(Fault::Reset));
+    }
+
     /// From now on this fault, instead of the one before. [`Fault::Cut`] and [`Fault::Reset`] happen once and
     /// leave the one before in place.
     ///

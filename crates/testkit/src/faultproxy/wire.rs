@@ -13,7 +13,7 @@ use super::fault::{Direction, Fault, State};
 use super::gate::Gate;
 
 pub(super) struct Wire {
-    pub(super) target: SocketAddr,
+    target: Mutex<SocketAddr>,
     gate: Mutex<Gate>,
     state: watch::Sender<State>,
     /// What is left of [`Fault::CutAfter`].
@@ -28,7 +28,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn new(target: SocketAddr, gate: Gate) -> Self {
         Self {
-            target,
+            target: Mutex::new(target),
             gate: Mutex::new(gate),
             state: watch::Sender::new(State::default()),
             budget: AtomicU64::new(0),
@@ -38,6 +38,15 @@ impl Wire {
             to_server: AtomicU64::new(0),
             to_client: AtomicU64::new(0),
         }
+    }
+
+    /// Where the next connections lead to.
+    pub(super) fn target(&self) -> SocketAddr {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lead_to(&self, target: SocketAddr) {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
     /// Changes the fault. When it returns, nothing that begins later sees the one before.

@@ -1,6 +1,7 @@
 //! The in-memory store under its own conformance suite.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Presence, SagaHooks, Sagas};
@@ -77,7 +78,7 @@ impl StoreHarness for MemoryHarness {
     }
 
     async fn now(&self) -> Timestamp {
-        self.store.shared.clock.now()
+        self.store.shared.database_now()
     }
 
     async fn begin(&self) -> MemoryTx {
@@ -132,6 +133,10 @@ impl StoreHarness for MemoryHarness {
             }
             Tamper::StageKeyed { route, event_type, key, payload } => {
                 return self.stage_plain(&mut state, &route, Event::new(event_type, payload).key(key));
+            }
+            Tamper::AdvanceClock(by) => {
+                let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+                self.store.shared.ahead_micros.fetch_add(micros, Ordering::Relaxed);
             }
             // There are no columns to take away or to get wrong.
             Tamper::DropColumn | Tamper::StageWrong { .. } => return false,

@@ -52,11 +52,13 @@ pub enum Mutant {
     CompletesWithoutLock,
     /// A saga is undone from its first step on.
     CompensatesForward,
+    /// What is due, and when a lease ends, is decided by the clock of the worker, not of the database.
+    WorkersClockDecides,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -81,5 +83,6 @@ impl Mutant {
         Self::AuditAfterStatus,
         Self::CompletesWithoutLock,
         Self::CompensatesForward,
+        Self::WorkersClockDecides,
     ];
 }

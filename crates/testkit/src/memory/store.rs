@@ -1,5 +1,6 @@
 //! The store: a handle that is cheap to clone, and the relay's side of it.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +43,10 @@ pub struct MemoryStore {
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// How far a test has moved the database's clock on, and whether the store looks at the worker's nevertheless: see
+    /// [`Mutant::WorkersClockDecides`].
+    pub(crate) ahead_micros: AtomicU64,
+    workers_clock: AtomicBool,
     pub(crate) stamps: HybridClock,
     /// Whoever settles or changes sagas does it alone, as a lock on their rows has it.
     pub(crate) sagas: tokio::sync::Mutex<()>,
@@ -56,7 +61,15 @@ impl Shared {
     }
 
     pub(crate) fn now(&self, pinned: Option<Timestamp>) -> Timestamp {
-        pinned.unwrap_or_else(|| self.clock.now())
+        pinned.unwrap_or_else(|| match self.workers_clock.load(Ordering::Relaxed) {
+            true => self.clock.now(),
+            false => self.database_now(),
+        })
+    }
+
+    /// The time by the clock that should decide.
+    pub(crate) fn database_now(&self) -> Timestamp {
+        self.clock.now().saturating_add(Duration::from_micros(self.ahead_micros.load(Ordering::Relaxed)))
     }
 }
 
@@ -78,7 +91,15 @@ impl MemoryStore {
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let stamps = HybridClock::new(Arc::clone(&clock), DRIFT_MAX);
         let sagas = tokio::sync::Mutex::default();
-        let shared = Shared { state: Mutex::default(), clock, stamps, sagas, ended: Notify::new() };
+        let shared = Shared {
+            state: Mutex::default(),
+            clock,
+            ahead_micros: AtomicU64::new(0),
+            workers_clock: AtomicBool::new(false),
+            stamps,
+            sagas,
+            ended: Notify::new(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -94,6 +115,7 @@ impl MemoryStore {
     #[must_use]
     pub fn with_mutant(self, mutant: Mutant) -> Self {
         self.shared.lock().mutant = Some(mutant);
+        self.shared.workers_clock.store(mutant == Mutant::WorkersClockDecides, Ordering::Relaxed);
         self
     }
 

@@ -120,6 +120,7 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
         Mutant::CompensatesForward,
         &["a_failure_before_the_pivot_compensates_in_reverse", "a_relay_compensates_a_saga_to_its_end"],
     ),
+    (Mutant::WorkersClockDecides, &["without_a_pinned_time_the_databases_clock_decides"]),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

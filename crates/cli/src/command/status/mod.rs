@@ -6,7 +6,7 @@ mod sagas;
 use std::time::Duration;
 
 use clap::Args;
-use pillarbox_core::port::{RelaySeen, RouteCounts, SagaCounts};
+use pillarbox_core::port::{RelaySeen, RouteCounts, SagaCounts, SchemaState};
 use pillarbox_core::{Status, format_duration, parse_duration};
 use serde::Serialize;
 
@@ -29,8 +29,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
-    /// Exit 3 when anything is dead, a saga waits for an operator or takes longer than it may, or the oldest due entry
-    /// has waited for longer than --max-age
+    /// Exit 3 when anything is dead, a saga waits for an operator or takes longer than it may, the oldest due entry
+    /// has waited for longer than --max-age, or the tables need `pillarbox migrate`
     #[arg(long)]
     check: bool,
     /// The longest wait that --check calls healthy
@@ -78,6 +78,7 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
     let sagas = database.sagas.saga_counts(None).await?;
     let relays = database.presence.relays(None).await?;
     let mode = database.staging.mode();
+    let tables = if args.check { database.schema.inspect().await? } else { SchemaState::Missing };
     database.staging.close().await;
     if context.out.json {
         context.out.json(&StatusJson {
@@ -97,7 +98,19 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         }
         context.out.say(format_args!("mode: {mode}"));
     }
-    if args.check { check(&routes, &sagas, &relays, args.max_age) } else { Ok(()) }
+    if !args.check {
+        return Ok(());
+    }
+    check_tables(&tables)?;
+    check(&routes, &sagas, &relays, args.max_age)
+}
+
+/// What will only hurt was said when the database was opened; here it counts.
+fn check_tables(tables: &SchemaState) -> Result<(), Fault> {
+    match tables {
+        SchemaState::Ready { warnings } if !warnings.is_empty() => Err(Fault::Unhealthy(warnings.join("; "))),
+        _ => Ok(()),
+    }
 }
 
 impl<'a> From<&'a RouteCounts> for RouteJson<'a> {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use pillarbox_core::limits::{ATTEMPTS_MAX, BATCH_MAX, LEASE_MAX};
 use pillarbox_core::port::{Admin, ClaimRequest, ExtendRequest, ReapRequest, Stage, Store, Verdict};
-use pillarbox_core::{CRASHES_IN_COMPANY, ErrorKind, EventId, Status};
+use pillarbox_core::{CRASHES_IN_COMPANY, Entry, ErrorKind, EventId, Status};
 use tokio::task::JoinSet;
 
 use super::steps::*;
+use crate::conformance::case::skip;
 use crate::conformance::{StoreHarness, Tamper};
 
 /// Oldest first, and no more than asked for.
@@ -252,17 +253,40 @@ fn harness_now() -> pillarbox_core::Timestamp {
     pillarbox_core::Timestamp::MIN
 }
 
-/// Due times and leases follow the database, not the worker.
+/// Due times and leases follow the database, not the worker: here the database is an hour ahead.
 pub async fn without_a_pinned_time_the_databases_clock_decides<H: StoreHarness>(harness: &H) {
-    assert_eq!(stage(harness, vec![event(1), event(2).delay(HOUR)]).await.len(), 2);
+    let staged = vec![event(1), event(2).delay(HOUR / 2), event(3).delay(HOUR * 2)];
+    assert_eq!(stage(harness, staged).await.len(), 3);
+    let ahead = harness.tamper(Tamper::AdvanceClock(HOUR)).await;
+    if !ahead {
+        skip("the database's clock is the worker's own");
+    }
     let before = harness.now().await;
     let request = ClaimRequest { now: None, ..claim_request(10, before) };
-    let claimed = claim_as(harness, request).await;
+    let mut claimed = claim_as(harness, request).await;
     let after = harness.now().await;
-    assert_eq!(ids(&claimed), [id(1)]);
-    let began = claimed[0].last_attempt_at.expect("a claimed entry knows when its attempt began");
-    assert!(before <= began && began <= after, "{before} <= {began} <= {after}");
-    assert_eq!(claimed[0].due_at, Some(began.saturating_add(LEASE)));
+    claimed.sort_by_key(|entry| entry.event_id);
+    assert_eq!(ids(&claimed), ids_of(if ahead { 1..=2 } else { 1..=1 }), "due by the database's clock");
+    for entry in &claimed {
+        let began = entry.last_attempt_at.expect("a claimed entry knows when its attempt began");
+        assert!(before <= began && began <= after, "{before} <= {began} <= {after}");
+        assert_eq!(entry.due_at, Some(began.saturating_add(LEASE)));
+    }
+
+    let store = harness.store();
+    let held = claimed.iter().map(Entry::held).collect();
+    let before = harness.now().await.saturating_add(HOUR);
+    let extended = store.extend(ExtendRequest { held, lease: HOUR, now: None }).await.unwrap();
+    assert!(extended.fenced.is_empty());
+    let after = harness.now().await.saturating_add(HOUR);
+    let until = entry(harness, 1).await.due_at.expect("a lease has an end");
+    assert!(before <= until && until <= after, "{before} <= {until} <= {after}");
+    if ahead {
+        // By the worker's clock the leases have an hour to go yet.
+        assert!(harness.tamper(Tamper::AdvanceClock(HOUR)).await);
+        let reaped = store.reap(ReapRequest { now: None, ..reap_request(after) }).await.unwrap();
+        assert_eq!(reaped.stale, 2, "expired by the database's clock");
+    }
 }
 
 /// The number that proves a claim grows through retries, releases, expired leases and requeues.
