@@ -8,7 +8,7 @@ use pillarbox_core::{Entry, Event, Fence};
 use pillarbox_engine::sink::HandlerError;
 use pillarbox_host::OsEntropy;
 use pillarbox_store_postgres::Inbox;
-use pillarbox_testkit::{InboxHarness, StoreHarness};
+use pillarbox_testkit::{InboxHarness, Ruin, StoreHarness};
 use sqlx::{Postgres, Transaction};
 
 use crate::harness::{Direct, PostgresHarness};
@@ -46,6 +46,10 @@ impl<const POOLED: bool> InboxHarness for Effects<POOLED> {
         let insert = sqlx::raw_sql(self.0.sql("insert into {s}.own values (1)"));
         let violated = insert.execute(&mut **tx).await.unwrap_err();
         Err(HandlerError::retry("unique_violation", violated.to_string()))
+    }
+
+    async fn ruin(&self, tx: &mut Transaction<'static, Postgres>, how: Ruin) -> bool {
+        PostgresHarness::<POOLED>::ruin(tx, how).await
     }
 }
 

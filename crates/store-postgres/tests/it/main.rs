@@ -7,6 +7,7 @@
 
 mod cancelling;
 mod claiming;
+mod committing;
 mod connecting;
 mod consuming;
 mod faults;

@@ -7,7 +7,7 @@ use pillarbox_core::port::{Admin, Filter};
 use pillarbox_core::{Entry, Event};
 use pillarbox_engine::sink::HandlerError;
 use pillarbox_store_sqlite::Inbox;
-use pillarbox_testkit::{InboxHarness, MemoryBrokerHarness, StoreHarness};
+use pillarbox_testkit::{InboxHarness, MemoryBrokerHarness, Ruin, StoreHarness};
 use sqlx::{Sqlite, Transaction};
 
 use crate::harness::SqliteHarness;
@@ -42,6 +42,10 @@ impl InboxHarness for Effects {
     async fn violate(&self, tx: &mut Transaction<'static, Sqlite>) -> Result<(), HandlerError> {
         let violated = sqlx::query("insert into own values (1)").execute(&mut **tx).await.unwrap_err();
         Err(HandlerError::retry("unique_violation", violated.to_string()))
+    }
+
+    async fn ruin(&self, tx: &mut Transaction<'static, Sqlite>, how: Ruin) -> bool {
+        SqliteHarness::ruin(tx, how).await
     }
 
     fn concurrent_writers(&self) -> bool {
