@@ -207,12 +207,13 @@ impl<S: Transactions> Consumer<S> {
                 }
             }
         }
+        // Before the handler runs: what it stages is stamped above what it reacts to. Only for fresh events.
+        self.merge(event);
         // The closure itself may panic before it returns a future: both are contained.
         let handled = AssertUnwindSafe(async { handler(&mut tx, event.clone()).await }).catch_unwind().await;
         let miss = match handled {
             Ok(Ok(())) => {
                 self.inbox.commit(tx).await.map_err(failed("commit"))?;
-                self.merge(event);
                 return Ok(Done::Processed);
             }
             Ok(Err(error)) => {
@@ -239,8 +240,8 @@ impl<S: Transactions> Consumer<S> {
         }
     }
 
-    /// What we stage from now on is stamped above what we have just applied. Only fresh events count: a replay of
-    /// old ones must not move the clock.
+    /// What we stage from now on is stamped above this event. Only fresh ones count: a replay of old ones must not move
+    /// the clock.
     fn merge(&self, event: &Received) {
         let Some(hlc) = event.hlc else { return };
         let merged = match &self.clock {
