@@ -14,7 +14,6 @@ mod support;
 use std::sync::Arc;
 
 use pillarbox::nats::{NatsSink, NatsSource};
-use pillarbox::sink::HandlerError;
 use pillarbox::sqlite::Outbox;
 use pillarbox::{Consumer, Event, Relay};
 use support::{Arguments, Failure, Order, interrupted, open};
@@ -75,8 +74,7 @@ async fn billing(database: &str, from: &str) -> Result<(), Failure> {
     let tally = consumer
         .run(interrupted(), async |tx, event| {
             // A payload of another shape never will be an order: it is parked, and not tried again.
-            let order: Order =
-                event.json().map_err(|error| HandlerError::reject("payload", error.to_string()))?.payload;
+            let order: Order = event.json()?.payload;
             sqlx::query("insert into invoices (order_id, total) values (?, ?)")
                 .bind(&order.id)
                 .bind(order.total)

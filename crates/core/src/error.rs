@@ -23,6 +23,9 @@ pub enum ErrorKind {
     Timeout,
     /// Another transaction was in the way: lock, deadlock, serialization failure, busy file.
     Contention,
+    /// A transaction was not committed: a statement in it had failed, or it had ended before. What was written in it
+    /// is to be written again, in a new transaction.
+    Aborted,
     /// The database accepts no writes: a standby, a read-only file, a full disk.
     ReadOnly,
     /// Credentials or rights are missing.
@@ -47,6 +50,7 @@ impl ErrorKind {
             Self::Unavailable => "unavailable",
             Self::Timeout => "timeout",
             Self::Contention => "contention",
+            Self::Aborted => "aborted",
             Self::ReadOnly => "read_only",
             Self::Denied => "denied",
             Self::Corrupt => "corrupt",
@@ -59,7 +63,9 @@ impl ErrorKind {
     #[must_use]
     pub const fn retry(self) -> Retry {
         match self {
-            Self::Unavailable | Self::Timeout | Self::Contention | Self::ReadOnly => Retry::Later,
+            Self::Unavailable | Self::Timeout | Self::Contention | Self::Aborted | Self::ReadOnly => {
+                Retry::Later
+            }
             _ => Retry::Never,
         }
     }
@@ -197,6 +203,7 @@ mod tests {
             (ErrorKind::Unavailable, Retry::Later),
             (ErrorKind::Timeout, Retry::Later),
             (ErrorKind::Contention, Retry::Later),
+            (ErrorKind::Aborted, Retry::Later),
             (ErrorKind::ReadOnly, Retry::Later),
         ] {
             assert_eq!(kind.retry(), retry, "{}", kind.as_str());

@@ -19,6 +19,7 @@ mod lane;
 pub mod limits;
 mod name;
 mod outcome;
+mod payload;
 pub mod port;
 mod received;
 mod redact;
@@ -42,6 +43,7 @@ pub use json::deterministic_json;
 pub use lane::lane_of;
 pub use name::{RouteName, check_name};
 pub use outcome::{Failure, FailureKind, Outcome};
+pub use payload::{PayloadError, read_json, read_value};
 pub use received::{Attributes, Received};
 pub use redact::{redact, redact_url};
 pub use saga::{

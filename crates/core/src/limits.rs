@@ -14,6 +14,10 @@ pub const PAYLOAD_BYTES_DEFAULT: usize = 1024 * 1024;
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longest stored error text, in bytes; longer texts are cut with an ellipsis before they are stored.
 pub const ERROR_TEXT_BYTES_MAX: usize = 2 * 1024;
+/// Longest path of a field that is told of a payload that does not fit, in bytes; longer ones are cut.
+pub const PAYLOAD_PATH_BYTES_MAX: usize = 256;
+/// Longest chain of errors that is logged of a failed attempt, in bytes; longer ones are cut.
+pub const CAUSE_BYTES_MAX: usize = 4 * 1024;
 /// Most entries of one claim.
 pub const BATCH_MAX: u32 = 10_000;
 /// Longest delay of an event.

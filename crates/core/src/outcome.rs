@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::limits::ERROR_TEXT_BYTES_MAX;
+use crate::limits::{CAUSE_BYTES_MAX, ERROR_TEXT_BYTES_MAX};
 use crate::redact::redact;
 
 /// Why an attempt did not deliver, as a closed set.
@@ -69,19 +69,33 @@ pub struct Failure {
     pub kind: FailureKind,
     code: String,
     text: String,
+    cause: Option<Box<str>>,
 }
 
 impl Failure {
     /// A failure with a stable code and a text for people, which is redacted and cut to its limit.
     pub fn new(kind: FailureKind, code: impl Into<String>, text: impl AsRef<str>) -> Self {
-        // A slash or colon in the code would make the stored text ambiguous.
+        // A slash or a space in the code would make the stored text ambiguous; a colon without a space does not.
         let mut code: String = code
             .into()
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' })
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':') { c } else { '_' })
             .collect();
         code.truncate(64);
-        Self { kind, code, text: cut(redact(text.as_ref()), ERROR_TEXT_BYTES_MAX) }
+        Self { kind, code, text: cut(redact(text.as_ref()), ERROR_TEXT_BYTES_MAX), cause: None }
+    }
+
+    /// Adds the whole chain of errors behind it, which is redacted and cut to its limit. It is for the log alone: it is
+    /// never stored, and [`Display`](fmt::Display) leaves it out.
+    #[must_use]
+    pub fn caused_by(mut self, chain: &str) -> Self {
+        self.cause = Some(cut(redact(chain), CAUSE_BYTES_MAX).into());
+        self
+    }
+
+    /// Takes the chain of errors, so that it is logged once and goes no further.
+    pub fn take_cause(&mut self) -> Option<Box<str>> {
+        self.cause.take()
     }
 
     /// The stable code, such as `too_large` or a SQLSTATE.
@@ -103,12 +117,13 @@ impl Failure {
         let parsed = stored.split_once('/').and_then(|(kind, rest)| {
             let kind = FailureKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
             let (code, text) = rest.split_once(": ").unwrap_or((rest, ""));
-            Some(Self { kind, code: code.into(), text: redact(text) })
+            Some(Self { kind, code: code.into(), text: redact(text), cause: None })
         });
         parsed.unwrap_or_else(|| Self {
             kind: FailureKind::Failed,
             code: "other".into(),
             text: redact(stored),
+            cause: None,
         })
     }
 }
@@ -182,6 +197,17 @@ impl Outcome {
         Self::Down(Failure::new(FailureKind::Down, code, text))
     }
 
+    /// What went wrong, if anything did.
+    pub fn failure_mut(&mut self) -> Option<&mut Failure> {
+        match self {
+            Self::Rejected(failure)
+            | Self::Failed { failure, .. }
+            | Self::Down(failure)
+            | Self::Unknown(failure) => Some(failure),
+            Self::Confirmed | Self::Parked { .. } => None,
+        }
+    }
+
     /// The confirmation was lost.
     pub fn unknown(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self::Unknown(Failure::new(FailureKind::Unknown, code, text))
@@ -252,10 +278,22 @@ mod tests {
     }
 
     #[test]
+    fn the_cause_is_redacted_and_goes_no_further_than_the_log() {
+        let mut failure = Failure::new(FailureKind::Failed, "std::io::error::Error", "")
+            .caused_by("connect postgres://app:canary@db: no such host");
+        assert_eq!(failure.to_string(), "failed/std::io::error::Error");
+        let cause = failure.take_cause().unwrap();
+        assert!(cause.contains("no such host") && !cause.contains("canary"), "{cause}");
+        assert_eq!(failure, Failure::parse(&failure.to_string()), "nothing of it is left");
+        let long = Failure::new(FailureKind::Failed, "long", "").caused_by(&"x".repeat(10_000)).take_cause();
+        assert!(long.unwrap().len() <= CAUSE_BYTES_MAX);
+    }
+
+    #[test]
     fn a_code_is_one_short_word() {
         let failure = Failure::new(FailureKind::Failed, "a/b: c\n".repeat(40), "t");
         assert_eq!(failure.code().len(), 64);
-        assert!(failure.code().starts_with("a_b__c_"));
+        assert!(failure.code().starts_with("a_b:_c_"));
         assert_eq!(Failure::parse(&failure.to_string()), failure);
     }
 }

@@ -11,6 +11,7 @@ use crate::event::{CONTENT_TYPE_DEFAULT, Event, EventId, Headers};
 use crate::hlc::Hlc;
 use crate::limits::{HEADER_VALUE_BYTES_MAX, HEADERS_MAX, PAYLOAD_BYTES_MAX};
 use crate::name::check_name;
+use crate::payload::{PayloadError, read_json};
 use crate::time::Timestamp;
 
 /// The attributes of a CloudEvent by their bare names, as a transport's binding read them.
@@ -112,11 +113,10 @@ impl Received {
     /// The same event with its payload read as JSON of this type.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape; the payload is not quoted.
+    /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape. The text says where and does not quote it; the
+    /// source is a [`PayloadError`], for which `?` in a handler rejects the message.
     pub fn json<T: DeserializeOwned>(self) -> Result<Received<T>> {
-        let payload = serde_json::from_slice(&self.payload).map_err(|error| {
-            corrupt(&format!("the payload is not the expected JSON at line {}", error.line()))
-        })?;
+        let payload = read_json(&self.payload).map_err(PayloadError::into_error)?;
         Ok(Received {
             payload,
             event_id: self.event_id,
@@ -193,7 +193,8 @@ mod tests {
     fn an_event_without_a_key_has_none_although_it_has_a_partition_key() {
         let received = Received::decode(attributes(), Headers::new(), b"7".to_vec()).unwrap();
         assert_eq!(received.key, None);
-        assert_eq!(received.json::<u32>().unwrap().payload, 7);
+        assert_eq!(received.clone().json::<u32>().unwrap().payload, 7);
+        assert!(received.json::<String>().is_err());
     }
 
     #[test]

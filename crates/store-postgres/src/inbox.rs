@@ -9,6 +9,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::{PgPool, Postgres, Row, Transaction};
 
 use crate::bind::Bind;
+use crate::commit::commit_pooled;
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
 use crate::sql::{ACCEPT, ACCEPT_ORIGIN, FENCE_RAISE, Sql};
@@ -34,8 +35,7 @@ use crate::tables::Tables;
 ///         sqlx::query("insert into invoices (order_id) values ($1)")
 ///             .bind(event.key)
 ///             .execute(&mut **tx)
-///             .await
-///             .map_err(|error| pillarbox_engine::sink::HandlerError::retry("database", error.to_string()))?;
+///             .await?;
 ///         Ok(())
 ///     })
 ///     .await?;
@@ -155,7 +155,7 @@ impl Transactions for Inbox {
     }
 
     async fn commit(&self, tx: Self::Tx) -> Result<()> {
-        tx.commit().await.map_err(|error| classify(error, Phase::Committing))
+        commit_pooled(tx).await
     }
 
     async fn rollback(&self, tx: Self::Tx) -> Result<()> {

@@ -41,6 +41,7 @@ mod bind;
 mod call;
 mod change;
 mod claim;
+mod commit;
 mod connect;
 mod error;
 mod floor;

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::batch::Batch;
 use crate::bind::Bind;
+use crate::commit::commit;
 use crate::error::{Phase, classify};
 use crate::lean;
 use crate::options::{Mode, Options};
@@ -221,11 +222,16 @@ impl Outbox {
 
     /// Commits the transaction and wakes the relay of this process.
     ///
+    /// `Ok` means that it is committed. The driver's own `commit` does not say that: after a statement of the
+    /// transaction failed it is `Ok` as well, although PostgreSQL has rolled everything back. That costs a round trip
+    /// more than the driver's.
+    ///
     /// # Errors
-    /// When the commit fails. [`Retry::Unknown`](pillarbox_core::Retry::Unknown): its answer was lost; stage
+    /// [`Aborted`](ErrorKind::Aborted) when a statement of the transaction had failed, or had ended it: nothing was
+    /// committed by this call. Or when the commit fails. [`Retry::Unknown`](pillarbox_core::Retry::Unknown): its answer was lost; stage
     /// the same event ids again to find out.
     pub async fn commit(&self, tx: Transaction<'_, Postgres>) -> Result<()> {
-        tx.commit().await.map_err(|error| classify(error, Phase::Committing))?;
+        commit(tx).await?;
         if let Some(wake) = &self.wake {
             wake.wake();
         }

@@ -58,8 +58,21 @@ pub(crate) fn classify(error: sqlx::Error) -> Error {
     }
 }
 
+/// What SQLite says of a COMMIT that has nothing to commit.
+const NO_TRANSACTION: &str = "no transaction is active";
+
 /// What a failed COMMIT means: when the answer itself was lost, nobody knows.
 pub(crate) fn classify_commit(error: sqlx::Error) -> Error {
+    if error.as_database_error().is_some_and(|error| error.message().contains(NO_TRANSACTION)) {
+        // Of the two statements that may have ended it, one keeps what was written.
+        return Error::new(
+            ErrorKind::Aborted,
+            "the transaction had ended before it was committed: the disk is full, a conflict rolled it back, or a COMMIT or \
+             ROLLBACK was sent as a statement. Return the error of a statement that failed instead of going on, and leave \
+             the end of the transaction to whoever began it",
+        )
+        .with_retry(Retry::Unknown);
+    }
     let error = classify(error);
     match error.kind() {
         // An error of the disk can come before or after the commit record was written.

@@ -32,8 +32,7 @@ use crate::writer::Writer;
 ///         sqlx::query("insert into invoices (order_id) values (?1)")
 ///             .bind(event.key)
 ///             .execute(&mut **tx)
-///             .await
-///             .map_err(|error| pillarbox_engine::sink::HandlerError::retry("database", error.to_string()))?;
+///             .await?;
 ///         Ok(())
 ///     })
 ///     .await?;

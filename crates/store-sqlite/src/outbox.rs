@@ -140,8 +140,8 @@ impl Outbox {
     /// Commits the transaction, then wakes the relay in this process, if there is one.
     ///
     /// # Errors
-    /// What the database reports. [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the commit
-    /// may have happened.
+    /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when the transaction had ended before. Or what the database
+    /// reports; [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the commit may have happened.
     pub async fn commit(&self, tx: Transaction<'_, Sqlite>) -> Result<()> {
         tx.commit().await.map_err(classify_commit)?;
         if let Some(wake) = &self.wake {

@@ -17,7 +17,7 @@ pub mod sim;
 mod staged;
 
 pub use conformance::{
-    HandlerHarness, InboxHarness, LanesHarness, Received, SagaHarness, SinkHarness, SourceHarness,
+    HandlerHarness, InboxHarness, LanesHarness, Received, Ruin, SagaHarness, SinkHarness, SourceHarness,
     StoreHarness, Tamper,
 };
 pub use drain::{assert_idempotent, drain, drain_to};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use pillarbox_core::limits::PAYLOAD_BYTES_DEFAULT;
-use pillarbox_core::{Error, ErrorKind, Received};
+use pillarbox_core::{Error, ErrorKind, HybridClock, Received};
 
 use crate::binding::from_headers;
 use crate::verify::{Unverified, Verifier};
@@ -32,6 +32,7 @@ pub struct Receiver {
     verifier: Arc<Verifier>,
     body_bytes_max: usize,
     body_timeout: Duration,
+    clock: Option<Arc<HybridClock>>,
 }
 
 impl Receiver {
@@ -42,6 +43,7 @@ impl Receiver {
             verifier: Arc::new(verifier),
             body_bytes_max: PAYLOAD_BYTES_DEFAULT,
             body_timeout: BODY_TIMEOUT_DEFAULT,
+            clock: None,
         }
     }
 
@@ -59,6 +61,14 @@ impl Receiver {
         self
     }
 
+    /// Sets the clock that the stamps of received events are merged into. Default: the clock of this process, which
+    /// stamps what an outbox stages.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<HybridClock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// The largest body in bytes.
     #[cfg(feature = "axum")]
     pub(crate) fn most_bytes(&self) -> usize {
@@ -71,7 +81,8 @@ impl Receiver {
         self.body_timeout
     }
 
-    /// Verifies and decodes a request whose body has arrived.
+    /// Verifies and decodes a request whose body has arrived. What this process stages afterwards is stamped above the
+    /// event's own stamp.
     ///
     /// # Errors
     /// Why it is not taken.
@@ -86,7 +97,22 @@ impl Receiver {
             let error = Error::new(ErrorKind::Corrupt, "not an event: ce-id is not the signed webhook-id");
             return Err(NotTaken::NotAnEvent(error));
         }
-        Received::decode(attributes, other, body).map_err(NotTaken::NotAnEvent)
+        let event = Received::decode(attributes, other, body).map_err(NotTaken::NotAnEvent)?;
+        self.merge(&event);
+        Ok(event)
+    }
+
+    /// Whether the event is fresh only the inbox will know. A replay does no harm: its stamp is older than the clock
+    /// already is. The signature does not cover the stamp; how far it may move the clock is bounded.
+    fn merge(&self, event: &Received) {
+        let Some(hlc) = event.hlc else { return };
+        let merged = match &self.clock {
+            Some(clock) => clock.merge(hlc),
+            None => pillarbox_host::process_clock().merge(hlc),
+        };
+        if let Err(error) = merged {
+            tracing::warn!(event_id = %event.event_id, %error, "clock stamp not merged");
+        }
     }
 }
 

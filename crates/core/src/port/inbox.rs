@@ -34,8 +34,11 @@ pub trait Transactions: Inbox<Self::Tx> {
     /// Begins a transaction.
     async fn begin(&self) -> Result<Self::Tx>;
 
-    /// Commits it. A lost answer is [`Retry::Unknown`](crate::Retry::Unknown): the event comes again and is then
-    /// fresh or a duplicate.
+    /// Commits it: `Ok` means that all of it is known to be committed.
+    ///
+    /// A transaction that cannot be committed any more, because a statement in it failed or something ended it, is
+    /// [`Aborted`](crate::ErrorKind::Aborted), also where the database's own COMMIT is silent about that. A lost answer
+    /// is [`Retry::Unknown`](crate::Retry::Unknown): the event comes again and is then fresh or a duplicate.
     async fn commit(&self, tx: Self::Tx) -> Result<()>;
 
     /// Rolls it back.

@@ -13,7 +13,8 @@ use crate::saga::{Moves, NewAudit, SagaRecord};
 pub type SagaEnding<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 /// Is called in the transaction in which a saga ends, completed or compensated: what it writes there is written once,
-/// with the end, and if it fails the last outcome is not recorded either. The lease heals that.
+/// with the end, and if it fails the last outcome is not recorded either. The lease heals that. The same holds for a
+/// callback that goes on after a statement of its own has failed, and leaves a transaction that cannot be committed.
 #[async_trait]
 pub trait SagaEnd<Tx: Send>: Send + Sync {
     /// The saga has ended; its status says how.

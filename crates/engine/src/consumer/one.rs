@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use pillarbox_core::port::{AcceptRequest, Accepted, Message, Origin, Receipt, Transactions};
-use pillarbox_core::{Outcome, Received, Result};
+use pillarbox_core::{Failure, Outcome, Received, Result};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -68,10 +68,10 @@ pub(super) enum Worked {
 
 /// Why a try did not end in a commit.
 enum Miss {
-    /// May work in another try, after this long if the handler said so.
-    Again(Option<Duration>),
-    /// Never will.
-    Never,
+    /// The database or the commit failed, which is logged already: it may work in another try.
+    Again,
+    /// The handler said so, or panicked.
+    Handler(Outcome),
 }
 
 impl<S: Transactions> Consumer<S> {
@@ -154,20 +154,48 @@ impl<S: Transactions> Consumer<S> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.attempt(handler, event, origin).await {
+            let miss = match self.attempt(handler, event, origin).await {
                 Ok(done) => return done,
-                Err(Miss::Never) => return Done::Parked,
-                Err(Miss::Again(_)) if tries > self.options.retries => return Done::Failed,
-                Err(Miss::Again(after)) => {
-                    let backoff = self.options.backoff;
-                    let by_tries = || backoff.delay(tries, pillarbox_host::random_u64());
-                    let wait = after.unwrap_or_else(|| by_tries().unwrap_or(backoff.max()));
-                    if stops_within(stopping, wait).await {
-                        return Done::Failed;
-                    }
-                }
+                Err(miss) => miss,
+            };
+            let after = match miss {
+                Miss::Handler(outcome) => match self.tell_failure(event, tries, outcome) {
+                    Outcome::Rejected(_) => return Done::Parked,
+                    Outcome::Failed { retry_after, .. } => retry_after,
+                    _ => None,
+                },
+                Miss::Again => None,
+            };
+            if tries > self.options.retries {
+                return Done::Failed;
+            }
+            let backoff = self.options.backoff;
+            let by_tries = || backoff.delay(tries, pillarbox_host::random_u64());
+            let wait = after.unwrap_or_else(|| by_tries().unwrap_or(backoff.max()));
+            if stops_within(stopping, wait).await {
+                return Done::Failed;
             }
         }
+    }
+
+    /// Logs what a handler said: at WARN when that decides what becomes of the message, at DEBUG while there are tries
+    /// left. The broker keeps no reason beside what it sets aside, so this is where it is found.
+    fn tell_failure(&self, event: &Received, tries: u32, mut outcome: Outcome) -> Outcome {
+        let cause = outcome.failure_mut().and_then(Failure::take_cause);
+        let (consumer, event_id, cause) = (&self.name, event.event_id, cause.as_deref());
+        let failure = outcome.failure_mut().map(|failure| failure.to_string());
+        let (failure, event_type) = (failure.as_deref(), &event.event_type);
+        if let Outcome::Rejected(_) = outcome {
+            tracing::warn!(%consumer, %event_id, event_type, failure, cause, "parked: the handler rejects the message");
+        } else if tries <= self.options.retries {
+            tracing::debug!(%consumer, %event_id, event_type, tries, failure, cause, "the handler failed; it is tried again");
+        } else {
+            tracing::warn!(
+                %consumer, %event_id, event_type, tries, failure, cause,
+                "the handler failed; the message goes back to the broker"
+            );
+        }
+        outcome
     }
 
     /// One try in one fresh transaction: the mark and the handler's write are committed together.
@@ -178,7 +206,7 @@ impl<S: Transactions> Consumer<S> {
         let failed = |doing: &'static str| {
             move |error: pillarbox_core::Error| {
                 tracing::warn!(consumer = %self.name, event_id = %event.event_id, %error, "{doing} failed");
-                Miss::Again(None)
+                Miss::Again
             }
         };
         let mut tx = self.inbox.begin().await.map_err(failed("begin"))?;
@@ -207,26 +235,19 @@ impl<S: Transactions> Consumer<S> {
                 }
             }
         }
+        // Before the handler runs: what it stages is stamped above what it reacts to. Only for fresh events.
+        self.merge(event);
         // The closure itself may panic before it returns a future: both are contained.
         let handled = AssertUnwindSafe(async { handler(&mut tx, event.clone()).await }).catch_unwind().await;
         let miss = match handled {
             Ok(Ok(())) => {
                 self.inbox.commit(tx).await.map_err(failed("commit"))?;
-                self.merge(event);
                 return Ok(Done::Processed);
             }
-            Ok(Err(error)) => {
-                let outcome = Outcome::from(error);
-                tracing::warn!(consumer = %self.name, event_id = %event.event_id, ?outcome, "the handler failed");
-                match outcome {
-                    Outcome::Rejected(_) => Miss::Never,
-                    Outcome::Failed { retry_after, .. } => Miss::Again(retry_after),
-                    _ => Miss::Again(None),
-                }
-            }
+            Ok(Err(error)) => Miss::Handler(error.into()),
             Err(_panic) => {
                 tracing::error!(consumer = %self.name, event_id = %event.event_id, "the handler panicked");
-                Miss::Again(None)
+                Miss::Again
             }
         };
         self.roll_back(tx).await;
@@ -239,8 +260,8 @@ impl<S: Transactions> Consumer<S> {
         }
     }
 
-    /// What we stage from now on is stamped above what we have just applied. Only fresh events count: a replay of
-    /// old ones must not move the clock.
+    /// What we stage from now on is stamped above this event. Only fresh ones count: a replay of old ones must not move
+    /// the clock.
     fn merge(&self, event: &Received) {
         let Some(hlc) = event.hlc else { return };
         let merged = match &self.clock {

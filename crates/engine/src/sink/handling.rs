@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use pillarbox_core::limits::STEP_TIMEOUT_DEFAULT;
 use pillarbox_core::{
-    Entry, EventId, Failure, FailureKind, Outcome, Reference, STEP_CONTENT_TYPE, StepInput, Timestamp,
+    Entry, EventId, Failure, FailureKind, Outcome, PayloadError, Reference, STEP_CONTENT_TYPE, StepInput,
+    Timestamp, read_json, read_value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use super::cause::outcome_of;
 
 /// What a handler is given: the entry, with its idempotency key and the number of this attempt.
 ///
@@ -61,7 +64,7 @@ impl Handling {
         if !self.is_step() {
             return Err(HandlerError::reject("not_a_step", "the entry is not a step of a saga"));
         }
-        read(&self.0.payload)
+        Ok(read_json(&self.0.payload)?)
     }
 
     /// What a step is about.
@@ -78,21 +81,22 @@ impl Handling {
     /// Data of another shape is rejected for good.
     pub fn data<T: DeserializeOwned>(&self, step: &str) -> Result<Option<T>, HandlerError> {
         let Some(data) = self.step()?.data.remove(step) else { return Ok(None) };
-        let wrong =
-            |_| HandlerError::reject("data", "what an earlier step passed on is not of the expected shape");
-        serde_json::from_value(data).map(Some).map_err(wrong)
+        let wrong = |error: PayloadError| {
+            let at = error.path().unwrap_or_default();
+            HandlerError::reject("data", format!("what the step {step:?} passed on does not fit at `{at}`"))
+        };
+        read_value(data).map(Some).map_err(wrong)
     }
 
     /// The payload as a JSON value of this type: of a step, the input that the application gave for it.
     ///
     /// # Errors
-    /// A payload of another shape is rejected for good: it will not change by itself.
+    /// A payload of another shape is rejected for good, with the path of the field and without its value.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         if !self.is_step() {
-            return read(&self.0.payload);
+            return Ok(read_json(&self.0.payload)?);
         }
-        let wrong = |_| HandlerError::reject("payload", "the input of the step is not of the expected shape");
-        serde_json::from_value(self.step()?.input).map_err(wrong)
+        Ok(read_value(self.step()?.input)?)
     }
 
     /// How long one run may take.
@@ -108,14 +112,6 @@ impl Handling {
     pub(super) fn until(&self, at: Timestamp) -> Duration {
         at.since(self.0.last_attempt_at.unwrap_or(self.0.created_at))
     }
-}
-
-fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, HandlerError> {
-    serde_json::from_slice(payload).map_err(|error| {
-        // serde_json's own text may quote the payload: only where it went wrong is told.
-        let at = format!("not the expected JSON at line {} column {}", error.line(), error.column());
-        HandlerError::reject("payload", at)
-    })
 }
 
 /// What a handler answers when nothing broke. `()` is [`Handled::Done`].
@@ -157,8 +153,11 @@ impl From<()> for Handled {
 
 /// Why a handler did not do its work.
 ///
-/// Any error becomes one with `?`: the entry is tried again, and only the error's type name is stored, since
-/// its message may carry data.
+/// Any error becomes one with `?`, `anyhow::Error` and `Box<dyn Error + Send + Sync>` too:
+///
+/// - A [`PayloadError`](pillarbox_core::PayloadError), also as the source of another error, is rejected for good.
+/// - Every other one is tried again. Stored is its type with its module path, since its message may carry data. The
+///   whole chain of messages is logged, redacted: at WARN for the last attempt, at DEBUG before it.
 #[derive(Clone, Debug)]
 pub struct HandlerError(Outcome);
 
@@ -196,9 +195,9 @@ impl From<HandlerError> for Outcome {
     }
 }
 
-impl<E: std::error::Error> From<E> for HandlerError {
-    fn from(_: E) -> Self {
-        let name = std::any::type_name::<E>();
-        Self::retry(name.rsplit("::").next().unwrap_or(name), "")
+// Not only types that are errors: `anyhow::Error` and `Box<dyn Error + Send + Sync>` are not, and turn into one.
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        Self(outcome_of(std::any::type_name::<E>(), &*error.into()))
     }
 }

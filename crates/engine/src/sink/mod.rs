@@ -1,5 +1,6 @@
 //! The sinks that need no broker: handlers of this process, files, standard output, and nothing at all.
 
+mod cause;
 mod handlers;
 mod handling;
 mod lines;

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
 mod circuit;
+mod errors;
 mod fairness;
 mod handlers;
 mod lanes;
 mod leases;
 mod lines;
+mod log;
 mod outcomes;
 mod presence;
 mod retention;

@@ -12,6 +12,7 @@ use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
 use crate::call::{Again, Line, Unit};
+use crate::commit::commit_pooled;
 use crate::error::{Phase, classify};
 use crate::options::Mode;
 use crate::row::decode_whole;
@@ -180,7 +181,7 @@ impl Sagas {
         for one in work {
             self.hooks.ended(&mut tx, &one.moves, &one.saga).await?;
         }
-        tx.commit().await.map_err(|error| classify(error, Phase::Committing))?;
+        commit_pooled(tx).await?;
         Ok(done)
     }
 

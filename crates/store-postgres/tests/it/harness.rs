@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
 use pillarbox_core::{Ident, Timestamp};
 use pillarbox_store_postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
-use pillarbox_testkit::{SagaHarness, StoreHarness, Tamper};
+use pillarbox_testkit::{Ruin, SagaHarness, StoreHarness, Tamper};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row, Transaction};
 
@@ -216,6 +216,17 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
 
     async fn rollback_to_savepoint(&self, tx: &mut Self::Tx) {
         sqlx::raw_sql("rollback to savepoint suite").execute(&mut **tx).await.unwrap();
+    }
+
+    async fn ruin(tx: &mut Self::Tx, how: Ruin) -> bool {
+        let (statement, fails) = match how {
+            Ruin::FailedStatement => ("select 1/0", true),
+            Ruin::Ended => ("rollback", false),
+            Ruin::BrokenConnection => ("select pg_terminate_backend(pg_backend_pid())", true),
+            _ => return false,
+        };
+        assert_eq!(sqlx::raw_sql(statement).execute(&mut **tx).await.is_err(), fails, "{how:?}");
+        true
     }
 
     async fn tamper(&self, tamper: Tamper) -> bool {

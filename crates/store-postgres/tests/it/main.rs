@@ -8,6 +8,7 @@
 mod as_relay;
 mod cancelling;
 mod claiming;
+mod committing;
 mod connecting;
 mod consuming;
 mod faults;

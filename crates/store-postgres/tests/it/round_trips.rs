@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillarbox_core::port::{
-    self, Keep, SagaHooks, Sagas, StepOutcome, StepSettleRequest, StepSettlement, Store, Verdict,
+    self, AcceptRequest, Accepted, Entropy as _, Keep, SagaHooks, Sagas, StepOutcome, StepSettleRequest,
+    StepSettlement, Store, Transactions as _, Verdict,
 };
 use pillarbox_core::{Entry, Failure, FailureKind, Reference, Saga, Step};
+use pillarbox_host::OsEntropy;
 use pillarbox_store_postgres::{Mode, PostgresStore};
 use pillarbox_testkit::StoreHarness;
 use sqlx::postgres::PgPoolOptions;
@@ -212,6 +214,19 @@ async fn a_callback_costs_the_begin_and_the_commit_of_its_transaction_and_only_a
     let step = wire.settle(&held[..1], &done(), Keep::UntilPurged, with_callback()).await;
     let last = wire.settle(&held[1..], &done(), Keep::UntilPurged, with_callback()).await;
     assert_eq!((step, last), (2, 4));
+}
+
+#[tokio::test]
+async fn a_consumers_commit_that_is_known_costs_one_round_trip_as_any_other() {
+    let wire = Wire::start(Mode::Direct).await;
+    let inbox = wire.store.inbox();
+    for _ in 0..3 {
+        // What the last one left to roll back is in the pool's message by now.
+        let mut tx = inbox.begin().await.unwrap();
+        let accepted = inbox.accept(&mut tx, AcceptRequest::new("billing", OsEntropy.event_id())).await;
+        assert_eq!(accepted.unwrap(), Accepted::Fresh);
+        assert_eq!(wire.trips(async { inbox.commit(tx).await.unwrap() }).await, 1);
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use pillarbox_core::Timestamp;
 use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
 use pillarbox_store_sqlite::{Inbox, Options, Outbox, SqliteStore};
-use pillarbox_testkit::{SagaHarness, StoreHarness, Tamper};
+use pillarbox_testkit::{Ruin, SagaHarness, StoreHarness, Tamper};
 use sqlx::{Row, Sqlite, Transaction};
 use tempfile::TempDir;
 
@@ -107,6 +107,22 @@ impl StoreHarness for SqliteHarness {
 
     fn concurrent_writers(&self) -> bool {
         false
+    }
+
+    async fn ruin(tx: &mut Self::Tx, how: Ruin) -> bool {
+        let (script, fails) = match how {
+            // A statement that fails is taken back alone, unless it says otherwise or the disk is full.
+            Ruin::FailedStatement => (
+                "create temp table ruined (id integer primary key); insert into ruined values (1); \
+                 insert or rollback into ruined values (1)",
+                true,
+            ),
+            Ruin::Ended => ("rollback", false),
+            // There is none to a server.
+            _ => return false,
+        };
+        assert_eq!(sqlx::raw_sql(script).execute(&mut **tx).await.is_err(), fails, "{how:?}");
+        true
     }
 
     async fn tamper(&self, tamper: Tamper) -> bool {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
 mod cancelling;
+mod committing;
 mod connecting;
 mod consuming;
 mod contention;

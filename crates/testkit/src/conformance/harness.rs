@@ -59,6 +59,13 @@ pub trait StoreHarness: Send + Sync + Sized + 'static {
     /// Rolls back to that savepoint; the transaction goes on.
     async fn rollback_to_savepoint(&self, tx: &mut Self::Tx);
 
+    /// Harms this transaction as an application does that takes no notice of it: what commits it afterwards must say
+    /// that it did not commit. Not a method, because callbacks do it too. `false`: it cannot be harmed that way here,
+    /// and the case prints that it was skipped.
+    async fn ruin(_tx: &mut Self::Tx, _how: Ruin) -> bool {
+        false
+    }
+
     /// Harms or changes the store behind the port's back. `false`: this store cannot do that, and the case
     /// prints that it was skipped.
     async fn tamper(&self, tamper: Tamper) -> bool;
@@ -68,6 +75,18 @@ pub trait StoreHarness: Send + Sync + Sized + 'static {
     fn concurrent_writers(&self) -> bool {
         true
     }
+}
+
+/// How a transaction is harmed, so that it cannot be committed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ruin {
+    /// A statement fails, and the database gives the whole transaction up for it.
+    FailedStatement,
+    /// Its own statements end it: a plain ROLLBACK.
+    Ended,
+    /// Its connection breaks.
+    BrokenConnection,
 }
 
 /// What the suite does to a store behind the port's back.

@@ -21,7 +21,7 @@ mod suite;
 pub use case::{Case, CaseFuture};
 pub use consumer::{InboxHarness, SourceHarness};
 pub use handler::HandlerHarness;
-pub use harness::{StoreHarness, Tamper};
+pub use harness::{Ruin, StoreHarness, Tamper};
 pub use lanes::LanesHarness;
 pub use saga::SagaHarness;
 pub use sink::{Received, SinkHarness};

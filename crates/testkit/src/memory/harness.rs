@@ -15,7 +15,7 @@ use super::outbox::{MemoryOutbox, row_of};
 use super::state::{Key, Row, State};
 use super::store::MemoryStore;
 use super::tx::MemoryTx;
-use crate::conformance::{SagaHarness, StoreHarness, Tamper};
+use crate::conformance::{Ruin, SagaHarness, StoreHarness, Tamper};
 
 /// Runs the conformance suite on the in-memory store; also an example of a harness.
 pub struct MemoryHarness {
@@ -99,6 +99,15 @@ impl StoreHarness for MemoryHarness {
 
     async fn rollback_to_savepoint(&self, tx: &mut MemoryTx) {
         tx.rollback_to_savepoint();
+    }
+
+    async fn ruin(tx: &mut MemoryTx, how: Ruin) -> bool {
+        // There is no connection.
+        if how == Ruin::BrokenConnection {
+            return false;
+        }
+        tx.abort();
+        true
     }
 
     async fn tamper(&self, tamper: Tamper) -> bool {

@@ -99,8 +99,7 @@ impl Transactions for MemoryInbox {
 
     async fn commit(&self, tx: MemoryTx) -> Result<()> {
         tx.check_store(&self.shared)?;
-        tx.commit();
-        Ok(())
+        tx.commit_with(|_| Ok(Some(()))).map(|_| ())
     }
 
     async fn rollback(&self, tx: MemoryTx) -> Result<()> {

@@ -16,6 +16,7 @@ pub struct MemoryTx {
     id: TxId,
     writes: Vec<Write>,
     savepoints: Vec<usize>,
+    aborted: bool,
 }
 
 /// What a transaction will do at its commit.
@@ -44,12 +45,12 @@ impl Write {
 impl MemoryTx {
     pub(crate) fn begin(shared: &Arc<Shared>) -> Self {
         let id = shared.lock().next_tx();
-        Self { shared: Arc::clone(shared), id, writes: Vec::new(), savepoints: Vec::new() }
+        Self { shared: Arc::clone(shared), id, writes: Vec::new(), savepoints: Vec::new(), aborted: false }
     }
 
-    /// Makes everything of this transaction visible at once.
+    /// Makes everything of this transaction visible at once. Of one that was [aborted](Self::abort), nothing.
     pub fn commit(self) {
-        // Nothing is asked of the state, so nothing can be refused.
+        // Nothing is asked of the state, so nothing else can be refused.
         let _ = self.commit_with(|_| Ok(Some(())));
     }
 
@@ -58,6 +59,7 @@ impl MemoryTx {
         mut self,
         change: impl FnOnce(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
+        self.check_open()?;
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         let changed = change(&mut state);
@@ -99,6 +101,13 @@ impl MemoryTx {
         drop(self);
     }
 
+    /// Ends this transaction as a database does when a statement in it fails: everything of it is forgotten, nothing
+    /// more can be written, and an inbox or a saga that commits it is told so.
+    pub fn abort(&mut self) {
+        self.undo(0);
+        self.aborted = true;
+    }
+
     /// Sets a savepoint; they nest.
     pub fn savepoint(&mut self) {
         self.savepoints.push(self.writes.len());
@@ -124,6 +133,16 @@ impl MemoryTx {
         }
         drop(state);
         self.shared.ended.notify_waiters();
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.aborted {
+            return Err(Error::new(
+                ErrorKind::Aborted,
+                "the transaction was aborted: nothing of it is committed",
+            ));
+        }
+        Ok(())
     }
 
     /// Whether this transaction is of that store.
@@ -156,6 +175,7 @@ impl MemoryTx {
         keys: &[Key],
         write: impl FnOnce(&mut State, &dyn Fn(&State, &Key) -> bool) -> (Vec<Write>, T) + Send,
     ) -> Result<T> {
+        self.check_open()?;
         let shared = Arc::clone(&self.shared);
         loop {
             let ended = shared.ended.notified();

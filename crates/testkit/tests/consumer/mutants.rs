@@ -12,7 +12,7 @@ use pillarbox_engine::sink::HandlerError;
 use pillarbox_testkit::conformance::consumer;
 use pillarbox_testkit::{
     InboxHarness, MemoryBroker, MemoryBrokerHarness, MemoryInbox, MemoryInboxHarness, MemoryTx, Published,
-    SourceHarness,
+    Ruin, SourceHarness,
 };
 
 /// Marks nothing.
@@ -28,6 +28,8 @@ const MIXES_CONSUMERS: u8 = 4;
 const FORGETS_OWNERS: u8 = 5;
 /// Goes by the fence alone, wherever a message stands.
 const IGNORES_PLACES: u8 = 6;
+/// Takes a commit for one that nobody knows of.
+const COMMITS_BLINDLY: u8 = 7;
 
 /// The inbox in memory with one of these defects.
 struct BadInbox<const DEFECT: u8>(MemoryInboxHarness);
@@ -71,7 +73,8 @@ impl<const DEFECT: u8> Transactions for BadMarks<DEFECT> {
     }
 
     async fn commit(&self, tx: MemoryTx) -> Result<()> {
-        self.0.commit(tx).await
+        let committed = self.0.commit(tx).await;
+        if DEFECT == COMMITS_BLINDLY { Ok(()) } else { committed }
     }
 
     async fn rollback(&self, tx: MemoryTx) -> Result<()> {
@@ -99,6 +102,10 @@ impl<const DEFECT: u8> InboxHarness for BadInbox<DEFECT> {
 
     async fn applied(&self) -> Vec<Entry> {
         self.0.applied().await
+    }
+
+    async fn ruin(&self, tx: &mut MemoryTx, how: Ruin) -> bool {
+        self.0.ruin(tx, how).await
     }
 }
 
@@ -169,6 +176,13 @@ async fn an_inbox_that_commits_what_failed_is_found() {
     finds::<MemoryBrokerHarness, Bad>("the_handlers_own_unique_violation_is_a_failure").await;
     finds::<MemoryBrokerHarness, Bad>("what_the_handler_rejects_is_parked").await;
     finds::<MemoryBrokerHarness, Bad>("a_retry_in_the_process_has_a_fresh_transaction").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inbox_that_does_not_look_at_its_commit_is_found() {
+    type Bad = BadInbox<COMMITS_BLINDLY>;
+    finds::<MemoryBrokerHarness, Bad>("a_swallowed_error_that_ruins_the_transaction_loses_nothing").await;
+    finds::<MemoryBrokerHarness, Bad>("a_handler_that_ends_its_transaction_loses_nothing").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,13 @@
 //! What a receiver takes, and what it answers to everything else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::post;
 use pillarbox_core::port::Clock as _;
-use pillarbox_core::{Event, Headers};
-use pillarbox_host::SystemClock;
+use pillarbox_core::{Event, Headers, Hlc, HybridClock};
+use pillarbox_host::{SystemClock, process_clock};
 use pillarbox_transport_http::{HttpSink, Receiver, VerifiedEvent, Verifier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -83,6 +84,24 @@ async fn resigned(seen: &mut Seen, seconds_ago: i64) {
 async fn what_is_signed_is_taken() {
     let answer = sent(&service(receiver()).await, &signed().await).await;
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("took 01900000"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_staged_after_an_event_was_received_is_stamped_above_it() {
+    let mut seen = signed().await;
+    let clock = Arc::new(HybridClock::new(Arc::new(SystemClock), Duration::from_secs(60)));
+    let ahead = |millis: i64| Hlc::from_raw(clock.now().raw() + (millis << 16)).unwrap();
+    let (near, far) = (ahead(30_000), ahead(3_600_000));
+    let mut receive = |receiver: Receiver, stamp: Hlc| {
+        put(&mut seen, "ce-pillarboxhlc", &stamp.to_string());
+        receiver.receive(&seen.headers, seen.body.to_vec()).unwrap()
+    };
+    assert_eq!(receive(receiver().clock(Arc::clone(&clock)), far).hlc, Some(far));
+    assert!(clock.now() < near, "a stamp from too far ahead is refused, and its event is taken");
+    receive(receiver().clock(Arc::clone(&clock)), near);
+    assert!(clock.now() > near);
+    receive(receiver(), near);
+    assert!(process_clock().now() > near, "by default it is the clock of the outbox");
 }
 
 #[tokio::test]

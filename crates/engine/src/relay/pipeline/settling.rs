@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
-use pillarbox_core::{CircuitState, Error, ErrorKind, Held, Outcome, Result, Retry};
+use pillarbox_core::{CircuitState, Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Retry};
 use tokio::time::Instant;
 
 use crate::verdict::{Ended, unreported, verdict};
@@ -20,6 +20,23 @@ const FAILURES_TOGETHER_MAX: u32 = 3;
 /// How long a few verdicts wait for more: as long as this many calls would take, and at most so long.
 const GATHER_CALLS: u32 = 3;
 const GATHER_MAX: Duration = Duration::from_millis(10);
+
+/// Logs a failed attempt: the last one so that it is seen, those before it for whoever looks. What died without a chain
+/// of errors behind it is told with its death.
+fn tell_failure(entry: &Entry, verdict: &Verdict, cause: Option<&str>) {
+    let (route, event_id, event_type) = (&entry.route, entry.event_id, &entry.event_type);
+    let attempt = entry.attempts;
+    match (verdict, cause) {
+        (Verdict::Dead { failure }, Some(cause)) => {
+            tracing::warn!(%route, %event_id, event_type, attempt, %failure, cause, "the last attempt failed");
+        }
+        (Verdict::Retry { failure, .. }, cause) => tracing::debug!(
+            %route, %event_id, event_type, attempt, %failure, cause,
+            "an attempt failed; the entry is tried again"
+        ),
+        _ => {}
+    }
+}
 
 impl Pipeline<'_> {
     pub(super) fn on_report(&mut self, report: Reported) {
@@ -48,7 +65,7 @@ impl Pipeline<'_> {
     }
 
     /// Gives an entry its verdict, once.
-    fn judge(&mut self, id: BatchId, index: usize, outcome: Outcome) {
+    fn judge(&mut self, id: BatchId, index: usize, mut outcome: Outcome) {
         let random = self.random();
         let Some(batch) = self.batches.get_mut(&id) else { return };
         if !batch.close(index) {
@@ -74,7 +91,9 @@ impl Pipeline<'_> {
             _ => {}
         }
         let entry = &batch.entries[index];
+        let cause = outcome.failure_mut().and_then(Failure::take_cause);
         let verdict = verdict(outcome, entry, &self.relay.options, random);
+        tell_failure(entry, &verdict, cause.as_deref());
         let held = entry.held();
         let follows = self.relay.lanes.as_ref().is_some_and(|lanes| lanes.follows_confirmed());
         if follows && verdict == Verdict::Delivered {

@@ -7,7 +7,7 @@ use pillarbox::port::Filter;
 use pillarbox::postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
 use pillarbox::sink::HandlerError;
 use pillarbox::{Admin, Entry, Event, Ident, Schema};
-use pillarbox_testkit::InboxHarness;
+use pillarbox_testkit::{InboxHarness, Ruin};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Transaction};
 
 use crate::{unique, variable};
@@ -68,6 +68,17 @@ impl InboxHarness for Postgres {
         let insert = sqlx::raw_sql(self.sql("insert into {s}.own values (1)"));
         let violated = insert.execute(&mut **tx).await.unwrap_err();
         Err(HandlerError::retry("unique_violation", violated.to_string()))
+    }
+
+    async fn ruin(&self, tx: &mut Transaction<'static, sqlx::Postgres>, how: Ruin) -> bool {
+        let (statement, fails) = match how {
+            Ruin::FailedStatement => ("select 1/0", true),
+            Ruin::Ended => ("rollback", false),
+            Ruin::BrokenConnection => ("select pg_terminate_backend(pg_backend_pid())", true),
+            _ => return false,
+        };
+        assert_eq!(sqlx::raw_sql(statement).execute(&mut **tx).await.is_err(), fails, "{how:?}");
+        true
     }
 }
 

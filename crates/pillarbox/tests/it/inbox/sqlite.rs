@@ -7,7 +7,7 @@ use pillarbox::port::Filter;
 use pillarbox::sink::HandlerError;
 use pillarbox::sqlite::{Inbox, Options, Outbox, SqliteStore};
 use pillarbox::{Admin, Entry, Event, Schema};
-use pillarbox_testkit::InboxHarness;
+use pillarbox_testkit::{InboxHarness, Ruin};
 use sqlx::Transaction;
 use tempfile::TempDir;
 
@@ -52,6 +52,16 @@ impl InboxHarness for Sqlite {
     async fn violate(&self, tx: &mut Transaction<'static, sqlx::Sqlite>) -> Result<(), HandlerError> {
         let violated = sqlx::query("insert into own values (1)").execute(&mut **tx).await.unwrap_err();
         Err(HandlerError::retry("unique_violation", violated.to_string()))
+    }
+
+    async fn ruin(&self, tx: &mut Transaction<'static, sqlx::Sqlite>, how: Ruin) -> bool {
+        let (statement, fails) = match how {
+            Ruin::FailedStatement => ("insert or rollback into own values (1)", true),
+            Ruin::Ended => ("rollback", false),
+            _ => return false,
+        };
+        assert_eq!(sqlx::raw_sql(statement).execute(&mut **tx).await.is_err(), fails, "{how:?}");
+        true
     }
 
     fn concurrent_writers(&self) -> bool {

@@ -36,6 +36,28 @@ pub async fn a_stamp_is_merged_for_fresh_events_only<B: SourceHarness, I: InboxH
     assert!(clock.now() < ahead, "a duplicate does not move the clock");
 }
 
+/// While it runs, a handler's clock is above the stamp of the event that it was given, also when the producer's clock is
+/// ahead: what it stages then is stamped after what it reacts to.
+pub async fn a_reaction_is_stamped_after_its_cause<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+    let ahead = clock_at(Duration::from_secs(30)).now();
+    let mut message = message(1);
+    message.attributes.insert("pillarboxhlc".into(), ahead.to_string());
+    world.broker.publish(message).await;
+    let clock = clock_at(Duration::ZERO);
+    let mut setup = world.setup();
+    setup.clock = Some(clock.clone());
+    let (stamped, stamps) = tokio::sync::watch::channel(None);
+    let work = world.work();
+    let handler = work.clone();
+    setup
+        .run(work.until_called(1), async move |tx, event| {
+            stamped.send_replace(Some(clock.now()));
+            handler.apply(tx, &event).await
+        })
+        .await;
+    assert!(stamps.borrow().is_some_and(|stamp| stamp > ahead));
+}
+
 /// What a handler stages belongs to the same correlation, and names the consumed event as its cause.
 pub async fn what_follows_keeps_the_correlation_and_names_its_cause<B: SourceHarness, I: InboxHarness>(
     world: &World<B, I>,

@@ -8,6 +8,8 @@ use pillarbox_engine::sink::HandlerError;
 use super::harness::{InboxHarness, SourceHarness};
 use super::steps::*;
 use super::wrap::{Change, changed};
+use crate::conformance::Ruin;
+use crate::conformance::case::skip;
 
 /// Its write is gone with its mark, and the next delivery applies it.
 pub async fn a_failed_handler_leaves_no_mark_and_the_event_comes_again<B: SourceHarness, I: InboxHarness>(
@@ -111,4 +113,50 @@ pub async fn a_failed_event_whose_answer_was_lost_comes_again<B: SourceHarness, 
     let tally = world.setup().run(twice, async move |tx, event| handler.apply(tx, &event).await).await;
     assert_eq!(tally.processed, 1);
     assert_eq!(world.applied().await, [1]);
+}
+
+/// Its handler goes on and returns as if all were well: the commit is none, and so the event is not acknowledged.
+pub async fn a_swallowed_error_that_ruins_the_transaction_loses_nothing<B: SourceHarness, I: InboxHarness>(
+    world: &World<B, I>,
+) {
+    ruined(world, Ruin::FailedStatement).await;
+}
+
+/// Mark and effect are gone, and the event comes again.
+pub async fn a_handler_that_ends_its_transaction_loses_nothing<B: SourceHarness, I: InboxHarness>(
+    world: &World<B, I>,
+) {
+    ruined(world, Ruin::Ended).await;
+}
+
+/// Neither the event nor the consumer is lost with the connection.
+pub async fn a_handler_whose_connection_breaks_loses_nothing<B: SourceHarness, I: InboxHarness>(
+    world: &World<B, I>,
+) {
+    ruined(world, Ruin::BrokenConnection).await;
+}
+
+/// The first call of the handler ruins its transaction and takes no notice of it.
+async fn ruined<B: SourceHarness, I: InboxHarness>(world: &World<B, I>, how: Ruin) {
+    world.publish([1]).await;
+    let work = world.work();
+    let handler = work.clone();
+    let (told, could) = tokio::sync::watch::channel(true);
+    let tally = world
+        .setup()
+        .run(work.until_called(1), async move |tx, event| {
+            handler.write(tx, &event).await?;
+            if handler.record(&event) == 1 {
+                told.send_replace(handler.ruin(tx, how).await);
+            }
+            Ok(())
+        })
+        .await;
+    if !*could.borrow() {
+        return skip("a transaction cannot be ruined that way");
+    }
+    // It may have come again already.
+    assert_eq!((tally.failed, tally.processed), (1, work.calls().len() as u64 - 1));
+    world.consume_the_rest(world.setup()).await;
+    assert_eq!(world.applied().await, [1], "neither lost nor applied twice");
 }

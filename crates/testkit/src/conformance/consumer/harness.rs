@@ -7,6 +7,7 @@ use pillarbox_core::port::{Source, Transactions};
 use pillarbox_core::{Entry, Event};
 use pillarbox_engine::sink::HandlerError;
 
+use crate::conformance::Ruin;
 use crate::memory::Published;
 
 /// A broker under test: one queue, stream or subject of its own, and how to harm it.
@@ -64,6 +65,12 @@ pub trait InboxHarness: Send + Sync + Sized + 'static {
     /// a handler would return.
     async fn violate(&self, _tx: &mut Tx<Self>) -> Result<(), HandlerError> {
         Err(HandlerError::retry("unique_violation", ""))
+    }
+
+    /// Harms the handler's transaction as [`StoreHarness::ruin`](crate::StoreHarness::ruin) does. `false`: it cannot be
+    /// harmed that way here, and the case prints that it was skipped.
+    async fn ruin(&self, _tx: &mut Tx<Self>, _how: Ruin) -> bool {
+        false
     }
 
     /// Whether several transactions can write at the same time. `false` for a database with one writer: the cases

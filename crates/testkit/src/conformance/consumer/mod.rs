@@ -6,8 +6,9 @@
 //! | handler and mark commit together; a duplicate is acknowledged unseen | `the_handlers_write_and_the_mark_commit_together`, `a_duplicate_is_acknowledged_without_running_the_handler` |
 //! | of two concurrent duplicates one runs; the other is a duplicate, or runs if the first rolled back | `two_concurrent_duplicates_run_the_handler_once`, `a_concurrent_duplicate_runs_if_the_first_failed` |
 //! | a failed handler leaves no mark and the event comes again, also after its own unique violation or a panic | `a_failed_handler_leaves_no_mark_and_the_event_comes_again`, `the_handlers_own_unique_violation_is_a_failure`, `a_panicking_handler_is_a_failed_delivery`, `a_retry_in_the_process_has_a_fresh_transaction` |
-//! | distinct consumers are independent; the id comes from the envelope; without one a message is refused | `distinct_consumers_are_independent`, `a_message_without_an_id_is_parked`, `what_cannot_be_decoded_is_parked`, `what_the_handler_rejects_is_parked` |
-//! | stamps are merged for fresh events only; correlation is kept, causation becomes the consumed event | `a_stamp_is_merged_for_fresh_events_only`, `what_follows_keeps_the_correlation_and_names_its_cause`, `an_event_arrives_with_its_whole_context` |
+//! | a commit is known to have committed: a transaction that its handler has ruined is a failure | `a_swallowed_error_that_ruins_the_transaction_loses_nothing`, `a_handler_that_ends_its_transaction_loses_nothing`, `a_handler_whose_connection_breaks_loses_nothing` |
+//! | distinct consumers are independent; the id comes from the envelope; without one a message is refused | `distinct_consumers_are_independent`, `a_message_without_an_id_is_parked`, `what_cannot_be_decoded_is_parked`, `what_the_handler_rejects_is_parked`, `a_payload_of_another_shape_is_parked` |
+//! | stamps are merged for fresh events only, before the handler runs; correlation is kept, causation becomes the consumed event | `a_stamp_is_merged_for_fresh_events_only`, `a_reaction_is_stamped_after_its_cause`, `what_follows_keeps_the_correlation_and_names_its_cause`, `an_event_arrives_with_its_whole_context` |
 //! | over `max_deliveries` parked unseen, at it still run; without a count never parked | `a_message_delivered_too_often_is_parked_unseen`, `without_a_delivery_count_nothing_is_parked` |
 //! | lost answers are not fatal; with the inbox off, the same loss shows real duplicates | `an_event_whose_answer_was_lost_is_a_duplicate`, `a_failed_event_whose_answer_was_lost_comes_again`, `without_the_inbox_the_same_loss_runs_the_handler_again` |
 //! | cancellation is clean; a shutdown finishes what is in flight; a lost stream is opened again | `a_dropped_consumer_leaves_nothing_half_done`, `a_shutdown_finishes_the_message_in_flight`, `a_lost_stream_is_opened_again` |
@@ -52,16 +53,21 @@ macro_rules! __consumer_cases {
                 a_panicking_handler_is_a_failed_delivery,
                 a_retry_in_the_process_has_a_fresh_transaction,
                 a_failed_event_whose_answer_was_lost_comes_again,
+                a_swallowed_error_that_ruins_the_transaction_loses_nothing,
+                a_handler_that_ends_its_transaction_loses_nothing,
+                a_handler_whose_connection_breaks_loses_nothing,
             }
             parking {
                 a_message_without_an_id_is_parked,
                 what_cannot_be_decoded_is_parked,
                 what_the_handler_rejects_is_parked,
+                a_payload_of_another_shape_is_parked,
                 a_message_delivered_too_often_is_parked_unseen,
                 without_a_delivery_count_nothing_is_parked,
             }
             context {
                 a_stamp_is_merged_for_fresh_events_only,
+                a_reaction_is_stamped_after_its_cause,
                 what_follows_keeps_the_correlation_and_names_its_cause,
                 an_event_arrives_with_its_whole_context,
             }

@@ -63,6 +63,28 @@ pub async fn what_the_handler_rejects_is_parked<B: SourceHarness, I: InboxHarnes
     parked(world, 1).await;
 }
 
+/// Read with `?`, it is not tried again: it will not change by itself.
+pub async fn a_payload_of_another_shape_is_parked<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+    world.publish([1]).await;
+    let mark = world.publish_mark().await;
+    let work = world.work();
+    let handler = work.clone();
+    let mut setup = world.setup();
+    setup.options.retries = 3;
+    let tally = setup
+        .run(work.until_called(mark), async move |tx, event| {
+            handler.apply(tx, &event).await?;
+            if event.event_id == id(1) {
+                let _text = event.json::<String>()?;
+            }
+            Ok(())
+        })
+        .await;
+    assert_eq!((work.calls(), tally.parked, tally.failed), (vec![1], 1, 0));
+    assert_eq!(world.applied().await, [0; 0]);
+    parked(world, 1).await;
+}
+
 /// The handler sees exactly as many deliveries as are allowed, and the next one is parked.
 pub async fn a_message_delivered_too_often_is_parked_unseen<B: SourceHarness, I: InboxHarness>(
     world: &World<B, I>,

@@ -12,6 +12,7 @@ use pillarbox_engine::sink::HandlerError;
 use pillarbox_engine::{Consumer, ConsumerOptions, ConsumerTally};
 
 use super::harness::{InboxHarness, SourceHarness, Tx};
+use crate::conformance::Ruin;
 use crate::memory::{Published, sample_entry};
 use crate::{eventually, memory};
 
@@ -149,6 +150,10 @@ impl<I: InboxHarness> Work<I> {
 
     pub(super) async fn violate(&self, tx: &mut Tx<I>) -> Result<(), HandlerError> {
         self.inbox.violate(tx).await
+    }
+
+    pub(super) async fn ruin(&self, tx: &mut Tx<I>, how: Ruin) -> bool {
+        self.inbox.ruin(tx, how).await
     }
 
     /// The numbers of the events that the handler was called with, in that order, without marks.

@@ -1,18 +1,22 @@
 //! A group of steps with one end.
 
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use pillarbox_core::port::{
     Admin, Keep, SagaAdmin, SagaHooks, Selection, Stage, StageSaga, StagedSaga, StepSettlement, StepsSettled,
 };
-use pillarbox_core::{AuditKind, FailureKind, Fence, Held, SagaId, SagaStatus, Status};
+use pillarbox_core::{AuditKind, ErrorKind, FailureKind, Fence, Held, SagaId, SagaStatus, Status};
 
 use super::SagaHarness;
 use super::steps::{
-    StagesEnd, booking, dead, done, ended, erasure, forward, kinds, person, request, settle, show, stage,
-    sweep, try_settle, work,
+    RuinsEnd, StagesEnd, booking, dead, done, ended, erasure, forward, kinds, person, request, settle, show,
+    stage, sweep, try_settle, work,
 };
+use crate::conformance::Ruin;
+use crate::conformance::case::skip;
 use crate::conformance::store::steps::{
     HOUR, LEASE, ROUTE, all, claim, claim_request, event, overtake, select, several_writers, soon,
 };
@@ -206,6 +210,35 @@ pub async fn the_callback_is_part_of_the_transaction<H: SagaHarness>(harness: &H
     assert_eq!(entries.len(), 3);
     let outcomes = entries.iter().map(|entry| (entry, done())).collect();
     assert_eq!(try_settle(harness, hooks(), outcomes, later).await.unwrap().ended, [id]);
+    assert_eq!(ended(harness).await, [format!("{id} completed")]);
+}
+
+/// One that goes on after a failed statement, or ends its transaction, leaves nothing to commit: the end is not recorded.
+pub async fn a_callback_that_ruins_its_transaction_ends_nothing<H: SagaHarness>(harness: &H) {
+    let id = stage(harness, erasure(1)).await;
+    let mut now = soon(harness).await;
+    for how in [Ruin::FailedStatement, Ruin::Ended] {
+        let entries = claim(harness, 10, now).await;
+        assert_eq!(entries.len(), 3, "{how:?}");
+        let (told, could) = tokio::sync::watch::channel(true);
+        let hooks = SagaHooks::default().end(Arc::new(RuinsEnd::<H> { how, told, store: PhantomData }));
+        let outcomes = entries.iter().map(|entry| (entry, done())).collect();
+        let settled = try_settle(harness, hooks, outcomes, now).await;
+        if !*could.borrow() {
+            return skip("a transaction cannot be ruined that way");
+        }
+        assert_eq!(settled.unwrap_err().kind(), ErrorKind::Aborted, "{how:?}");
+        let story = show(harness, id).await;
+        assert_eq!(story.saga.status, SagaStatus::Running, "{how:?}");
+        assert!(story.entries.iter().all(|entry| entry.status == Status::InFlight), "{how:?}");
+        assert!(story.audit.is_empty(), "{how:?}");
+        // The lease heals it.
+        now = now.saturating_add(LEASE * 2);
+    }
+    let entries = claim(harness, 10, now).await;
+    let outcomes = entries.iter().map(|entry| (entry, done())).collect();
+    let hooks = SagaHooks::default().end(StagesEnd::new(harness));
+    assert_eq!(try_settle(harness, hooks, outcomes, now).await.unwrap().ended, [id]);
     assert_eq!(ended(harness).await, [format!("{id} completed")]);
 }
 

@@ -43,6 +43,7 @@ macro_rules! __saga_cases {
                 a_saga_staged_twice_under_one_id_is_one,
                 concurrent_sagas_on_one_subject_are_two_generations,
                 the_callback_is_part_of_the_transaction,
+                a_callback_that_ruins_its_transaction_ends_nothing,
                 a_stale_runner_changes_nothing,
                 a_step_that_is_not_there_completes_nothing,
                 a_saga_completes_when_nothing_is_kept,

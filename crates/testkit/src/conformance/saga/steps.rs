@@ -1,5 +1,6 @@
 //! The steps that cases are made of.
 
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,8 +15,10 @@ use pillarbox_core::{
 };
 use pillarbox_engine::sink::Handlers;
 use pillarbox_engine::{Relay, RelayBuilder, RelayOptions};
+use tokio::sync::watch;
 
 use super::SagaHarness;
+use crate::conformance::Ruin;
 use crate::conformance::store::steps::{ROUTE, claim, soon};
 
 pub(super) fn person(n: u32) -> Reference {
@@ -143,6 +146,21 @@ impl<Tx: Send + 'static, O: Stage<Tx> + 'static> SagaEnd<Tx> for StagesEnd<O> {
         if *self.fails.lock().unwrap() {
             return Err(Error::new(ErrorKind::Internal, "the callback failed"));
         }
+        Ok(())
+    }
+}
+
+/// Ruins the transaction in which a saga ends, takes no notice of it, and tells whether it could.
+pub(super) struct RuinsEnd<H> {
+    pub(super) how: Ruin,
+    pub(super) told: watch::Sender<bool>,
+    pub(super) store: PhantomData<fn() -> H>,
+}
+
+#[async_trait]
+impl<H: SagaHarness> SagaEnd<H::Tx> for RuinsEnd<H> {
+    async fn ended(&self, tx: &mut H::Tx, _: &SagaRecord) -> Result<()> {
+        self.told.send_replace(H::ruin(tx, self.how).await);
         Ok(())
     }
 }

@@ -164,6 +164,7 @@ macro_rules! __store_cases {
                 a_destination_that_is_down_spends_no_attempts,
                 an_undecodable_row_does_not_stop_the_relay,
                 a_handler_that_drops_its_transaction_does_not_wedge_the_queue,
+                a_handler_whose_connection_breaks_does_not_wedge_the_queue,
                 the_death_hook_is_told_once_it_is_durable,
                 a_death_hook_that_panics_changes_nothing,
                 a_failing_audit_does_not_run_the_rest_again,

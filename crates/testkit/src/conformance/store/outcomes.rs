@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 
 use super::between::*;
 use super::steps::*;
-use crate::conformance::{StoreHarness, Tamper};
+use crate::conformance::case::skip;
+use crate::conformance::{Ruin, StoreHarness, Tamper};
 use crate::{MemorySink, Reply, Which};
 
 /// Never dropped, never looped: dead at once, and audited.
@@ -139,8 +140,21 @@ pub async fn an_undecodable_row_does_not_stop_the_relay<H: StoreHarness>(harness
     assert_eq!(entry(harness, 1).await.status, Status::Dead);
 }
 
-/// A handler that leaves its own transaction broken behind fails alone; the queue and the database go on.
+/// A handler that walks away from its own transaction fails alone; the queue and the database go on.
 pub async fn a_handler_that_drops_its_transaction_does_not_wedge_the_queue<H: StoreHarness>(harness: &H) {
+    assert!(walks_away(harness, None).await);
+}
+
+/// The same for one whose connection to the database breaks in the middle of its transaction.
+pub async fn a_handler_whose_connection_breaks_does_not_wedge_the_queue<H: StoreHarness>(harness: &H) {
+    if !walks_away(harness, Some(Ruin::BrokenConnection)).await {
+        skip("there is no connection that could break");
+    }
+}
+
+/// Of four entries the first one's handler writes, ruins its transaction and drops it. Says whether it could.
+async fn walks_away<H: StoreHarness>(harness: &H, how: Option<Ruin>) -> bool {
+    let mut could = true;
     assert_eq!(stage(harness, events(4)).await.len(), 4);
     // The handler has no database of its own here: it asks this case to begin, write, and walk away.
     let (ask, mut asked) = mpsc::unbounded_channel::<tokio::sync::oneshot::Sender<()>>();
@@ -164,6 +178,9 @@ pub async fn a_handler_that_drops_its_transaction_does_not_wedge_the_queue<H: St
             let mut tx = harness.begin().await;
             let staged = harness.outbox(ROUTE).stage_all(&mut tx, vec![event(50)]).await.unwrap();
             assert_eq!(staged.len(), 1);
+            if let Some(how) = how {
+                could = H::ruin(&mut tx, how).await;
+            }
             drop(tx);
             done.send(()).unwrap();
         }
@@ -177,6 +194,7 @@ pub async fn a_handler_that_drops_its_transaction_does_not_wedge_the_queue<H: St
     assert_eq!(count(harness, Status::Delivered).await, 3);
     assert_eq!(entry(harness, 1).await.status, Status::Dead);
     assert!(harness.store().show(id(50)).await.unwrap().is_empty(), "what was dropped was rolled back");
+    could
 }
 
 /// The hook hears of a death when it is durable, and not before.

@@ -8,8 +8,8 @@ use pillarbox_core::{Entry, Event};
 use pillarbox_engine::sink::HandlerError;
 
 use super::{MemoryBroker, Published};
-use crate::conformance::{InboxHarness, SourceHarness};
-use crate::memory::{MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx};
+use crate::conformance::{InboxHarness, Ruin, SourceHarness, StoreHarness};
+use crate::memory::{MemoryHarness, MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx};
 
 const QUEUE: &str = "suite";
 
@@ -80,5 +80,9 @@ impl InboxHarness for MemoryInboxHarness {
 
     async fn applied(&self) -> Vec<Entry> {
         self.store.entries()
+    }
+
+    async fn ruin(&self, tx: &mut MemoryTx, how: Ruin) -> bool {
+        MemoryHarness::ruin(tx, how).await
     }
 }

@@ -1,0 +1,43 @@
+//! Committing what the application has written in: known to be committed, or an error.
+
+use pillarbox_core::{Error, ErrorKind, Result, Retry};
+use sqlx::{Postgres, Transaction};
+
+use crate::error::{Phase, classify};
+
+/// Asks a transaction whether it can be committed.
+const ASK: &str = include_str!("sql/commit_ask.sql");
+/// Asks it and commits it.
+const ASK_AND_COMMIT: &str = include_str!("sql/commit_chain.sql");
+
+/// Commits a transaction of the application's, a nested one too. Asking costs a round trip.
+pub(crate) async fn commit(mut tx: Transaction<'_, Postgres>) -> Result<()> {
+    sqlx::raw_sql(ASK).execute(&mut *tx).await.map_err(|error| refused(error, Phase::Before))?;
+    tx.commit().await.map_err(|error| classify(error, Phase::Committing))
+}
+
+/// Commits a transaction of a pool of which this is the outermost level, without a further round trip: what is left for
+/// the driver to roll back goes with the message by which the pool tests a connection that returns.
+pub(crate) async fn commit_pooled(mut tx: Transaction<'static, Postgres>) -> Result<()> {
+    let committed = sqlx::raw_sql(ASK_AND_COMMIT).execute(&mut *tx).await;
+    committed.map(|_| ()).map_err(|error| refused(error, Phase::Committing))
+}
+
+fn refused(error: sqlx::Error, phase: Phase) -> Error {
+    let state = error.as_database_error().and_then(|error| error.code()).unwrap_or_default().into_owned();
+    let (retry, text) = match &*state {
+        "25P02" => (
+            Retry::Later,
+            "nothing was committed: a statement in the transaction had failed, and PostgreSQL keeps nothing of it after \
+             that. Return the error instead of going on, or run what may fail in a nested transaction (`tx.begin()`)",
+        ),
+        // It is not known which of the two ended it.
+        "25P01" => (
+            Retry::Unknown,
+            "the transaction had ended before it was committed: a COMMIT or a ROLLBACK was sent as a statement. Leave \
+             the end of the transaction to whoever began it",
+        ),
+        _ => return classify(error, phase),
+    };
+    Error::new(ErrorKind::Aborted, text).with_retry(retry).with_code(state)
+}
