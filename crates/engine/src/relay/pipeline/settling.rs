@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
-use pillarbox_core::{CircuitState, Error, ErrorKind, Held, Outcome, Result, Retry};
+use pillarbox_core::{Error, ErrorKind, Held, Outcome, Result, Retry};
 use tokio::time::Instant;
 
 use crate::verdict::{Ended, unreported, verdict};
@@ -54,25 +54,8 @@ impl Pipeline<'_> {
         if !batch.close(index) {
             return;
         }
-        let now = Instant::now();
-        match &outcome {
-            Outcome::Down(failure) => {
-                if self.circuit.state(now) == CircuitState::Closed {
-                    tracing::warn!(route = %self.relay.route, %failure, "the destination is down: circuit open");
-                }
-                self.circuit.down(now, random, failure);
-            }
-            // A probe without an answer has shown nothing: the destination may swallow everything.
-            Outcome::Unknown(failure) if self.circuit.state(now) == CircuitState::Probing => {
-                self.circuit.down(now, random, failure);
-            }
-            // Only a probe closes the circuit: what was confirmed just before the outage says nothing.
-            _ if self.circuit.state(now) == CircuitState::Probing => {
-                tracing::info!(route = %self.relay.route, "the destination answers: circuit closed");
-                self.circuit.up();
-            }
-            _ => {}
-        }
+        self.heed(id, &outcome, random);
+        let Some(batch) = self.batches.get(&id) else { return };
         let entry = &batch.entries[index];
         let verdict = verdict(outcome, entry, &self.relay.options, random);
         let held = entry.held();
