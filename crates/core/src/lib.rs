@@ -43,7 +43,7 @@ pub use lane::lane_of;
 pub use name::{RouteName, check_name};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use received::{Attributes, Received};
-pub use redact::{redact, redact_url};
+pub use redact::{redact, redact_refused_url, redact_url};
 pub use saga::{
     Direction, EntryMove, EntryWork, Moves, NewAudit, Reference, STEP_CONTENT_TYPE, Saga, SagaBuilder,
     SagaColumns, SagaId, SagaOrder, SagaRecord, SagaStatus, SagaWork, Step, StepInput, StepKind, StepRecord,
