@@ -8,6 +8,7 @@ mod ground;
 mod install;
 mod keeper;
 mod nats;
+mod node;
 mod pgbouncer;
 mod postgres;
 mod probe;
@@ -26,8 +27,9 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that can be started, what others need before them.
-const ALL: [&dyn Server; 8] = [
+const ALL: [&dyn Server; 9] = [
     &python::Python,
+    &node::Node,
     &postgres::Postgres,
     &pgbouncer::PgBouncer,
     &rabbitmq::RabbitMq,
