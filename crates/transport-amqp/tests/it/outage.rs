@@ -2,34 +2,45 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties};
 use pillarbox_core::EventId;
 use pillarbox_core::port::Sink;
-use pillarbox_testkit::OutageHarness;
 use pillarbox_testkit::conformance::outage::{
     an_outage_of_an_ordered_route_spends_no_attempt_and_all_is_delivered_after_it,
     an_outage_spends_no_attempt_and_all_is_delivered_after_it,
 };
+use pillarbox_testkit::{OutageHarness, eventually};
 use pillarbox_transport_amqp::AmqpSink;
 
-use crate::harness::{Broker, control, ids, random, server};
+use crate::harness::{Broker, ids, random, server};
 use crate::node::Cluster;
 
-/// A queue that refuses what is over its limit.
+/// Only a guard against hanging.
+const SOON: Duration = Duration::from_secs(60);
+/// How much a queue takes; more is staged, also after it is full.
+const LIMIT: u32 = 50;
+
+/// A queue that refuses what is over its limit until somebody begins to take from it. By arguments and not by a policy:
+/// RabbitMQ drops messages when a policy gives a queue its first limit.
 struct Full {
     broker: Broker,
     queue: String,
-    taken: Mutex<BTreeSet<EventId>>,
+    taken: Arc<Mutex<BTreeSet<EventId>>>,
 }
 
 impl Full {
     async fn new(queue_type: &str) -> Self {
         let broker = Broker::start().await;
-        let queue = broker.queue(queue_type, &[]).await;
-        Self { broker, queue, taken: Mutex::default() }
+        let bounds = [
+            ("x-max-length", AMQPValue::LongInt(i32::try_from(LIMIT).unwrap())),
+            ("x-overflow", AMQPValue::LongString("reject-publish".into())),
+        ];
+        let queue = broker.queue(queue_type, &bounds).await;
+        Self { broker, queue, taken: Arc::default() }
     }
 }
 
@@ -39,20 +50,22 @@ impl OutageHarness for Full {
     }
 
     async fn begin(&self) {
-        let definition = r#"{"max-length":1,"overflow":"reject-publish"}"#;
-        let pattern = format!("^{}$", self.queue);
-        control(&["set_policy", &self.queue, &pattern, definition, "--apply-to", "queues"]).await;
+        eventually(SOON, async || self.broker.waiting(&self.queue).await >= LIMIT).await;
     }
 
     async fn end(&self) {
-        control(&["clear_policy", &self.queue]).await;
+        let (channel, queue, taken) = (self.broker.channel.clone(), self.queue.clone(), self.taken.clone());
+        // Until the channel is closed, which it is at the end of the test.
+        tokio::spawn(async move {
+            let options = BasicGetOptions { no_ack: true };
+            while let Ok(message) = channel.basic_get(queue.as_str().into(), options).await {
+                taken.lock().unwrap().extend(message.map(|message| ids(&[message.delivery])[0]));
+            }
+        });
     }
 
     async fn received(&self) -> BTreeSet<EventId> {
-        let now = ids(&self.broker.take(&self.queue).await);
-        let mut taken = self.taken.lock().unwrap();
-        taken.extend(now);
-        taken.clone()
+        self.taken.lock().unwrap().clone()
     }
 }
 
