@@ -61,14 +61,14 @@ async fn outlast(harness: &impl OutageHarness, store: &MemoryStore, builder: Rel
     let (stop, stopped) = oneshot::channel::<()>();
     let steps = async {
         let mut staged = stage(store, 20).await;
-        eventually(SOON, async || delivered(store) == staged.len()).await;
+        wait_for_deliveries(store, staged.len(), &handle).await;
         let ((), more) = tokio::join!(harness.begin(), stage(store, 200));
         staged.extend(more);
         staged.extend(stage(store, 30).await);
         wait_for_probes(&handle).await;
         tell_what_waits(store);
         harness.end().await;
-        eventually(SOON, async || delivered(store) == staged.len()).await;
+        wait_for_deliveries(store, staged.len(), &handle).await;
         let attempts: Vec<u32> = store.entries().iter().map(|entry| entry.attempts).collect();
         assert!(attempts.iter().all(|attempts| *attempts == 1), "the outage spent attempts: {attempts:?}");
         eventually(SOON, async || harness.received().await.is_superset(&staged)).await;
@@ -90,6 +90,16 @@ async fn stage(store: &MemoryStore, count: usize) -> BTreeSet<EventId> {
 
 fn delivered(store: &MemoryStore) -> usize {
     store.entries().iter().filter(|entry| entry.status == Status::Delivered).count()
+}
+
+async fn wait_for_deliveries(store: &MemoryStore, count: usize, handle: &Handle) {
+    let all = eventually(2 * SOON, async || delivered(store) == count);
+    if tokio::time::timeout(SOON, all).await.is_err() {
+        let entries = store.entries();
+        let first = entries.iter().find(|entry| entry.status != Status::Delivered);
+        let (delivered, state) = (delivered(store), handle.state());
+        panic!("{delivered} of {count} delivered, {state:?}, the first that waits: {first:?}");
+    }
 }
 
 async fn wait_for_probes(handle: &Handle) {

@@ -88,14 +88,17 @@ struct Killed {
 }
 
 impl Killed {
-    async fn new(nodes: usize, killed: Vec<usize>) -> Self {
+    async fn new(queue_type: &str, nodes: usize, killed: Vec<usize>) -> Self {
         let cluster = Cluster::start(nodes).await;
-        let queue = format!("quorum-{:016x}", random());
+        let queue = format!("{queue_type}-{:016x}", random());
         let connection = Connection::connect(&cluster.url(0), ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         let mut table = FieldTable::default();
-        table.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
-        table.insert("x-quorum-initial-group-size".into(), AMQPValue::LongInt(i32::try_from(nodes).unwrap()));
+        table.insert("x-queue-type".into(), AMQPValue::LongString(queue_type.into()));
+        if nodes > 1 {
+            let members = AMQPValue::LongInt(i32::try_from(nodes).unwrap());
+            table.insert("x-quorum-initial-group-size".into(), members);
+        }
         let options = QueueDeclareOptions { durable: true, ..Default::default() };
         channel.queue_declare(queue.as_str().into(), options, table).await.unwrap();
         Self { cluster, queue, killed }
@@ -134,10 +137,12 @@ impl OutageHarness for Killed {
 
 #[tokio::test]
 async fn a_server_that_is_killed_and_started_again_loses_nothing_and_spends_no_attempt() {
-    an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Killed::new(1, vec![0]).await).await;
+    an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Killed::new("classic", 1, vec![0]).await)
+        .await;
 }
 
 #[tokio::test]
 async fn a_quorum_queue_without_a_majority_loses_nothing_and_spends_no_attempt() {
-    an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Killed::new(3, vec![1, 2]).await).await;
+    an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Killed::new("quorum", 3, vec![1, 2]).await)
+        .await;
 }
