@@ -135,6 +135,7 @@ impl OutageHarness for Killed {
     }
 }
 
+/// With a classic queue: a quorum queue of a single member confirmed nothing after its node had been killed (RabbitMQ 3.10).
 #[tokio::test]
 async fn a_server_that_is_killed_and_started_again_loses_nothing_and_spends_no_attempt() {
     an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Killed::new("classic", 1, vec![0]).await)
