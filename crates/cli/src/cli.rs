@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
-use pillarbox_core::redact_url;
+use pillarbox_core::redact_refused_url;
 
 use crate::command;
 use crate::fault::Fault;
@@ -111,10 +111,10 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// A value that is refused is quoted, and it may be a URL.
+/// A value that is refused is quoted, and it may be a URL that nobody could read.
 fn hide_password(error: &mut clap::Error) {
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
-        let value = redact_url(value);
+        let value = redact_refused_url(value);
         error.insert(ContextKind::InvalidValue, ContextValue::String(value));
     }
 }
@@ -123,7 +123,7 @@ fn run(cli: Cli) -> Result<(), Fault> {
     let out = Output { json: cli.globals.json, quiet: cli.globals.quiet };
     crate::logging::start(match cli.command {
         _ if out.quiet => "error",
-        Command::Relay(_) => "warn,pillarbox_engine=info",
+        Command::Relay(_) => "pillarbox_engine=info",
         // Faults are what these are about: the report tells of them.
         Command::Demo(_) | Command::Bench(_) => "error",
         _ => "warn",

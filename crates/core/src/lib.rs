@@ -45,7 +45,7 @@ pub use name::{RouteName, check_name};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use payload::{PayloadError, read_json, read_value};
 pub use received::{Attributes, Received};
-pub use redact::{redact, redact_url};
+pub use redact::{redact, redact_refused_url, redact_url};
 pub use saga::{
     Direction, EntryMove, EntryWork, Moves, NewAudit, Reference, STEP_CONTENT_TYPE, Saga, SagaBuilder,
     SagaColumns, SagaId, SagaOrder, SagaRecord, SagaStatus, SagaWork, Step, StepInput, StepKind, StepRecord,

@@ -18,7 +18,7 @@ pub enum FailureKind {
     Rejected,
     /// This message failed and may work later.
     Failed,
-    /// The destination is not there.
+    /// The destination is not there, or takes nothing.
     Down,
     /// The confirmation was lost; it may have been delivered.
     Unknown,
@@ -172,6 +172,16 @@ pub enum Outcome {
     },
     /// The destination is down: the route's circuit opens, and no attempt is spent.
     Down(Failure),
+    /// The destination is there and takes nothing now: it is full, or asks to be left alone. As with
+    /// [`Down`](Self::Down) the route's circuit opens and no attempt is spent. But it answers, so it may be that it
+    /// refuses only some messages: each probe that it refuses makes the next one larger, and a probe of which one
+    /// message gets through closes the circuit.
+    Busy {
+        /// What it said.
+        failure: Failure,
+        /// How long to wait before the next probe, if the destination said so.
+        retry_after: Option<Duration>,
+    },
     /// The confirmation was lost: tried again under the same event id.
     Unknown(Failure),
     /// Not yet: it is looked at again after this long, with all of its attempts.
@@ -203,9 +213,15 @@ impl Outcome {
             Self::Rejected(failure)
             | Self::Failed { failure, .. }
             | Self::Down(failure)
+            | Self::Busy { failure, .. }
             | Self::Unknown(failure) => Some(failure),
             Self::Confirmed | Self::Parked { .. } => None,
         }
+    }
+
+    /// The destination takes nothing now. Shown like an outage, which it is.
+    pub fn busy(code: impl Into<String>, text: impl AsRef<str>) -> Self {
+        Self::Busy { failure: Failure::new(FailureKind::Down, code, text), retry_after: None }
     }
 
     /// The confirmation was lost.
@@ -264,6 +280,7 @@ mod tests {
                 Outcome::rejected("E1", text),
                 Outcome::failed("E1", text),
                 Outcome::down("E1", text),
+                Outcome::busy("E1", text),
                 Outcome::unknown("E1", text),
             ];
             assert!(!format!("{outcomes:?}").contains("canary"), "{outcomes:?}");

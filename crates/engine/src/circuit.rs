@@ -1,15 +1,22 @@
 //! The circuit of a route: a destination that is down is left alone, but for one probe at a time.
 
+use std::time::Duration;
+
 use pillarbox_core::{Backoff, CircuitState, Failure};
 use tokio::time::Instant;
+
+/// The longest wait before a probe that a destination can ask for.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+/// The largest probe of a destination that answers; the room for entries in flight may be less.
+const PROBE_MAX: u32 = 1 << 16;
 
 /// What may be claimed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allowance {
     /// As much as there is room for.
     Any,
-    /// One entry, as a probe.
-    One,
+    /// So many entries, as a probe.
+    Probe(u32),
     /// Nothing before this time.
     Wait(Instant),
 }
@@ -21,6 +28,8 @@ pub(crate) struct Circuit {
     /// Outages in a row, each seen by a probe or by the delivery that opened the circuit.
     outages: u32,
     retry_at: Option<Instant>,
+    /// How many entries the next probe takes.
+    probe: u32,
     down: Option<Down>,
 }
 
@@ -35,17 +44,43 @@ pub(crate) struct Down {
 
 impl Circuit {
     pub(crate) fn new(backoff: Backoff) -> Self {
-        Self { backoff, outages: 0, retry_at: None, down: None }
+        Self { backoff, outages: 0, retry_at: None, probe: 1, down: None }
     }
 
     /// A delivery found the destination down.
     pub(crate) fn down(&mut self, now: Instant, random: u64, failure: &Failure) {
-        // A batch reports one outage many times: only the first report of it moves the next probe.
-        if self.retry_at.is_some_and(|at| at > now) {
-            return;
+        if self.is_new(now) {
+            self.probe = 1;
+            self.open(now, random, None, failure);
         }
+    }
+
+    /// A delivery found the destination there, and was refused. One message, or those for one queue of several, may
+    /// be all that it refuses, and these are the oldest: the next probe goes beyond them.
+    pub(crate) fn busy(
+        &mut self,
+        now: Instant,
+        random: u64,
+        failure: &Failure,
+        retry_after: Option<Duration>,
+    ) {
+        if self.is_new(now) {
+            self.probe = if self.outages == 0 { 1 } else { self.probe.saturating_mul(2).min(PROBE_MAX) };
+            self.open(now, random, retry_after, failure);
+        }
+    }
+
+    /// A batch reports one outage many times: only the first report of it moves the next probe.
+    fn is_new(&self, now: Instant) -> bool {
+        self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    fn open(&mut self, now: Instant, random: u64, retry_after: Option<Duration>, failure: &Failure) {
         self.outages = self.outages.saturating_add(1);
-        let wait = self.backoff.delay(self.outages, random).unwrap_or(self.backoff.max());
+        let wait = match retry_after {
+            Some(wait) => wait.clamp(self.backoff.base(), RETRY_AFTER_MAX),
+            None => self.backoff.delay(self.outages, random).unwrap_or(self.backoff.max()),
+        };
         self.retry_at = Some(now + wait);
         let since = self.down.as_ref().map_or(now, |down| down.since);
         self.down = Some(Down { since, found: self.outages, failure: failure.clone() });
@@ -55,6 +90,7 @@ impl Circuit {
     pub(crate) fn up(&mut self) {
         self.outages = 0;
         self.retry_at = None;
+        self.probe = 1;
         self.down = None;
     }
 
@@ -67,14 +103,14 @@ impl Circuit {
         match self.retry_at {
             None => Allowance::Any,
             Some(at) if at > now => Allowance::Wait(at),
-            Some(_) => Allowance::One,
+            Some(_) => Allowance::Probe(self.probe),
         }
     }
 
     pub(crate) fn state(&self, now: Instant) -> CircuitState {
         match self.allowance(now) {
             Allowance::Any => CircuitState::Closed,
-            Allowance::One => CircuitState::Probing,
+            Allowance::Probe(_) => CircuitState::Probing,
             Allowance::Wait(_) => CircuitState::Open,
         }
     }
@@ -101,7 +137,7 @@ mod tests {
         }
         assert_eq!(circuit.allowance(start), Allowance::Wait(start + seconds(1)), "one outage, not 500");
         assert_eq!(circuit.state(start), CircuitState::Open);
-        assert_eq!(circuit.allowance(start + seconds(1)), Allowance::One);
+        assert_eq!(circuit.allowance(start + seconds(1)), Allowance::Probe(1));
         circuit.down(start + seconds(1), 0, &failure);
         assert_eq!(circuit.allowance(start + seconds(1)), Allowance::Wait(start + seconds(3)));
         circuit.down(start + seconds(3), 0, &failure);
@@ -114,5 +150,38 @@ mod tests {
         circuit.up();
         assert_eq!(circuit.outage(), None);
         assert_eq!(circuit.state(start), CircuitState::Closed);
+    }
+
+    #[test]
+    fn a_destination_that_answers_is_probed_with_ever_more_until_it_is_gone() {
+        let second = Duration::from_secs(1);
+        let mut now = Instant::now();
+        let mut circuit = Circuit::new(Backoff::new(second, second, Jitter::None).unwrap());
+        let full = Failure::new(FailureKind::Down, "nack", "full");
+        for probe in [1, 2, 4, 8] {
+            circuit.busy(now, 0, &full, None);
+            now += second;
+            assert_eq!(circuit.allowance(now), Allowance::Probe(probe));
+        }
+        circuit.down(now, 0, &full);
+        assert_eq!(circuit.allowance(now + second), Allowance::Probe(1));
+        circuit.up();
+        circuit.busy(now, 0, &full, None);
+        assert_eq!(circuit.allowance(now + second), Allowance::Probe(1));
+    }
+
+    #[test]
+    fn a_wait_that_the_destination_asks_for_is_kept_within_bounds() {
+        let (second, start) = (Duration::from_secs(1), Instant::now());
+        let full = Failure::new(FailureKind::Down, "http_429", "");
+        for (asked, wait) in [
+            (Duration::ZERO, second),
+            (7 * second, 7 * second),
+            (Duration::from_secs(86_400), RETRY_AFTER_MAX),
+        ] {
+            let mut circuit = Circuit::new(Backoff::new(second, 2 * second, Jitter::None).unwrap());
+            circuit.busy(start, 0, &full, Some(asked));
+            assert_eq!(circuit.allowance(start), Allowance::Wait(start + wait), "{asked:?}");
+        }
     }
 }

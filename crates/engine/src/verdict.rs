@@ -10,7 +10,9 @@ pub(crate) fn verdict(outcome: Outcome, entry: &Entry, options: &RelayOptions, r
     let (failure, retry_after) = match outcome {
         Outcome::Confirmed => return Verdict::Delivered,
         Outcome::Rejected(failure) => return Verdict::Dead { failure },
-        Outcome::Down(failure) => return Verdict::Release { failure: Some(failure) },
+        Outcome::Down(failure) | Outcome::Busy { failure, .. } => {
+            return Verdict::Release { failure: Some(failure) };
+        }
         Outcome::Parked { after } => {
             let failure = Failure::new(FailureKind::Failed, "parked", "the handler asked to be called later");
             return Verdict::Park { after: after.min(pillarbox_core::limits::DELAY_MAX), failure };

@@ -158,7 +158,7 @@ async fn check_lanes(store: &SqliteStore, when: &str) {
     ] {
         check(store, when, sql, &[row], false).await;
     }
-    for sql in [&s.lanes_settle_failed, &s.lanes_spend] {
+    for sql in [&s.lanes_settle_failed, &s.lanes_settle_released, &s.lanes_spend] {
         check(store, when, sql, &[row], false).await;
     }
     let heads = ["USING INDEX pillarbox_outbox_ended (status=?", "USING INDEX pillarbox_outbox_due (route=?"];

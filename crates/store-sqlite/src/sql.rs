@@ -116,6 +116,7 @@ statements! {
     lanes_settle_deleted,
     lanes_settle_delivered,
     lanes_settle_failed,
+    lanes_settle_released,
     lanes_settleable,
     lanes_spend,
     lanes_take,

@@ -17,8 +17,8 @@ pub mod sim;
 mod staged;
 
 pub use conformance::{
-    HandlerHarness, InboxHarness, LanesHarness, Received, Ruin, SagaHarness, SinkHarness, SourceHarness,
-    StoreHarness, Tamper,
+    HandlerHarness, InboxHarness, LanesHarness, OutageHarness, Received, Ruin, SagaHarness, SinkHarness,
+    SourceHarness, StoreHarness, Tamper,
 };
 pub use drain::{assert_idempotent, drain, drain_to};
 pub use eventually::eventually;

@@ -1,16 +1,14 @@
 //! Between an envelope and an AMQP message: the CloudEvents AMQP binding in binary mode.
 //!
-//! Attributes are headers with the prefix `cloudEvents:`, `datacontenttype` is the `content-type` property, the
-//! payload is the body, byte for byte. The caller's headers stand beside them under their own names.
+//! Attributes are headers with a prefix, by default `cloudEvents:`, `datacontenttype` is the `content-type` property,
+//! the payload is the body, byte for byte. The caller's headers stand beside them under their own names.
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use pillarbox_core::{Attributes, Entry, Envelope, Headers, Outcome, Timestamp};
 
-/// How we mark attributes among headers.
-const PREFIX: &str = "cloudEvents:";
-/// How others may mark them: the binding's second form, and the one of Knative's binding for RabbitMQ.
-const PREFIXES: [&str; 3] = [PREFIX, "cloudEvents_", "ce-"];
+use crate::options::HeaderPrefix;
+
 const CONTENT_TYPE: &str = "datacontenttype";
 /// How often a quorum queue delivered a message before this time.
 const DELIVERY_COUNT: &str = "x-delivery-count";
@@ -28,7 +26,13 @@ const FRAME_BYTES_RESERVED: usize = 256;
 ///
 /// Properties and headers must fit one frame of `frame_bytes_max`: a broker ends the connection over a larger one,
 /// and with it every other message under way.
-pub(crate) fn write(entry: &Entry, source: &str, frame_bytes_max: usize) -> Result<BasicProperties, Outcome> {
+pub(crate) fn write(
+    entry: &Entry,
+    source: &str,
+    prefix: HeaderPrefix,
+    frame_bytes_max: usize,
+) -> Result<BasicProperties, Outcome> {
+    let prefix = prefix.as_str();
     let envelope = Envelope::of(entry, source);
     let mut headers = FieldTable::default();
     let mut bytes = FRAME_BYTES_RESERVED + entry.event_type.len() + entry.content_type.len();
@@ -39,7 +43,7 @@ pub(crate) fn write(entry: &Entry, source: &str, frame_bytes_max: usize) -> Resu
     };
     for (name, value) in envelope.attributes() {
         if name != CONTENT_TYPE {
-            add(format!("{PREFIX}{name}"), &value)?;
+            add(format!("{prefix}{name}"), &value)?;
         }
     }
     for (name, value) in envelope.headers() {
@@ -78,11 +82,12 @@ fn text(value: &str) -> AMQPValue {
 }
 
 /// Attributes and headers of a message that arrived. Which headers are attributes is told by the prefix that
-/// `specversion` has; values that are no texts, numbers or times are left out.
-pub(crate) fn read(properties: &BasicProperties) -> (Attributes, Headers) {
+/// `specversion` has, out of those that are `expected`; values that are no texts, numbers or times are left out.
+pub(crate) fn read(properties: &BasicProperties, expected: Option<HeaderPrefix>) -> (Attributes, Headers) {
     let (mut attributes, mut headers) = (Attributes::new(), Headers::new());
     let table = properties.headers().as_ref().map(FieldTable::inner);
-    let prefix = PREFIXES.into_iter().find(|prefix| {
+    let known = HeaderPrefix::ALL.into_iter().filter(|known| expected.is_none_or(|prefix| prefix == *known));
+    let prefix = known.map(HeaderPrefix::as_str).find(|prefix| {
         table.is_some_and(|table| table.contains_key(format!("{prefix}specversion").as_str()))
     });
     for (name, value) in table.into_iter().flatten() {

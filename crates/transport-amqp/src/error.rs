@@ -13,11 +13,16 @@
 //! | connection or channel lost after the message was written | unknown, or down if nobody answers any more | unavailable |
 //! | connection or channel lost before that | down | unavailable |
 //! | returned by the broker: no queue is bound | rejected | – |
-//! | refused by a queue (`basic.nack`) | later | – |
+//! | refused by a queue (`basic.nack`): it is full, or cannot store the message | busy | – |
+//! | no confirm for anything in time, and the broker answers: a quorum queue without a majority | down | – |
 //!
 //! A missing exchange and missing rights are mistakes of the configuration, not of the message: calling them down
 //! opens the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting them
 //! would bury every entry that is staged meanwhile.
+//!
+//! A nack does not say which queue refused the message, nor why. Of the reasons that RabbitMQ has, none lies in the
+//! message: the queue is full (`reject-publish`), its process ended, its disk is full. So it costs no attempt. A single
+//! message that is always refused holds nobody up for good: see [`Busy`](Outcome::Busy).
 
 use std::fmt::Write;
 use std::io;
@@ -109,7 +114,17 @@ pub(crate) fn unroutable(exchange: &str, routing_key: &str) -> Outcome {
 
 /// A queue did not take the message.
 pub(crate) fn nacked() -> Outcome {
-    Outcome::failed("nack", "a queue refused the message: it is full, or could not store it")
+    let text =
+        "a queue refused the message: it is full, or could not store it; it is sent again until it is taken";
+    Outcome::busy("nack", text)
+}
+
+/// The broker answers, but confirms nothing. It holds the messages and may store them later.
+pub(crate) fn no_confirm(within: std::time::Duration) -> Outcome {
+    let text = format!(
+        "the broker answers, but has confirmed nothing for {within:?}; has each quorum queue a majority of its members?"
+    );
+    Outcome::down("no_confirm", text)
 }
 
 impl From<lapin::Error> for Fault {

@@ -21,7 +21,7 @@ mod sink;
 mod source;
 mod transcript;
 
-pub use options::{Options, QueueType};
+pub use options::{HeaderPrefix, Options, QueueType};
 pub use sink::AmqpSink;
 pub use source::AmqpSource;
 pub use transcript::AmqpTranscript;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use lapin::uri::AMQPUri;
@@ -9,13 +10,25 @@ use pillarbox_core::{Error, Result, Template, parse_duration, redact_url};
 use url::Url;
 
 /// What a sink's URL may set.
-const OF_SINKS: [&str; 7] =
-    ["exchange", "routing_key", "source", "payload_bytes_max", "connect_timeout", "heartbeat", "ca"];
+const OF_SINKS: [&str; 9] = [
+    "exchange",
+    "routing_key",
+    "source",
+    "header_prefix",
+    "payload_bytes_max",
+    "confirm_timeout",
+    "connect_timeout",
+    "heartbeat",
+    "ca",
+];
 /// What a source's URL may set.
-const OF_SOURCES: [&str; 6] = ["queue", "queue_type", "prefetch", "connect_timeout", "heartbeat", "ca"];
+const OF_SOURCES: [&str; 7] =
+    ["queue", "queue_type", "prefetch", "header_prefix", "connect_timeout", "heartbeat", "ca"];
 /// What a transcript's URL may set.
 const OF_TRANSCRIPTS: [&str; 5] = ["queue", "prefetch", "connect_timeout", "heartbeat", "ca"];
 
+/// Below the 20 s that a relay gives a publish.
+const CONFIRM_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
 const PREFETCH_DEFAULT: u16 = 100;
@@ -44,6 +57,9 @@ pub struct Options {
     pub routing_key: Template,
     /// The `source` attribute of what is published. Default: `pillarbox`.
     pub source: String,
+    /// What stands before the names of attributes among the headers. Default: none; a sink then writes `cloudEvents:`
+    /// as the binding says, and a source reads whichever of the known ones a message has.
+    pub header_prefix: Option<HeaderPrefix>,
     /// Largest payload in bytes; a larger one is rejected before it is sent. Default: none, and the broker's own
     /// limit is learned when it is first passed.
     pub payload_bytes_max: Option<usize>,
@@ -53,6 +69,9 @@ pub struct Options {
     pub queue_type: Option<QueueType>,
     /// Most messages received and not yet answered. Default: 100.
     pub prefetch: u16,
+    /// How long the broker may confirm nothing of what was published, while it answers, before it counts as down. Keep
+    /// it below the relay's `publish_timeout`: what that ends has spent an attempt. Default: 15 s.
+    pub confirm_timeout: Duration,
     /// How long opening a connection may take, and any question to the broker after that. Keep it below the
     /// relay's `publish_timeout`. Default: 10 s.
     pub connect_timeout: Duration,
@@ -62,6 +81,42 @@ pub struct Options {
     /// A file with certificates of authorities to trust beside those of the system. Default: none.
     pub ca: Option<PathBuf>,
     server: AMQPUri,
+}
+
+/// What stands before the names of CloudEvents attributes among the headers of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderPrefix {
+    /// `cloudEvents:`, as the CloudEvents binding for AMQP has it.
+    #[default]
+    Colon,
+    /// `cloudEvents_`, the binding's second form, for clients that cannot read a colon.
+    Underscore,
+    /// `ce-`, what Knative and Python's `cloudevents` read from RabbitMQ.
+    Ce,
+}
+
+impl HeaderPrefix {
+    pub(crate) const ALL: [Self; 3] = [Self::Colon, Self::Underscore, Self::Ce];
+
+    /// The text itself.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Colon => "cloudEvents:",
+            Self::Underscore => "cloudEvents_",
+            Self::Ce => "ce-",
+        }
+    }
+}
+
+impl FromStr for HeaderPrefix {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|prefix| prefix.as_str() == text);
+        found.ok_or_else(|| Error::invalid("allowed are cloudEvents:, cloudEvents_ and ce-"))
+    }
 }
 
 /// The kinds of queue that differ for a consumer.
@@ -114,10 +169,12 @@ impl Options {
             exchange: "".parse()?,
             routing_key: "{type}".parse()?,
             source: "pillarbox".into(),
+            header_prefix: None,
             payload_bytes_max: None,
             queue: None,
             queue_type: None,
             prefetch: PREFETCH_DEFAULT,
+            confirm_timeout: CONFIRM_TIMEOUT_DEFAULT,
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
             heartbeat: HEARTBEAT_DEFAULT,
             ca: None,
@@ -147,6 +204,8 @@ impl Options {
             "routing_key" => self.routing_key = value.parse()?,
             "source" => self.source = value.to_owned(),
             "payload_bytes_max" => self.payload_bytes_max = Some(value.parse().map_err(not_a_number)?),
+            "header_prefix" => self.header_prefix = Some(value.parse()?),
+            "confirm_timeout" => self.confirm_timeout = parse_duration(value)?,
             "queue" => self.queue = Some(value.to_owned()),
             "queue_type" => {
                 self.queue_type = Some(match value {
@@ -170,8 +229,12 @@ impl Options {
                 "prefetch must be at least 1: without a bound the whole queue is sent",
             ));
         }
-        if self.connect_timeout.is_zero() {
-            return Err(Error::invalid("connect_timeout must be more than zero"));
+        for (name, timeout) in
+            [("confirm_timeout", self.confirm_timeout), ("connect_timeout", self.connect_timeout)]
+        {
+            if timeout.is_zero() {
+                return Err(Error::invalid(format!("{name} must be more than zero")));
+            }
         }
         if self.heartbeat.subsec_nanos() != 0 || self.heartbeat.is_zero() || self.heartbeat > HEARTBEAT_MAX {
             return Err(Error::invalid("heartbeat must be 1 s to 65535 s, in whole seconds"));
@@ -196,6 +259,13 @@ impl Options {
         self
     }
 
+    /// Sets what stands before the names of attributes among the headers.
+    #[must_use]
+    pub fn header_prefix(mut self, prefix: HeaderPrefix) -> Self {
+        self.header_prefix = Some(prefix);
+        self
+    }
+
     /// Sets the largest payload in bytes.
     #[must_use]
     pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
@@ -214,6 +284,13 @@ impl Options {
     #[must_use]
     pub fn prefetch(mut self, messages: u16) -> Self {
         self.prefetch = messages;
+        self
+    }
+
+    /// Sets how long the broker may confirm nothing before it counts as down.
+    #[must_use]
+    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
+        self.confirm_timeout = timeout;
         self
     }
 
@@ -252,6 +329,10 @@ impl fmt::Debug for Options {
 }
 
 fn server(url: &Url) -> Result<AMQPUri> {
+    if url.cannot_be_a_base() {
+        // What stands before the colon may be a user's name, and is not shown.
+        return Err(Error::invalid("not a URL: it must begin with amqp:// or amqps://"));
+    }
     if !["amqp", "amqps"].contains(&url.scheme()) {
         return Err(Error::invalid(format!("unknown scheme {:?}; allowed are amqp and amqps", url.scheme())));
     }

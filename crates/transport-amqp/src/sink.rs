@@ -11,10 +11,11 @@ use lapin::options::{BasicQosOptions, ConfirmSelectOptions};
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Outcome, Result};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use crate::binding::{self, short};
 use crate::connection::{Lazy, Link, within};
-use crate::error::{Fault, Means, too_large};
+use crate::error::{Fault, Means, no_confirm, too_large};
 use crate::options::Options;
 
 use ledger::{Answer, Ledger, Outgoing};
@@ -96,7 +97,7 @@ impl AmqpSink {
         if entry.payload.len() > limit {
             return Err(too_large(entry.payload.len(), limit));
         }
-        let Options { exchange, routing_key, source, .. } = &*self.options;
+        let Options { exchange, routing_key, source, header_prefix, .. } = &*self.options;
         Ok(Outgoing {
             exchange: short("exchange_too_long", "exchange", exchange.render(entry).into_owned())?,
             routing_key: short(
@@ -104,7 +105,7 @@ impl AmqpSink {
                 "routing key",
                 routing_key.render(entry).into_owned(),
             )?,
-            properties: binding::write(entry, source, frame_bytes_max)?,
+            properties: binding::write(entry, source, header_prefix.unwrap_or_default(), frame_bytes_max)?,
             payload: entry.payload.clone(),
         })
     }
@@ -219,9 +220,13 @@ impl Sink for AmqpSink {
         }
         drop(turn);
 
-        let mut lost = Vec::new();
+        let (mut lost, mut unconfirmed) = (Vec::new(), false);
         while delivery.open() > 0 {
-            let answers = delivery.answers(|| publisher.is_blocked()).await;
+            let answers = delivery.answers(|| publisher.is_blocked());
+            let Ok(answers) = timeout(self.options.confirm_timeout, answers).await else {
+                unconfirmed = true;
+                break;
+            };
             answers.iter().for_each(|(index, _)| unanswered[*index] = false);
             lost.extend(self.settle(batch, answers, report));
             if delivery.open() > 0 && publisher.is_blocked() {
@@ -230,13 +235,20 @@ impl Sink for AmqpSink {
                 break;
             }
         }
-        until_done.done = true;
-        if lost.is_empty() {
+        // Whether the broker still answers is asked below.
+        until_done.done = !unconfirmed;
+        drop(until_done);
+        if lost.is_empty() && !unconfirmed {
             return;
         }
         // Whether they arrived is unknown either way. If nobody answers any more, the destination is down, and an
         // outage costs no attempts. If somebody does, one of these messages may be what ended the connection.
         let down = self.publisher().await.err().map(|fault| fault.as_down());
+        if unconfirmed {
+            let silent = down.clone().unwrap_or_else(|| no_confirm(self.options.confirm_timeout));
+            let open = (0..batch.len()).filter(|index| unanswered[*index]);
+            open.for_each(|index| report.outcome(index, silent.clone()));
+        }
         for (index, unknown) in lost {
             report.outcome(index, down.clone().unwrap_or(unknown));
         }

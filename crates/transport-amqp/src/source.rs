@@ -18,7 +18,7 @@ use pillarbox_core::{Error, ErrorKind, Result};
 use crate::binding;
 use crate::connection::{Lazy, Link, within};
 use crate::error::Fault;
-use crate::options::{Options, QueueType};
+use crate::options::{HeaderPrefix, Options, QueueType};
 
 /// AMQP 0-9-1: closed because the work is done.
 const REPLY_SUCCESS: u16 = 200;
@@ -95,7 +95,8 @@ impl Source for AmqpSource {
             .map_err(|fault| fault.into_error(&format!("consume queue {:?}", self.queue.as_str())))?;
         let counts = Arc::clone(&self.counts);
         let limit = self.options.connect_timeout;
-        Ok(Box::new(Stream { consumer, counts, channel, limit, _link: link }))
+        let prefix = self.options.header_prefix;
+        Ok(Box::new(Stream { consumer, counts, channel, prefix, limit, _link: link }))
     }
 }
 
@@ -104,6 +105,8 @@ struct Stream {
     consumer: Consumer,
     counts: Arc<AtomicBool>,
     channel: Channel,
+    /// The prefix of attributes, if only one counts.
+    prefix: Option<HeaderPrefix>,
     /// How long its end waits for the broker.
     limit: Duration,
     _link: Arc<Link>,
@@ -111,7 +114,7 @@ struct Stream {
 
 impl Stream {
     fn message(&self, delivery: Delivery) -> Message {
-        let (attributes, headers) = binding::read(&delivery.properties);
+        let (attributes, headers) = binding::read(&delivery.properties, self.prefix);
         let counted = binding::delivery_count(&delivery.properties);
         if counted.is_some() {
             self.counts.store(true, Ordering::Relaxed);

@@ -247,7 +247,7 @@ impl Pages for Stream {
             let offset = offset.ok_or_else(|| no_stream(&self.queue))?;
             self.first.get_or_insert(offset);
             self.newest = Some(offset);
-            page.push(binding::read(&delivery.properties).0);
+            page.push(binding::read(&delivery.properties, None).0);
             self.unanswered = Some(delivery.acker);
             // Whatever comes by now was not there at the beginning.
             self.ended = offset >= self.last_chunk.saturating_add(CHUNK_MAX);

@@ -3,13 +3,15 @@
 //! | what happened | outcome | why |
 //! |---|---|---|
 //! | 2xx | confirmed | the standard's only success |
-//! | 408, 425, 429, 500, 502, 503, 504, other 5xx | failed, after `Retry-After` where given | this message, later |
+//! | 429, 503 | busy, until `Retry-After` where given | the endpoint asks to be left alone: no message's fault |
+//! | 502, 504 | busy, until `Retry-After` where given | a gateway without the service behind it |
+//! | 408, 425, 500, other 5xx | failed, after `Retry-After` where given | this message, later |
 //! | 1xx, 3xx, anything else | failed | redirects are never followed: a redirect could lead into a private network |
 //! | 413 | rejected `too_large` | the same bytes are too many next time |
 //! | 400, 405, 409, 415, 422, 431, other 4xx | rejected | the endpoint read this message and will not have it |
 //! | 401, 403, 404 | down | wrong key or wrong URL: it hits every message, and none must die of it |
 //! | 410 | down `gone`, and nothing more is sent | the endpoint wants no more webhooks; nothing is lost meanwhile |
-//! | the same, where it is about one message | failed; 410 rejected | see [`About`] |
+//! | 401, 403, 404, 410, 429, 502, 503, 504 where it is about one message | failed; 410 rejected | see [`About`] |
 //! | no address, refused address, no connection, TLS failed, not connected in time | down | nothing was sent |
 //! | no answer in time, connection lost, an answer that is not HTTP | unknown | it may have been read |
 //!
@@ -21,10 +23,12 @@ use std::time::Duration;
 use http::StatusCode;
 use pillarbox_core::{Failure, FailureKind, Outcome};
 
-/// Whether a refusal with 401, 403, 404 or 410 says something of the endpoint or of one message.
+/// Whether a refusal with 401, 403, 404, 410, 429, 502, 503 or 504 says something of the endpoint or of one message.
 ///
-/// It is about the message where entries fill places in the path, because each path is an endpoint of its own then;
-/// and where the endpoint confirmed another message just before. So one poisonous message of a working endpoint dies
+/// It is about the message where entries fill places in the path, because each path is an endpoint of its own then.
+/// 401, 403, 404, 502 and 504 are also about the message where the endpoint confirmed another one just before: a message
+/// may crash the service, or keep it busy for too long, and the gateway says no more than that. 429 and 503 are the
+/// endpoint's own words about itself. So one poisonous message of a working endpoint dies
 /// of its attempts instead of holding up the route, and a wrong key or URL holds up the route and lets nothing die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
@@ -74,6 +78,9 @@ pub(crate) fn answered(
         }
         (404, About::Endpoint) => Outcome::down(code, format!("{text}: is the URL of this route right?")),
         (401 | 403 | 404, About::Message) => Outcome::failed(code, text),
+        (429 | 502..=504, About::Endpoint) => {
+            Outcome::Busy { failure: Failure::new(FailureKind::Down, code, text), retry_after }
+        }
         (408 | 425 | 429 | 500..=599, _) => {
             Outcome::Failed { failure: Failure::new(FailureKind::Failed, code, text), retry_after }
         }
@@ -138,6 +145,10 @@ mod tests {
             Outcome::Failed { failure, retry_after: Some(wait) } => {
                 format!("failed {} after {wait:?}", failure.code())
             }
+            Outcome::Busy { failure, retry_after } => {
+                let wait = retry_after.map(|wait| format!(" until {wait:?}")).unwrap_or_default();
+                format!("busy {}{wait}", failure.code())
+            }
             Outcome::Rejected(failure)
             | Outcome::Failed { failure, .. }
             | Outcome::Down(failure)
@@ -150,8 +161,12 @@ mod tests {
         for status in 200..=299 {
             check(status, About::Endpoint, "confirmed");
         }
-        for status in [408, 425, 429, 500, 501, 502, 503, 504, 599] {
+        for status in [408, 425, 500, 501, 505, 599] {
             check(status, About::Endpoint, &format!("failed http_{status} after 7s"));
+        }
+        for status in [429, 502, 503, 504] {
+            check(status, About::Endpoint, &format!("busy http_{status} until 7s"));
+            check(status, About::Message, &format!("failed http_{status} after 7s"));
         }
         for status in [300, 301, 302, 303, 304, 307, 308, 399] {
             check(status, About::Endpoint, "failed redirect");

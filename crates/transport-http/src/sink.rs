@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use http::header::{HOST, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, StatusCode, Uri};
 use hyper::body::Bytes;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
-use pillarbox_core::{Entry, Envelope, Failure, Outcome, Result};
+use pillarbox_core::{Entry, Envelope, Outcome, Result};
 
 use crate::binding::to_headers;
 use crate::connection::{Body, Connector};
@@ -27,11 +27,15 @@ use crate::turns::{Turn, Turns};
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("pillarbox/", env!("CARGO_PKG_VERSION")));
 
+/// Most refusals with 429, 502, 503 or 504 before the rest of a batch is not tried.
+const REFUSALS_MAX: usize = 32;
+
 /// Delivers each entry as a webhook: a POST with the payload as body, its attributes as CloudEvents headers, signed
 /// as Standard Webhooks says.
 ///
 /// Entries of one key are sent one after the other, in the order in which they were handed over; a failed one does not
-/// hold up the next. When the endpoint is found down, the rest of the batch is reported down without being tried.
+/// hold up the next. When the endpoint is found down, the rest of the batch is reported down without being tried; so is
+/// it when the endpoint asks to be left alone, unless it refused a few messages only.
 ///
 /// Every delivery ends by itself: a relay needs no `publish_timeout` for this sink, and with one it has to be long
 /// enough for the whole batch to be sent.
@@ -43,7 +47,7 @@ pub struct HttpSink {
     secrets: RwLock<Arc<[Secret]>>,
     /// The endpoint answered 410: it wants no more webhooks.
     gone: AtomicBool,
-    /// The endpoint has confirmed a message since it last refused one with 401, 403 or 404.
+    /// The endpoint has confirmed a message since it last refused one in a way that may be about the message.
     confirmed_last: AtomicBool,
 }
 
@@ -113,8 +117,8 @@ impl HttpSink {
     async fn deliver_one(&self, index: usize, batch: &Batch<'_>) {
         // Nothing is made of an entry before it is its turn: a batch is in memory once, not twice.
         let _place = self.pool.place().await;
-        if let Some(failure) = batch.down.get() {
-            return batch.report.outcome(index, Outcome::Down(failure.clone()));
+        if let Some(outcome) = batch.down.get() {
+            return batch.report.outcome(index, outcome.clone());
         }
         let answer = match self.request(&batch.entries[index]) {
             Ok(request) => self.pool.send(request).await,
@@ -124,9 +128,9 @@ impl HttpSink {
             Ok(answer) => self.outcome(answer),
             Err(outcome) => outcome.clone(),
         };
-        if let Outcome::Down(failure) = &outcome {
+        if batch.ends_with(&outcome) {
             // A second report of the same outage changes nothing.
-            let _ = batch.down.set(failure.clone());
+            let _ = batch.down.set(outcome.clone());
         }
         batch.report.outcome(index, outcome);
         if let Ok(answer) = answer {
@@ -172,7 +176,11 @@ impl HttpSink {
     fn outcome(&self, answer: &Answer) -> Outcome {
         let status = answer.head.status;
         let about = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
+            StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::NOT_FOUND
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::GATEWAY_TIMEOUT
                 if self.confirmed_last.swap(false, Ordering::AcqRel) =>
             {
                 About::Message
@@ -201,7 +209,24 @@ struct Batch<'a> {
     entries: &'a [Entry],
     report: &'a dyn Report,
     /// Set once the endpoint was found down: what was not tried by then is not tried.
-    down: OnceLock<Failure>,
+    down: OnceLock<Outcome>,
+    /// How often the endpoint asked to be left alone.
+    refusals: AtomicUsize,
+}
+
+impl Batch<'_> {
+    /// Whether nothing more is to be sent after this outcome. A single message, or a few, may be all that the endpoint
+    /// refuses: the others of a batch are tried as well until half of it was refused.
+    fn ends_with(&self, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Down(_) => true,
+            Outcome::Busy { .. } => {
+                let before = self.refusals.fetch_add(1, Ordering::Relaxed);
+                before >= (self.entries.len() / 2).min(REFUSALS_MAX)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Entries that are sent one after the other.
@@ -221,7 +246,8 @@ impl Sink for HttpSink {
     }
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
-        let on_its_way = Batch { entries: batch, report, down: OnceLock::new() };
+        let (down, refusals) = (OnceLock::new(), AtomicUsize::new(0));
+        let on_its_way = Batch { entries: batch, report, down, refusals };
         let queues = self.queues(batch).into_iter().map(|queue| self.deliver_queue(queue, &on_its_way));
         let mut delivering: FuturesUnordered<_> = queues.collect();
         while delivering.next().await.is_some() {}

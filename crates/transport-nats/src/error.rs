@@ -7,10 +7,11 @@
 //! | no right to publish to the subject | down | denied |
 //! | no stream takes the subject, or JetStream is off | down | not found, or unavailable |
 //! | another stream than `stream=` takes it, the stream is sealed | down | – |
-//! | the stream is full (`discard: new`), no disk or memory left, no leader | down | unavailable |
+//! | the stream or the subject is full (`discard: new`, `discard_new_per_subject`) | busy | – |
+//! | no disk or memory left, no leader, too many requests | down | unavailable |
 //! | larger than the server's `max_payload` or the stream's `max_msg_size` | rejected | – |
 //! | not a subject after the template was filled | rejected | – |
-//! | one subject is full (`discard_new_per_subject`), the same id is just being stored | later | – |
+//! | the same id is just being stored | later | – |
 //! | dropped as a repetition of the same event id | confirmed | – |
 //! | no confirmation in time | unknown | – |
 //! | connection lost after the message was written | unknown, or down if nobody answers any more | unavailable |
@@ -18,7 +19,9 @@
 //!
 //! A missing stream and missing rights are mistakes of the configuration, not of the message: calling them down opens
 //! the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting them would
-//! bury every entry that is staged meanwhile.
+//! bury every entry that is staged meanwhile. What is full is no fault of the message either. But a URL may name several
+//! streams by its places, and one of them may be all that is full: hence busy and not down, see
+//! [`Busy`](Outcome::Busy).
 
 use std::error::Error as _;
 
@@ -63,11 +66,8 @@ fn refused(refusal: &Refusal, subject: &str) -> Outcome {
             Outcome::down("wrong_stream", format!("{said}; check stream= in the URL"))
         }
         ErrorCode::STREAM_SEALED => Outcome::down("sealed", said),
-        // Only one subject is full, so the others need not wait.
-        ErrorCode::STREAM_STORE_FAILED if said.contains("per subject") => {
-            Outcome::failed("subject_full", said)
-        }
-        ErrorCode::STREAM_STORE_FAILED => Outcome::down(
+        ErrorCode::STREAM_STORE_FAILED if said.contains("per subject") => Outcome::busy("subject_full", said),
+        ErrorCode::STREAM_STORE_FAILED => Outcome::busy(
             "stream_full",
             format!("{said}; the stream is at its limit and discards what is new"),
         ),

@@ -309,6 +309,10 @@ impl fmt::Debug for Options {
 }
 
 fn server(url: &Url) -> Result<(ConnectionInfo, String)> {
+    if url.cannot_be_a_base() {
+        // What stands before the colon may be a user's name, and is not shown.
+        return Err(Error::invalid("not a URL: it must begin with redis:// or rediss://"));
+    }
     if !matches!(url.scheme(), "redis" | "rediss" | "valkey" | "valkeys") {
         let scheme = url.scheme();
         return Err(Error::invalid(format!(

@@ -88,7 +88,7 @@ pub(crate) fn variable(name: &str) -> String {
 }
 
 /// A name that no other run has.
-fn fresh(what: &str) -> String {
+pub(crate) fn fresh(what: &str) -> String {
     let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
     format!("{what}-{}-{nanos}", std::process::id())
 }

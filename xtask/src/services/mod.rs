@@ -8,6 +8,7 @@ mod ground;
 mod install;
 mod keeper;
 mod nats;
+mod node;
 mod pair;
 mod pgbouncer;
 mod postgres;
@@ -28,8 +29,9 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 8] = [
+const ALL: [&dyn Server; 9] = [
     &python::Python,
+    &node::Node,
     &postgres::DEBIAN,
     &pgbouncer::PgBouncer,
     &rabbitmq::RabbitMq,

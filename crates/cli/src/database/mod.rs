@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pillarbox_core::port::{Admin, Lanes, Presence, SagaAdmin, Schema, SchemaState, Store};
-use pillarbox_core::{Error, Ident, redact_url};
+use pillarbox_core::{Error, Ident, redact_refused_url, redact_url};
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
 
@@ -114,7 +114,7 @@ fn scheme(url: &str) -> Result<Scheme, Fault> {
         ))),
         _ => Err(Fault::usage(format!(
             "{:?} is not a database: known here are sqlite://FILE and postgres://USER@HOST/NAME",
-            redact_url(url)
+            redact_refused_url(url)
         ))),
     }
 }
@@ -128,7 +128,11 @@ fn at(url: &str, error: Error) -> Fault {
         fault @ Fault::Unavailable(_) => fault.and("is the server running, and is the URL right?"),
         fault => fault,
     };
-    fault.context(&redact_url(url))
+    match fault {
+        // It may be the URL itself that is wrong.
+        fault @ Fault::Usage(_) => fault.context(&redact_refused_url(url)),
+        fault => fault.context(&redact_url(url)),
+    }
 }
 
 /// Whether this is a SQLite file that is not there yet.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use pillarbox_core::{Error, Result, RouteName, redact_url};
+use pillarbox_core::{Error, Result, RouteName, redact_refused_url, redact_url};
 use pillarbox_transport_amqp::AmqpSink;
 use pillarbox_transport_nats::NatsSink;
 use pillarbox_transport_redis::RedisSink;
@@ -90,7 +90,8 @@ impl FromStr for Destination {
         let refuse = |why: String| Err(Error::invalid(why));
         let Some((scheme, rest)) = url.split_once(':') else {
             return refuse(format!(
-                "{url:?} is not a destination: a URL is expected; known here are {KNOWN}"
+                "{:?} is not a destination: a URL is expected; known here are {KNOWN}",
+                redact_refused_url(url)
             ));
         };
         let broker = || BrokerUrl(url.to_owned());
@@ -109,6 +110,11 @@ impl FromStr for Destination {
             (later, _) if LATER.contains(&later) => {
                 refuse(format!("{later}: is not in this build yet: known here are {KNOWN}"))
             }
+            // Without a scheme, what stands before the colon is a user's name.
+            _ if url.contains('@') => refuse(format!(
+                "{:?} is not a destination: unknown scheme; known here are {KNOWN}",
+                redact_refused_url(url)
+            )),
             _ => refuse(format!("unknown destination scheme {scheme:?}: known here are {KNOWN}")),
         }
     }

@@ -97,6 +97,45 @@ fn a_database_that_is_not_there_is_one_clear_line_without_the_password() {
 }
 
 #[test]
+fn a_url_that_cannot_be_read_is_shown_without_what_stands_before_its_at_sign() {
+    let home = Home::migrated();
+    let relay = |to| vec!["relay", "--drain", "--route", "r", "--to", to];
+    let status = |url| vec!["--database", url, "status"];
+    for url in [
+        "postgres://canary@db:port/shop",
+        "postgres://canary:canary@db:99999/shop",
+        "postgres//canary:canary@db/shop",
+        "canary:canary@db/shop",
+        "canary@db/shop",
+    ] {
+        let said = home.run(status(url));
+        said.refused(2, &["db"]);
+        assert!(!format!("{said:?}").contains("canary"), "{url}: {said:?}");
+        home.write("pillarbox.toml", &format!("[database]\nurl = \"{url}\"\n"));
+        for command in [vec!["status"], vec!["config", "check"], vec!["migrate"]] {
+            let said = home.run(command);
+            assert!(!format!("{said:?}").contains("canary"), "{url}: {said:?}");
+        }
+        std::fs::remove_file(home.path("pillarbox.toml")).unwrap();
+    }
+    for url in [
+        "amqp://canary:canary@mq:port/",
+        "amqp:canary:canary@mq/",
+        "canary:canary@mq/",
+        "canary@mq",
+        "redis://canary@h:port/0?stream=s",
+        "nats://canary:canary@h:port/s",
+        "nats:canary@h/s",
+        "http://canary:canary@h:port/s",
+        "ftp://canary:canary@h/s",
+    ] {
+        let said = home.run(relay(url));
+        assert_eq!(said.code, 2, "{url}: {said:?}");
+        assert!(!format!("{said:?}").contains("canary"), "{url}: {said:?}");
+    }
+}
+
+#[test]
 fn what_is_not_there_is_named_with_the_next_step() {
     let home = Home::migrated();
     home.run(["show", ID]).refused(1, &[ID, "pillarbox list"]);

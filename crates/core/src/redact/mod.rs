@@ -24,6 +24,18 @@ pub fn redact_url(url: &str) -> String {
     until_stable(url, url::pass)
 }
 
+/// The same for a URL that cannot be read as one: nothing of what stands before its `@` is shown, because nobody knows
+/// which part of it is the password.
+///
+/// ```
+/// # use pillarbox_core::redact_refused_url;
+/// assert_eq!(redact_refused_url("postgres://s3cret@db:port/shop"), "postgres://***@db:port/shop");
+/// ```
+#[must_use]
+pub fn redact_refused_url(url: &str) -> String {
+    until_stable(url, url::refused)
+}
+
 /// Masks what looks like a secret inside any text: URLs with credentials, `password=…`, `token: …`,
 /// `Bearer …`, `whsec_…` and other well-known kinds of keys, private keys.
 ///

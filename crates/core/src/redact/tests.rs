@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{redact, redact_url};
+use super::{redact, redact_refused_url, redact_url};
 
 fn check(input: &str, expect: &str) {
     assert_eq!(redact(input), expect);
@@ -54,6 +54,24 @@ fn malformed_urls_leak_nothing() {
     check_url("://:canary@", "://:***@");
     check_url("", "");
     check_url("@", "@");
+}
+
+#[test]
+fn of_a_url_that_was_refused_nothing_before_its_at_sign_is_shown() {
+    for (input, expect) in [
+        ("postgres://canary@db:port/shop", "postgres://***@db:port/shop"),
+        ("postgres://canary:canary@db:port", "postgres://***@db:port"),
+        ("postgres://can@a/r?y:canary@db", "postgres://***@db"),
+        ("canary@db/shop?token=canary&a=1", "***@db/shop?token=***&a=1"),
+        ("postgres:canary@db", "***@db"),
+        ("amqp//canary:canary@mq", "***@mq"),
+        ("canary canary://x@db", "***@db"),
+        ("canary@amqp://mq", "***@amqp://mq"),
+        ("mq:port", "mq:port"),
+    ] {
+        assert_eq!(redact_refused_url(input), expect);
+        assert_eq!(redact_refused_url(expect), expect, "masking again changed it");
+    }
 }
 
 #[test]

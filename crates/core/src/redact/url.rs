@@ -16,6 +16,20 @@ pub(super) fn pass(url: &str) -> String {
     out
 }
 
+/// Like [`pass`], for a URL that was refused: what stands before its `@` may be anything, and all of it is masked.
+pub(super) fn refused(url: &str) -> String {
+    let Some(end) = url.rfind('@') else { return pass(url) };
+    let scheme = url.find("://").map_or("", |at| &url[..at + 3]);
+    let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.:/".contains(&byte));
+    let shown = if is_scheme && scheme.len() <= end { scheme } else { "" };
+    let mut out = format!("{shown}{MASK}");
+    let rest = &url[end..];
+    let query = rest.find(['?', '#']).unwrap_or(rest.len());
+    out.push_str(&rest[..query]);
+    self::query(&rest[query..], &mut out);
+    out
+}
+
 /// Writes the user and a mask for the password, if there is one; gives back what follows.
 pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a str {
     let scheme = scheme.trim_end_matches("://");

@@ -327,10 +327,10 @@ impl Store for LaneReader {
             }
             (state.session, settlements, fenced)
         };
-        // A release has nothing to record.
+        // A release has nothing to record but its cause.
         let (released, recorded): (Vec<_>, Vec<_>) = settlements
             .into_iter()
-            .partition(|settlement| matches!(settlement.verdict, Verdict::Release { .. }));
+            .partition(|settlement| settlement.verdict == Verdict::Release { failure: None });
         let mut accepted = u64::try_from(released.len()).unwrap_or(u64::MAX);
         let mut settled = Settled::default();
         if !recorded.is_empty() {

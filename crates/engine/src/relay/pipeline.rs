@@ -1,6 +1,7 @@
 //! The loop behind every run of a relay: one future that claims, delivers, settles, renews and reaps at once.
 
 mod claiming;
+mod probing;
 mod settling;
 mod stopping;
 mod suspects;
@@ -30,6 +31,7 @@ use suspects::Suspects;
 use super::Relay;
 use super::batch::{Batch, BatchId, Reported};
 use super::window::Window;
+use probing::Probe;
 
 /// When a run ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,8 @@ pub(crate) struct Pipeline<'a> {
 
     circuit: Circuit,
     suspects: Suspects,
+    /// The batch that the destination is probed with.
+    probe: Option<Probe>,
     poll: Poll,
     window: Window,
     random: u64,
@@ -174,6 +178,7 @@ impl<'a> Pipeline<'a> {
             next_batch: 0,
             circuit: Circuit::new(options.circuit),
             suspects: Suspects::default(),
+            probe: None,
             poll: Poll::new(options.poll_min, options.poll_max),
             window,
             random: relay.seed,

@@ -364,6 +364,8 @@ async fn a_destination_that_is_down_costs_no_attempt_and_no_order() {
     let relay = world.ordered(options()).build().unwrap();
     let heal = async {
         sleep(Duration::from_secs(60)).await;
+        let why = world.entry(ids[0]).last_error.expect("an operator sees why it waits");
+        assert_eq!(why.to_string(), "down/refused");
         world.sink.heal();
         sleep(Duration::from_secs(60)).await;
     };

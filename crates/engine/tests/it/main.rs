@@ -15,4 +15,5 @@ mod presence;
 mod retention;
 mod running;
 mod stopping;
+mod telling;
 mod world;

@@ -110,7 +110,7 @@ fn mixed(bind: Bind, settlements: &[&LaneSettlement], request: &LaneSettleReques
             // Lanes have no budget to give back: see the lane reader of the engine.
             Verdict::Park { after, failure } => ("retry", Some(micros(*after)), Some(failure)),
             Verdict::Dead { failure } => ("dead", None, Some(failure)),
-            Verdict::Release { .. } => ("release", None, None),
+            Verdict::Release { failure } => ("release", None, failure.as_ref()),
         };
         verdicts.push(verdict);
         afters.push(after);

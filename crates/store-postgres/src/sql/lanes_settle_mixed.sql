@@ -1,5 +1,5 @@
 -- Any batch of lanes. The rows are locked first, so that exactly what is audited dies. A second end is refused by the
--- status, a second retry, or one of before a requeue, only by the attempts. A release changes nothing. Waits for the disk if there are dead ($10):
+-- status, a second retry, or one of before a requeue, only by the attempts. A release changes nothing but the reason why the entry waits. Waits for the disk if there are dead ($10):
 -- nobody would try these again. Each row is checked against the fence of its lane, which is a place in an array: a join
 -- would try all lanes for each row. The subselect hides the statuses and `|| ''` the route: else the planner may read all of an
 -- index that has one of these in it, not the rows.
@@ -46,6 +46,12 @@ with me as materialized (
     where o.seq = m.seq and m.verdict in ('delivered', 'retry', 'dead')
         -- Counting the audit records first makes them be written first.
         and (select count(*) from audited) >= 0
+), noted as (
+    -- A probe that is in vain for the same reason writes nothing.
+    update {outbox} as o set last_error = m.error
+    from mine as m
+    where o.seq = m.seq and m.verdict = 'release' and m.error is not null
+        and o.last_error is distinct from m.error
 )
 select count(*) as changed,
     case when count(*) < cardinality($3) then array_agg(seq) end as seqs,

@@ -25,7 +25,7 @@ pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> R
     let mut settled = if batch.any(|verdict| matches!(verdict, Verdict::Dead { .. })) {
         // A death that somebody was told of must not be undone by a power cut.
         store.writer.durably(&batch).await?
-    } else if !batch.any(|verdict| !matches!(verdict, Verdict::Release { .. })) {
+    } else if !batch.any(|verdict| *verdict != Verdict::Release { failure: None }) {
         // Nothing was written when it was handed out, so there is nothing to take back.
         batch.settleable(&mut *store.reader().await?).await?
     } else if batch.is_plain() && store.writer.together(DeliverAll(&batch)).await? {
@@ -154,6 +154,12 @@ impl Step for &Batch<'_> {
             let write = query(&self.statements.lanes_settle_failed).bind(self.now()).bind(json);
             write.execute(&mut *tx).await.map_err(classify)?;
         }
+        let released: Vec<(i64, &Failure)> = counting.iter().filter_map(|one| released(one)).collect();
+        if !released.is_empty() {
+            let json = serde_json::to_string(&released).map_err(|_| unwritable())?;
+            let write = query(&self.statements.lanes_settle_released).bind(json);
+            write.execute(&mut *tx).await.map_err(classify)?;
+        }
         let delivered = counting.into_iter().filter(|settlement| settlement.verdict == Verdict::Delivered);
         self.deliver(delivered, tx).await?;
         Ok(settled)
@@ -167,10 +173,18 @@ fn failed(settlement: &LaneSettlement) -> Option<Failed<'_>> {
     let (failure, wait) = match &settlement.verdict {
         Verdict::Retry { after, failure } => (failure, Some(micros(*after))),
         Verdict::Dead { failure } => (failure, None),
-        // Never by lanes: see the lane reader of the engine.
+        // No park by lanes: see the lane reader of the engine.
         Verdict::Delivered | Verdict::Release { .. } | Verdict::Park { .. } => return None,
     };
     Some((settlement.held.seq, wait.is_none(), failure, settlement.attempts, wait))
+}
+
+/// `[seq, failure]` of an entry that is given back for a reason.
+fn released(settlement: &LaneSettlement) -> Option<(i64, &Failure)> {
+    match &settlement.verdict {
+        Verdict::Release { failure } => Some((settlement.held.seq, failure.as_ref()?)),
+        _ => None,
+    }
 }
 
 fn unwritable() -> Error {

@@ -31,6 +31,8 @@ pub enum Fault {
     SinkFails,
     /// The destination fails this message and says when to come back.
     SinkFailsWithWait,
+    /// The destination takes no more for now, and may say when to come back.
+    SinkIsFull,
     /// The destination refuses this message for good.
     SinkRejects,
     /// The destination is down for a while.
@@ -85,7 +87,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::StoreFailsBefore,
         Self::StoreFailsAfter,
         Self::StoreIsSlow,
@@ -97,6 +99,7 @@ impl Fault {
         Self::UndecodableRow,
         Self::SinkFails,
         Self::SinkFailsWithWait,
+        Self::SinkIsFull,
         Self::SinkRejects,
         Self::SinkIsDown,
         Self::SinkPanics,
@@ -138,7 +141,7 @@ impl Fault {
             | Self::SinkHangs
             | Self::SinkIsDown
             | Self::PoisonedEntry => 10,
-            Self::SinkRejects | Self::SinkFailsWithWait | Self::LateDelivery => 15,
+            Self::SinkRejects | Self::SinkFailsWithWait | Self::SinkIsFull | Self::LateDelivery => 15,
             Self::StoreFailsBefore | Self::StoreFailsAfter | Self::ReportMissing => 30,
             Self::ReportTwice | Self::ConfirmationLost | Self::SinkFails | Self::CommitAnswerLost => 60,
             Self::StoreIsSlow | Self::SinkIsSlow | Self::Rollback | Self::HeldOpen | Self::SameIdTwice => 200,

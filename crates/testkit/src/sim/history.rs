@@ -211,7 +211,7 @@ impl From<&Outcome> for Answer {
             Outcome::Confirmed => Self::Confirmed,
             Outcome::Rejected(_) => Self::Rejected,
             Outcome::Failed { .. } | Outcome::Parked { .. } => Self::Failed,
-            Outcome::Down(_) => Self::Down,
+            Outcome::Down(_) | Outcome::Busy { .. } => Self::Down,
             Outcome::Unknown(_) => Self::Unknown,
         }
     }

@@ -13,7 +13,7 @@ fn entry(event: Event) -> Entry {
 }
 
 fn refused(event: Event, code: &str) {
-    match write(&entry(event), "shop", FRAME) {
+    match write(&entry(event), "shop", HeaderPrefix::Colon, FRAME) {
         Err(Outcome::Rejected(failure)) => assert_eq!(failure.code(), code),
         other => panic!("{other:?}"),
     }
@@ -38,7 +38,7 @@ fn an_envelope_is_read_back_as_it_was() {
         .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
         .header("cloudEvents:id", "forged");
     let entry = entry(event);
-    let properties = write(&entry, "/shop", FRAME).unwrap();
+    let properties = write(&entry, "/shop", HeaderPrefix::Colon, FRAME).unwrap();
     assert_eq!(properties.message_id().as_ref().unwrap().as_str(), entry.event_id.to_string());
     assert_eq!(properties.kind().as_ref().unwrap().as_str(), "order.placed");
     assert_eq!(properties.content_type().as_ref().unwrap().as_str(), "application/json");
@@ -46,7 +46,7 @@ fn an_envelope_is_read_back_as_it_was() {
     let seconds = u64::try_from(entry.created_at.as_micros()).unwrap() / 1_000_000;
     assert_eq!(*properties.timestamp(), Some(seconds));
 
-    let (attributes, headers) = read(&properties);
+    let (attributes, headers) = read(&properties, None);
     let received = Received::decode(attributes, headers, entry.payload.clone()).unwrap();
     assert_eq!(received.event_id, entry.event_id);
     assert_eq!((received.event_type.as_str(), received.source.as_str()), ("order.placed", "/shop"));
@@ -60,13 +60,13 @@ fn an_envelope_is_read_back_as_it_was() {
 
 #[test]
 fn every_prefix_in_use_is_read_and_only_one_at_a_time() {
-    for prefix in PREFIXES {
+    for prefix in HeaderPrefix::ALL.map(HeaderPrefix::as_str) {
         let properties = headers(&[
             (&format!("{prefix}specversion"), text("1.0")),
             (&format!("{prefix}id"), text("x")),
             ("plain", text("y")),
         ]);
-        let (attributes, headers) = read(&properties);
+        let (attributes, headers) = read(&properties, None);
         assert_eq!(attributes["id"], "x");
         assert_eq!(headers["plain"], "y");
     }
@@ -75,7 +75,7 @@ fn every_prefix_in_use_is_read_and_only_one_at_a_time() {
         ("cloudEvents:id", text("ours")),
         ("ce-id", text("a header")),
     ]);
-    let (attributes, headers) = read(&both);
+    let (attributes, headers) = read(&both, None);
     assert_eq!((attributes["id"].as_str(), headers["ce-id"].as_str()), ("ours", "a header"));
 }
 
@@ -90,7 +90,7 @@ fn values_of_other_types_become_texts_or_are_left_out() {
         ("bytes", AMQPValue::LongString(vec![0xff].into())),
         ("list", AMQPValue::FieldArray(FieldArray::default())),
     ]);
-    let (attributes, headers) = read(&properties);
+    let (attributes, headers) = read(&properties, None);
     assert_eq!(attributes["time"], "2025-11-15T01:54:56.123Z");
     assert_eq!(attributes["flag"], "true");
     assert_eq!(headers["number"], "-7");
@@ -122,7 +122,29 @@ fn what_the_protocol_cannot_carry_is_rejected_by_name() {
 #[test]
 fn a_type_too_long_for_its_property_still_travels_as_the_attribute() {
     let event_type = "é".repeat(200);
-    let properties = write(&entry(Event::new(event_type.clone(), "")), "shop", FRAME).unwrap();
+    let properties =
+        write(&entry(Event::new(event_type.clone(), "")), "shop", HeaderPrefix::Colon, FRAME).unwrap();
     assert!(properties.kind().is_none());
-    assert_eq!(read(&properties).0["type"], event_type);
+    assert_eq!(read(&properties, None).0["type"], event_type);
+}
+
+#[test]
+fn attributes_are_written_with_the_prefix_of_the_setting_and_read_with_every_known_one() {
+    let entry = entry(Event::new("order.placed", "{}").header("ce-id", "forged").header("mine", "1"));
+    for prefix in HeaderPrefix::ALL {
+        let properties = write(&entry, "shop", prefix, FRAME).unwrap();
+        let table = properties.headers().as_ref().unwrap().inner();
+        let name = format!("{}type", prefix.as_str());
+        assert_eq!(table.get(name.as_str()), Some(&text("order.placed")));
+        let others = HeaderPrefix::ALL.into_iter().filter(|other| *other != prefix);
+        for other in others {
+            assert!(!table.keys().any(|name| name.as_str().starts_with(other.as_str())), "{table:?}");
+            assert_eq!(read(&properties, Some(other)).0.get("id"), None, "only what is asked for");
+        }
+        for expected in [None, Some(prefix)] {
+            let (attributes, headers) = read(&properties, expected);
+            assert_eq!(attributes["id"], entry.event_id.to_string());
+            assert_eq!(headers.keys().collect::<Vec<_>>(), ["mine"]);
+        }
+    }
 }

@@ -145,7 +145,13 @@ fn a_failed_login_is_down_and_denied() {
 }
 
 #[test]
-fn a_returned_message_is_rejected_and_a_refused_one_comes_later() {
+fn a_returned_message_is_rejected_and_a_refused_one_costs_no_attempt() {
     assert!(matches!(unroutable("e", "k"), Outcome::Rejected(failure) if failure.code() == "unroutable"));
-    assert!(matches!(nacked(), Outcome::Failed { failure, retry_after: None } if failure.code() == "nack"));
+    assert!(matches!(nacked(), Outcome::Busy { failure, retry_after: None } if failure.code() == "nack"));
+}
+
+#[test]
+fn a_broker_that_confirms_nothing_is_down() {
+    let outcome = no_confirm(Duration::from_secs(15));
+    assert!(matches!(&outcome, Outcome::Down(failure) if failure.code() == "no_confirm"), "{outcome:?}");
 }

@@ -21,7 +21,7 @@ fn a_url_with_nothing_but_a_host_means_the_defaults() {
 fn every_parameter_is_read() {
     let options = Options::of_sink(
         "amqps://a%40b:p%3a+%2f@[::1]:1234/v%2fh?exchange=e.{route}&routing_key={type}.{key}&source=%2Fshop\
-         &payload_bytes_max=1000&connect_timeout=2s&heartbeat=1m&ca=%2Fetc%2Fca.pem",
+         &header_prefix=ce-&payload_bytes_max=1000&confirm_timeout=3s&connect_timeout=2s&heartbeat=1m&ca=%2Fetc%2Fca.pem",
     )
     .unwrap();
     let uri = options.uri();
@@ -32,11 +32,15 @@ fn every_parameter_is_read() {
     assert_eq!(options.exchange.to_string(), "e.{route}");
     assert_eq!(options.routing_key.to_string(), "{type}.{key}");
     assert_eq!(options.source, "/shop");
+    assert_eq!(options.header_prefix, Some(HeaderPrefix::Ce));
     assert_eq!(options.payload_bytes_max, Some(1000));
+    assert_eq!(options.confirm_timeout, Duration::from_secs(3));
     assert_eq!(options.connect_timeout, Duration::from_secs(2));
     assert_eq!(options.ca, Some("/etc/ca.pem".into()));
 
-    let options = Options::of_source("amqp://mq/?queue=q&queue_type=quorum&prefetch=7").unwrap();
+    let options = "amqp://mq/?queue=q&queue_type=quorum&prefetch=7&header_prefix=cloudEvents:";
+    let options = Options::of_source(options).unwrap();
+    assert_eq!(options.header_prefix, Some(HeaderPrefix::Colon));
     assert_eq!((options.queue.as_deref(), options.prefetch), (Some("q"), 7));
     assert_eq!(options.queue_type, Some(QueueType::Quorum));
     assert_eq!(options.uri().vhost, "/", "an empty vhost is nobody's wish");
@@ -46,6 +50,7 @@ fn every_parameter_is_read() {
 fn what_is_wrong_is_named_with_what_is_allowed() {
     refused("mq", "not a URL");
     refused("http://mq", "allowed are amqp and amqps");
+    refused("canary:canary@mq/", "it must begin with amqp://");
     refused("amqp:///%2f", "names no host");
     refused("amqp://mq/a/b", "%2f");
     refused(
@@ -57,6 +62,8 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
     refused("amqp://mq/?routing_key={tpye}", "routing_key=: unknown place {tpye}");
     refused("amqp://mq/?payload_bytes_max=many", "payload_bytes_max=: not a whole number");
     refused("amqp://mq/?connect_timeout=soon", "connect_timeout=");
+    refused("amqp://mq/?header_prefix=x-", "header_prefix=: allowed are cloudEvents:, cloudEvents_ and ce-");
+    refused("amqp://mq/?confirm_timeout=0s", "confirm_timeout must be more than zero");
     refused("amqp://mq/?connect_timeout=0s", "connect_timeout must be more than zero");
     refused("amqp://mq/?heartbeat=500ms", "heartbeat must be 1 s to 65535 s");
     refused("amqp://mq/?heartbeat=1d", "heartbeat must be 1 s to 65535 s");

@@ -43,19 +43,31 @@ async fn a_missing_exchange_is_down_until_it_is_declared() {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_full_is_tried_later() {
+async fn a_queue_that_is_full_costs_no_attempt() {
+    for queue_type in ["classic", "quorum"] {
+        a_full_queue(queue_type).await;
+    }
+}
+
+async fn a_full_queue(queue_type: &str) {
     let broker = Broker::start().await;
     let bounds = [
         ("x-max-length", AMQPValue::LongInt(1)),
         ("x-overflow", AMQPValue::LongString("reject-publish".into())),
     ];
-    let queue = broker.queue("classic", &bounds).await;
+    let queue = broker.queue(queue_type, &bounds).await;
     let sink = sink_into(&server(), &queue);
-    let outcomes = deliver(&sink, &entries("t", 10)).await;
-    assert_eq!(outcomes[0], Outcome::Confirmed);
-    assert_outcome(&outcomes[9], "failed/nack");
-    broker.take(&queue).await;
-    all_confirmed(&deliver(&sink, &entries("t", 1)).await);
+    // A quorum queue takes some more until it has noticed.
+    eventually(SOON, async || {
+        let outcomes = deliver(&sink, &entries("t", 10)).await;
+        matches!(&outcomes[9], Outcome::Busy { failure, .. } if failure.code() == "nack")
+    })
+    .await;
+    eventually(SOON, async || {
+        broker.take(&queue).await;
+        deliver(&sink, &entries("t", 1)).await[0] == Outcome::Confirmed
+    })
+    .await;
 }
 
 #[tokio::test]

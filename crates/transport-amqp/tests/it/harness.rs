@@ -251,7 +251,7 @@ pub(crate) fn assert_outcome(outcome: &Outcome, kind_and_code: &str) {
     let failure = match outcome {
         Outcome::Confirmed | Outcome::Parked { .. } => panic!("{outcome:?}, not {kind_and_code}"),
         Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
-        Outcome::Failed { failure, .. } => failure,
+        Outcome::Failed { failure, .. } | Outcome::Busy { failure, .. } => failure,
     };
     assert!(failure.to_string().starts_with(&format!("{kind_and_code}:")), "{failure}");
 }

@@ -5,6 +5,8 @@ mod consumer;
 mod errors;
 mod faults;
 mod harness;
+mod node;
+mod outage;
 mod readback;
 mod relay;
 mod sink;

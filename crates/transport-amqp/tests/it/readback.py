@@ -1,6 +1,7 @@
 """Reads and writes messages with clients that nobody here wrote: pika, and the CloudEvents SDK's AMQP binding.
 
 readback.py read URL QUEUE COUNT     one JSON object a line for each message
+readback.py read-ce URL QUEUE COUNT  the same for `ce-` headers, which the SDK reads without help
 readback.py write URL QUEUE          publishes one CloudEvent, made by the SDK
 """
 
@@ -10,7 +11,7 @@ import sys
 from datetime import datetime, timezone
 
 import pika
-from cloudevents.core.bindings import amqp
+from cloudevents.core.bindings import amqp, http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
@@ -41,6 +42,19 @@ def read(channel, queue, count):
                 }
             )
         )
+        channel.basic_ack(method.delivery_tag)
+        count -= 1
+        if count == 0:
+            return
+
+
+def read_ce(channel, queue, count):
+    for method, properties, body in channel.consume(queue, inactivity_timeout=30):
+        if method is None:
+            sys.exit("no message within 30 s")
+        headers = {**properties.headers, "content-type": properties.content_type}
+        event = http.from_binary(http.HTTPMessage(headers=headers, body=body), JSONFormat())
+        print(json.dumps({name: str(value) for name, value in event.get_attributes().items()}))
         channel.basic_ack(method.delivery_tag)
         count -= 1
         if count == 0:
@@ -82,6 +96,8 @@ def main():
     channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
     if action == "read":
         read(channel, queue, int(rest[0]))
+    elif action == "read-ce":
+        read_ce(channel, queue, int(rest[0]))
     else:
         write(channel, queue)
 

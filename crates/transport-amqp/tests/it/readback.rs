@@ -99,3 +99,23 @@ async fn what_a_python_client_publishes_is_consumed_and_decoded() {
     assert_eq!(received.payload, body);
     assert_eq!(received.json::<Value>().unwrap().payload["name"], "snow \u{2603}");
 }
+
+#[tokio::test]
+async fn with_the_prefix_ce_a_python_client_reads_the_headers_without_help() {
+    let broker = Broker::start().await;
+    let queue = broker.queue("quorum", &[]).await;
+    let url = format!("{}?routing_key={queue}&header_prefix=ce-&source=/shop", server());
+    let event = entry(Event::new("order.placed", "{\"n\":1}").key("o-1").tenant("north"));
+    all_confirmed(&deliver(&AmqpSink::new(&url).unwrap(), &[event.clone(), event.clone()]).await);
+    let read = python(&["read-ce", &server(), &queue, "1"]).await;
+    let attributes: Value = serde_json::from_str(read.trim()).unwrap();
+    for (name, value) in
+        [("id", event.event_id.to_string().as_str()), ("type", "order.placed"), ("subject", "o-1")]
+    {
+        assert_eq!(attributes[name], value, "{read}");
+    }
+    let source = AmqpSource::new(&format!("{}?queue={queue}&header_prefix=ce-", server())).unwrap();
+    let message = source.subscribe().await.unwrap().next().await.unwrap().unwrap();
+    let received = Received::decode(message.attributes, message.headers, message.body).unwrap();
+    assert_eq!((received.event_id, received.tenant.as_deref()), (event.event_id, Some("north")));
+}

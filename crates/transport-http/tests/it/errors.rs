@@ -52,13 +52,13 @@ rows! {
     unsupported_media_type_is_rejected: 415 => "rejected http_415";
     unprocessable_is_rejected: 422 => "rejected http_422";
     too_early_fails: 425 => "failed http_425";
-    too_many_requests_fails: 429 => "failed http_429";
+    too_many_requests_is_busy: 429 => "busy http_429";
     headers_too_large_is_rejected: 431 => "rejected http_431";
     internal_server_error_fails: 500 => "failed http_500";
     not_implemented_fails: 501 => "failed http_501";
-    bad_gateway_fails: 502 => "failed http_502";
-    service_unavailable_fails: 503 => "failed http_503";
-    gateway_timeout_fails: 504 => "failed http_504";
+    bad_gateway_is_busy: 502 => "busy http_502";
+    service_unavailable_is_busy: 503 => "busy http_503";
+    gateway_timeout_is_busy: 504 => "busy http_504";
 }
 
 #[tokio::test]
@@ -75,12 +75,13 @@ async fn switching_protocols_fails() {
 #[tokio::test]
 async fn retry_after_is_honoured_in_both_spellings_and_capped() {
     for (status, value, wanted) in [
-        (429, "7", "failed http_429 after 7s"),
-        (503, "7", "failed http_503 after 7s"),
-        (503, "86400", "failed http_503 after 3600s"),
-        (503, "Fri, 31 Dec 9999 23:59:59 GMT", "failed http_503 after 3600s"),
-        (503, "Thu, 01 Jan 1970 00:00:00 GMT", "failed http_503"),
-        (503, "later", "failed http_503"),
+        (429, "7", "busy http_429 until 7s"),
+        (503, "7", "busy http_503 until 7s"),
+        (503, "86400", "busy http_503 until 3600s"),
+        (503, "Fri, 31 Dec 9999 23:59:59 GMT", "busy http_503 until 3600s"),
+        (503, "Thu, 01 Jan 1970 00:00:00 GMT", "busy http_503"),
+        (503, "later", "busy http_503"),
+        (500, "7", "failed http_500 after 7s"),
         (400, "7", "rejected http_400"),
     ] {
         let server = Server::answering(move |_| async move {
@@ -118,7 +119,7 @@ async fn after_410_nothing_more_is_sent() {
 #[tokio::test]
 async fn what_fills_places_in_the_path_is_refused_for_itself() {
     for (status, wanted) in
-        [(401, "failed http_401"), (403, "failed http_403"), (404, "failed http_404"), (410, "rejected gone")]
+        [(401, "failed http_401"), (404, "failed http_404"), (410, "rejected gone"), (503, "failed http_503")]
     {
         let server = Server::answering(move |seen| async move {
             let status = if seen.target == "/unknown" { status } else { 200 };
@@ -157,6 +158,39 @@ async fn an_endpoint_that_begins_to_refuse_everything_goes_down_at_the_second_re
         deliver(&sink, &(1..=5).map(entry).collect::<Vec<_>>()).await.iter().map(shown).collect();
     assert_eq!(outcomes, ["confirmed", "failed http_404", "down http_404", "down http_404", "down http_404"]);
     assert_eq!(server.seen().len(), 3, "what was not tried by then is not tried");
+}
+
+#[tokio::test]
+async fn one_message_that_crashes_the_service_dies_of_its_attempts_and_holds_up_nobody() {
+    let server = Server::answering(async |seen| {
+        if seen.body == "poison" { StatusCode::BAD_GATEWAY } else { StatusCode::OK }.into_response()
+    })
+    .await;
+    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let batch = [entry(1), entry_of(2, Event::new("t", "poison")), entry(3)];
+    let outcomes: Vec<_> = deliver(&sink, &batch).await.iter().map(shown).collect();
+    assert_eq!(outcomes, ["confirmed", "failed http_502", "confirmed"]);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_asks_to_be_left_alone_is_left_alone() {
+    let server = Server::status(429).await;
+    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let outcomes = deliver(&sink, &(1..=500).map(entry).collect::<Vec<_>>()).await;
+    assert!(outcomes.iter().all(|outcome| shown(outcome) == "busy http_429"));
+    assert_eq!(server.seen().len(), 33, "a few may be all that it refuses; the rest is not tried");
+}
+
+#[tokio::test]
+async fn a_message_behind_one_that_is_refused_is_tried_as_well() {
+    let server = Server::answering(async |seen| {
+        if seen.body == "poison" { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }.into_response()
+    })
+    .await;
+    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let batch = [entry_of(1, Event::new("t", "poison")), entry(2)];
+    let outcomes: Vec<_> = deliver(&sink, &batch).await.iter().map(shown).collect();
+    assert_eq!(outcomes, ["busy http_503", "confirmed"]);
 }
 
 #[tokio::test]

@@ -89,6 +89,10 @@ pub(crate) fn shown(outcome: &Outcome) -> String {
         Outcome::Failed { failure, retry_after: Some(wait) } => {
             format!("failed {} after {wait:?}", failure.code())
         }
+        Outcome::Busy { failure, retry_after } => {
+            let wait = retry_after.map(|wait| format!(" until {wait:?}")).unwrap_or_default();
+            format!("busy {}{wait}", failure.code())
+        }
         Outcome::Rejected(failure)
         | Outcome::Failed { failure, .. }
         | Outcome::Down(failure)
@@ -102,6 +106,7 @@ pub(crate) fn text_of(outcome: &Outcome) -> String {
         Outcome::Rejected(failure)
         | Outcome::Failed { failure, .. }
         | Outcome::Down(failure)
+        | Outcome::Busy { failure, .. }
         | Outcome::Unknown(failure) => failure.text().to_owned(),
     }
 }

@@ -15,7 +15,7 @@ fn refusal(status: usize, code: u64, description: &str) -> Refusal {
 fn check(outcome: Outcome, kind: FailureKind, code: &str, named: &str) {
     let failure = match outcome {
         Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
-        Outcome::Failed { failure, .. } => failure,
+        Outcome::Failed { failure, .. } | Outcome::Busy { failure, .. } => failure,
         Outcome::Confirmed | Outcome::Parked { .. } => panic!("{outcome:?}"),
     };
     assert_eq!((failure.kind, failure.code()), (kind, code));
@@ -47,10 +47,14 @@ fn a_sealed_stream_is_down() {
 }
 
 #[test]
-fn a_full_stream_is_down_and_a_full_subject_is_later() {
+fn a_full_stream_or_subject_costs_no_attempt() {
     check_refusal(503, 10077, "maximum messages exceeded", FailureKind::Down, "stream_full");
     check_refusal(503, 10077, "maximum bytes exceeded", FailureKind::Down, "stream_full");
-    check_refusal(503, 10077, "maximum messages per subject exceeded", FailureKind::Failed, "subject_full");
+    for description in ["maximum messages exceeded", "maximum messages per subject exceeded"] {
+        let outcome = refused(&refusal(503, 10077, description), SUBJECT);
+        assert!(matches!(outcome, Outcome::Busy { retry_after: None, .. }), "{outcome:?}");
+    }
+    check_refusal(503, 10077, "maximum messages per subject exceeded", FailureKind::Down, "subject_full");
 }
 
 #[test]

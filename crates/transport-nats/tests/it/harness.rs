@@ -133,6 +133,13 @@ pub(crate) fn down(outcome: &Outcome) -> &Failure {
     }
 }
 
+pub(crate) fn busy(outcome: &Outcome) -> &Failure {
+    match outcome {
+        Outcome::Busy { failure, .. } => failure,
+        other => panic!("busy was expected, not {other:?}"),
+    }
+}
+
 pub(crate) fn rejected(outcome: &Outcome) -> &Failure {
     match outcome {
         Outcome::Rejected(failure) => failure,

@@ -8,6 +8,7 @@ mod consumer;
 mod errors;
 mod faults;
 mod harness;
+mod outage;
 mod readback;
 mod relay;
 mod sink;

@@ -13,7 +13,7 @@ fn server(line: &str) -> RedisError {
 fn check(outcome: Outcome, kind: FailureKind, code: &str, named: &str) {
     let failure = match outcome {
         Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
-        Outcome::Failed { failure, .. } => failure,
+        Outcome::Failed { failure, .. } | Outcome::Busy { failure, .. } => failure,
         Outcome::Confirmed | Outcome::Parked { .. } => panic!("{outcome:?}"),
     };
     assert_eq!((failure.kind, failure.code()), (kind, code));
@@ -87,6 +87,8 @@ fn a_server_that_cannot_just_now_is_down() {
         ("NOREPLICAS Not enough good replicas to write.", "noreplicas"),
         ("MASTERDOWN Link with MASTER is down", "masterdown"),
         ("BUSY Redis is busy running a script.", "busy"),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", "tryagain"),
+        ("UNBLOCKED client unblocked by CLIENT UNBLOCK", "unblocked"),
         ("ERR max number of clients reached", "err"),
     ] {
         publish(line, FailureKind::Down, code, "Redis");

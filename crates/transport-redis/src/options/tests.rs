@@ -66,6 +66,7 @@ fn defaults_are_those_of_the_documentation() {
 #[test]
 fn what_is_wrong_is_named_with_what_is_allowed() {
     refused(sink("orders"), "not a URL");
+    refused(sink("canary:canary@h/0?stream=s"), "it must begin with redis://");
     refused(sink("http://host?stream=s"), "allowed are redis, rediss");
     refused(sink("redis:///0?stream=s"), "host");
     refused(sink("redis://host/orders?stream=s"), "database's number");

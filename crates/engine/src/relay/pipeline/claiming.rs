@@ -41,7 +41,7 @@ impl Pipeline<'_> {
             // entries that take long must not hold back the others.
             Allowance::Any => Some(self.claim_at + self.relay.options.poll_max / 10),
             // One probe at a time: nothing else may be in flight.
-            Allowance::One => idle.then_some(self.claim_at),
+            Allowance::Probe(_) => idle.then_some(self.claim_at),
             Allowance::Wait(at) => Some(self.claim_at.max(at)),
         }
     }
@@ -57,7 +57,10 @@ impl Pipeline<'_> {
         }
         let Some(company) = self.suspects.next(self.places.len()) else { return };
         let idle = self.places.is_empty();
-        let limit = if self.circuit.allowance(now) == Allowance::One { 1 } else { self.room() };
+        let limit = match self.circuit.allowance(now) {
+            Allowance::Probe(most) => most.min(self.room().max(1)),
+            Allowance::Any | Allowance::Wait(_) => self.room(),
+        };
         self.claiming = true;
         self.woken = false;
         self.claim_when_idle = false;
@@ -241,6 +244,7 @@ impl Pipeline<'_> {
 
     fn start_delivery(&mut self, entries: Vec<Entry>, sent: Instant) {
         let id = self.add_batch(entries, sent);
+        self.note_probe(id);
         let Some(batch) = self.batches.get_mut(&id) else { return };
         for (index, entry) in batch.entries.iter().enumerate() {
             self.places.insert(entry.held(), (id, index));

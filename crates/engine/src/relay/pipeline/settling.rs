@@ -1,13 +1,13 @@
 //! Settling: from reports to verdicts to the store, in as few calls as the flow allows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
-use pillarbox_core::{CircuitState, Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Retry};
+use pillarbox_core::{Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Retry};
 use tokio::time::Instant;
 
 use crate::verdict::{Ended, unreported, verdict};
@@ -71,25 +71,8 @@ impl Pipeline<'_> {
         if !batch.close(index) {
             return;
         }
-        let now = Instant::now();
-        match &outcome {
-            Outcome::Down(failure) => {
-                if self.circuit.state(now) == CircuitState::Closed {
-                    tracing::warn!(route = %self.relay.route, %failure, "the destination is down: circuit open");
-                }
-                self.circuit.down(now, random, failure);
-            }
-            // A probe without an answer has shown nothing: the destination may swallow everything.
-            Outcome::Unknown(failure) if self.circuit.state(now) == CircuitState::Probing => {
-                self.circuit.down(now, random, failure);
-            }
-            // Only a probe closes the circuit: what was confirmed just before the outage says nothing.
-            _ if self.circuit.state(now) == CircuitState::Probing => {
-                tracing::info!(route = %self.relay.route, "the destination answers: circuit closed");
-                self.circuit.up();
-            }
-            _ => {}
-        }
+        self.heed(id, &outcome, random);
+        let Some(batch) = self.batches.get(&id) else { return };
         let entry = &batch.entries[index];
         let cause = outcome.failure_mut().and_then(Failure::take_cause);
         let verdict = verdict(outcome, entry, &self.relay.options, random);
@@ -243,6 +226,7 @@ impl Pipeline<'_> {
 
     fn record(&mut self, settlements: Vec<Settlement>, settled: &Settled) {
         let fenced: BTreeSet<Held> = settled.fenced.iter().copied().collect();
+        let mut deaths = Vec::new();
         for settlement in settlements {
             let held = settlement.held;
             if fenced.contains(&held) {
@@ -254,45 +238,52 @@ impl Pipeline<'_> {
                     Verdict::Release { .. } => self.tally.released += 1,
                     Verdict::Dead { failure } => {
                         self.tally.dead += 1;
-                        self.tell_death_of(held, failure);
+                        deaths.extend(self.death_of(held, failure));
                     }
                 }
             }
             self.forget(held);
         }
+        self.tell_deaths(&deaths);
         if !fenced.is_empty() {
             tracing::warn!(route = %self.relay.route, entries = fenced.len(), "settled too late: fenced");
         }
     }
 
-    fn tell_death_of(&mut self, held: Held, failure: pillarbox_core::Failure) {
+    fn death_of(&mut self, held: Held, failure: pillarbox_core::Failure) -> Option<Death> {
         if let Some(death) = self.undecodable.remove(&held) {
-            self.tell_death(&death);
-            return;
+            return Some(death);
         }
-        let place = self.places.get(&held);
-        let entry = place.and_then(|(id, index)| self.batches.get(id)?.entries.get(*index));
-        if let Some(entry) = entry {
-            self.tell_death(&Death {
-                event_id: entry.event_id,
-                route: entry.route.clone(),
-                event_type: entry.event_type.clone(),
-                attempts: entry.attempts,
-                failure,
-            });
-        }
+        let (id, index) = self.places.get(&held)?;
+        let entry = self.batches.get(id)?.entries.get(*index)?;
+        Some(Death {
+            event_id: entry.event_id,
+            route: entry.route.clone(),
+            event_type: entry.event_type.clone(),
+            attempts: entry.attempts,
+            failure,
+        })
     }
 
-    /// The death is durable by now; a hook that panics changes nothing.
-    pub(super) fn tell_death(&self, death: &Death) {
-        tracing::error!(
-            route = %death.route, event_id = %death.event_id, attempts = death.attempts, failure = %death.failure,
-            "an entry is dead"
-        );
-        if let Some(hook) = &self.relay.on_death
-            && catch_unwind(AssertUnwindSafe(|| hook(death))).is_err()
-        {
-            tracing::error!(event_id = %death.event_id, "the death hook panicked");
+    /// Tells of deaths, which are durable by now: one line for all of one reason, and the hook for each. A hook that
+    /// panics changes nothing.
+    pub(super) fn tell_deaths(&self, deaths: &[Death]) {
+        let mut alike: BTreeMap<String, Vec<&Death>> = BTreeMap::new();
+        for death in deaths {
+            alike.entry(death.failure.to_string()).or_default().push(death);
+        }
+        for (failure, deaths) in alike {
+            let Some(first) = deaths.first() else { continue };
+            tracing::error!(
+                route = %first.route, event_id = %first.event_id, attempts = first.attempts, %failure,
+                entries = deaths.len(), "dead; with more than one of this reason, the first is named"
+            );
+        }
+        let Some(hook) = &self.relay.on_death else { return };
+        for death in deaths {
+            if catch_unwind(AssertUnwindSafe(|| hook(death))).is_err() {
+                tracing::error!(event_id = %death.event_id, "the death hook panicked");
+            }
         }
     }
 

@@ -127,9 +127,7 @@ impl Pipeline<'_> {
                 }
                 self.tell_of_lanes(reaped.lane_sessions);
                 self.tally.dead += u64::try_from(reaped.dead.len()).unwrap_or(u64::MAX);
-                for death in &reaped.dead {
-                    self.tell_death(death);
-                }
+                self.tell_deaths(&reaped.dead);
                 let full = reaped.stale >= u64::from(REAP_LIMIT);
                 self.reaped_once |= !full;
                 // A full sweep may have left some behind: go on at once.

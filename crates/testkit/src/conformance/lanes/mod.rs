@@ -97,7 +97,7 @@ macro_rules! __lanes_cases {
                 a_retry_of_a_lane_is_written,
                 a_death_of_a_lane_is_audited_in_the_same_step,
                 a_death_of_a_lane_that_cannot_be_audited_is_not_recorded,
-                a_release_of_a_lane_changes_nothing,
+                a_release_of_a_lane_changes_nothing_but_its_reason,
                 fenced_entries_do_not_disturb_the_rest_of_a_batch,
                 settling_a_lane_twice_changes_nothing,
                 a_retry_of_before_a_requeue_is_fenced,

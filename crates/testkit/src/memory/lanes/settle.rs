@@ -40,7 +40,12 @@ impl State {
                     self.bury(held.seq, &request.owner, failure, now);
                 }
                 // Nothing was written when it was handed out, so there is nothing to take back.
-                Verdict::Release { .. } | Verdict::Park { .. } => {}
+                Verdict::Release { failure: Some(failure) } => {
+                    if let Some(row) = self.rows.get_mut(&held.seq) {
+                        row.entry.last_error = Some(failure);
+                    }
+                }
+                Verdict::Release { failure: None } | Verdict::Park { .. } => {}
             }
         }
         Ok(settled)

@@ -81,12 +81,18 @@ impl ChaosSink {
             return Fate::Answer(Outcome::down("refused", "nobody listens"));
         }
         if self.strikes(Fault::SinkFails) {
-            return Fate::Answer(Outcome::failed("busy", "the queue is full"));
+            return Fate::Answer(Outcome::failed("later", "not this one, not now"));
         }
         if self.strikes(Fault::SinkFailsWithWait) {
             let failure = Failure::new(FailureKind::Failed, "throttled", "too many requests");
             let retry_after = Some(self.rng().millis(0..=5_000));
             return Fate::Answer(Outcome::Failed { failure, retry_after });
+        }
+        if self.strikes(Fault::SinkIsFull) {
+            let failure = Failure::new(FailureKind::Down, "full", "the queue is full");
+            let says_when = self.rng().permille(500);
+            let retry_after = says_when.then(|| self.rng().millis(0..=5_000));
+            return Fate::Answer(Outcome::Busy { failure, retry_after });
         }
         if self.strikes(Fault::SinkRejects) {
             return Fate::Answer(Outcome::rejected("unroutable", "nobody is bound"));

@@ -69,6 +69,7 @@ impl Report for Confirmed {
             Outcome::Rejected(failure)
             | Outcome::Failed { failure, .. }
             | Outcome::Down(failure)
+            | Outcome::Busy { failure, .. }
             | Outcome::Unknown(failure) => failure,
         };
         // The first one says enough.
