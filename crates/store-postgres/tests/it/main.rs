@@ -14,6 +14,7 @@ mod floor;
 mod harness;
 mod lanes;
 mod lean;
+mod payloads;
 mod plans;
 mod roles;
 mod round_trips;
@@ -23,6 +24,7 @@ mod schema;
 mod settling;
 mod staging;
 mod steps;
+mod transaction;
 
 /// The suite on a server that is talked to directly.
 mod direct {
