@@ -7,11 +7,13 @@ mod recent;
 pub(crate) mod row;
 mod settle;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use pillarbox_core::Result;
 use pillarbox_core::port::{
     AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
-    LaneSettleRequest, Lanes, ReadRequest, Settled,
+    LaneSettleRequest, Lanes, Purging, ReadRequest, Settled,
 };
 
 use crate::store::PostgresStore;
@@ -40,6 +42,10 @@ impl Lanes for PostgresStore {
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
         self.hand_lanes_over(request).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }
 

@@ -7,11 +7,12 @@ mod read;
 mod settle;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
-    LaneSettleRequest, Lanes, ReadRequest, SessionId, Settled,
+    LaneSettleRequest, Lanes, Purging, ReadRequest, SessionId, Settled,
 };
 use pillarbox_core::{Error, Fence, Result, RouteName, Timestamp};
 use sqlx::{Row, SqliteConnection};
@@ -44,6 +45,10 @@ impl Lanes for SqliteStore {
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
         hand_over::hand_over(self, request).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }
 

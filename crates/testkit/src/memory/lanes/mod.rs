@@ -5,11 +5,12 @@ mod read;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LANES,
-    LaneRead, LaneSettleRequest, Lanes, ReadRequest, SessionId, Settled,
+    LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, SessionId, Settled,
 };
 use pillarbox_core::{Entry, Failure, FailureKind, Fence, Result, Status, Timestamp, lane_of};
 
@@ -182,5 +183,9 @@ impl Lanes for MemoryStore {
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
         self.shared.lock().hand_over(&request);
         Ok(())
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }
