@@ -7,6 +7,7 @@ mod brokers;
 mod config;
 mod crash;
 mod demo;
+mod guide;
 mod home;
 mod killed;
 mod many_relays;
