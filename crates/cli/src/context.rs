@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::output::Output;
 
 /// The database when nobody names one.
-const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
+pub(crate) const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
 
 /// The configuration and the output of a command.
 #[derive(Debug)]

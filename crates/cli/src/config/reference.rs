@@ -4,10 +4,12 @@
 
 use std::fmt::Write as _;
 
-use pillarbox_core::{Backoff, Jitter, format_duration};
+use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
 use pillarbox_engine::RelayOptions;
+use pillarbox_transport_http::Options;
 
 use super::{RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
+use crate::context::DATABASE_DEFAULT;
 
 /// One table of the file.
 struct Section {
@@ -82,10 +84,11 @@ fn sections() -> Vec<Section> {
 }
 
 fn database() -> Vec<Setting> {
-    let url = "`DATABASE_URL` of the environment, else `sqlite://pillarbox.db`";
+    let url = format!("`DATABASE_URL` of the environment, else `{DATABASE_DEFAULT}`");
+    let prefix = format!("`{}`", Ident::default().as_str());
     vec![
         setting("url", "URL", url, "the database: `sqlite://FILE` or `postgres://USER@HOST/NAME`"),
-        setting("prefix", "name", "`pillarbox`", "what the names of the tables begin with"),
+        setting("prefix", "name", prefix, "what the names of the tables begin with"),
         setting("schema", "name", "`public`", "the schema of the tables, on PostgreSQL; it must exist"),
         setting(
             "insecure",
@@ -111,6 +114,7 @@ fn routes() -> Vec<Setting> {
     let publish = "how long one delivery may take before its outcome counts as unknown. Webhooks have their own timeout";
     let causal = "claim by clock stamp instead of staging order. Not with `order = \"key\"`";
     let private = "let a webhook go to a private or loopback address, on any port, without TLS";
+    let ports = format!("`{:?}`", Options::default().ports);
     let secret = "the key or keys that sign webhooks, `whsec_…`; several while they are changed";
     vec![
         setting("to", "URL", none, to),
@@ -150,7 +154,7 @@ fn routes() -> Vec<Setting> {
         setting("causal_order", truth, "`false`", causal),
         setting("allow_private", truth, "`false`", private),
         setting("allow_http", truth, "`false`", "let a webhook go over `http://` to the public internet"),
-        setting("ports", "list of 1 to 65535", "`[443, 80]`", "ports that the URL of a webhook may name"),
+        setting("ports", "list of 1 to 65535", ports, "ports that the URL of a webhook may name"),
         setting("secret", "text or list of texts", "none: unsigned", secret),
     ]
 }
