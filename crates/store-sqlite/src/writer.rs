@@ -69,6 +69,8 @@ impl Writer {
     /// pool is the application's and says otherwise.
     pub(crate) async fn begin(&self) -> Result<Tx> {
         self.check_file()?;
+        // The driver gives the connection back when it does not get the lock: without this, whoever waits behind would have it.
+        let _place = self.place().await;
         let started = Instant::now();
         loop {
             match self.pool.begin_with(self.beginning(Commit::Durable)).await.map_err(classify) {
@@ -109,9 +111,18 @@ impl Writer {
         self.together(FetchAll(statement)).await
     }
 
+    /// The head of the line, in the order of coming. Kept until the connection is had for good.
+    async fn place(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        match &self.line {
+            Some(line) => Some(line.head.lock().await),
+            None => None,
+        }
+    }
+
     /// The connection, when it is our turn.
     async fn turn(&self) -> Result<PoolConnection<Sqlite>> {
         self.check_file()?;
+        let _place = self.place().await;
         loop {
             let mut connection = self.pool.acquire().await.map_err(classify)?;
             if is_reusable(&mut connection).await.map_err(classify)? {
@@ -176,6 +187,8 @@ const ROOM_MAX: Duration = Duration::from_millis(20);
 struct Line {
     /// How long to ask for the lock.
     patience: Duration,
+    /// Whoever is first in line has it. It is fair.
+    head: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
 }
 
@@ -190,7 +203,7 @@ struct Seen {
 impl Line {
     fn new(patience: Duration) -> Self {
         let seen = Seen { others: None, freed: Instant::now(), had: Duration::ZERO };
-        Self { patience, seen: Mutex::new(seen) }
+        Self { patience, head: tokio::sync::Mutex::new(()), seen: Mutex::new(seen) }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
