@@ -78,3 +78,4 @@ alter function public.pillarbox_serialize owner to pillarbox_admin;
 alter function public.pillarbox_may_claim owner to pillarbox_admin;
 alter type public.pillarbox_status owner to pillarbox_admin;
 alter domain public.pillarbox_route owner to pillarbox_admin;
+alter domain public.pillarbox_payload owner to pillarbox_admin;

@@ -22,12 +22,12 @@ const CONSUMER = "billing";
 function place(db, order) {
   db.transaction(() => {
     db.prepare("insert into orders (id, total) values (?, ?)").run(order.id, order.total);
-    // The payload is bytes: a Buffer arrives as it is.
+    // A string arrives byte for byte; bytes that are no text go into payload_bytes.
     db.prepare("insert into pillarbox_outbox (route, type, key, payload) values (?, ?, ?, ?)").run(
       "orders",
       "order.placed",
       order.id,
-      Buffer.from(JSON.stringify(order)),
+      JSON.stringify(order),
     );
     if (order.total === 0) throw new Error("an order needs a total");
   }).immediate();

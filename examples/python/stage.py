@@ -16,7 +16,7 @@ def place(db, order):
         db.execute("insert into orders (id, total) values (?, ?)", (order["id"], order["total"]))
         db.execute(
             "insert into pillarbox_outbox (route, type, key, payload) values (?, ?, ?, ?)",
-            ("orders", "order.placed", order["id"], json.dumps(order).encode()),
+            ("orders", "order.placed", order["id"], json.dumps(order)),
         )
         if order["total"] == 0:
             raise ValueError("an order needs a total")

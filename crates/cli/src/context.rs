@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::output::Output;
 
 /// The database when nobody names one.
-const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
+pub(crate) const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
 
 /// The configuration and the output of a command.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ impl Context {
             causal_order: self.config.causal_order(),
             insecure: self.config.database.insecure,
             connections: None,
+            create_schema: false,
         }
     }
 
@@ -74,14 +75,19 @@ impl Context {
 
     /// Connects without looking at the tables. A SQLite file that is not there is created.
     pub(crate) async fn connect(&self) -> Result<Database, Fault> {
-        database::connect(&self.database_url(), self.database_options()).await
+        self.connect_with(self.database_options()).await
+    }
+
+    /// The same with other options than those of the configuration.
+    pub(crate) async fn connect_with(&self, options: DatabaseOptions) -> Result<Database, Fault> {
+        database::connect(&self.database_url(), options).await
     }
 
     /// Connects without creating anything: for a SQLite file that is not there, an empty database stands in.
-    pub(crate) async fn connect_to_look(&self) -> Result<Database, Fault> {
+    pub(crate) async fn connect_to_look(&self, options: DatabaseOptions) -> Result<Database, Fault> {
         let url = self.database_url();
         let url = if database::is_missing_file(&url) { "sqlite::memory:" } else { &url };
-        database::connect(url, self.database_options()).await
+        database::connect(url, options).await
     }
 
     /// Connects and refuses tables that are missing, older, newer or damaged.

@@ -16,30 +16,41 @@ pub enum Jitter {
     Full,
 }
 
-/// The policy `min(base * 2^(attempts-1), max)`, with or without jitter.
+/// The policy `min(base * multiplier^(attempts-1), max)`, with or without jitter. The multiplier is 2 unless it is set.
 ///
 /// Checked when built, so that nothing can be wrong with it when an entry has just failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     base: Duration,
     max: Duration,
+    /// How much longer each wait is than the one before, in hundredths: a policy is compared, which a float is not.
+    hundredths: u32,
     jitter: Jitter,
 }
+
+/// In hundredths: each wait is twice the one before.
+const DOUBLING: u32 = 200;
+/// In hundredths: waits that do not grow, and ones that are at their maximum with the second.
+const MULTIPLIERS: std::ops::RangeInclusive<u32> = 100..=10_000;
 
 impl Backoff {
     /// For brokers: 1 s doubling to 5 min, with full jitter.
     pub const BROKER: Self =
-        Self { base: Duration::from_secs(1), max: Duration::from_secs(5 * 60), jitter: Jitter::Full };
+        Self::doubling(Duration::from_secs(1), Duration::from_secs(5 * 60), Jitter::Full);
 
     /// For handlers: 30 s doubling to 1 h, deterministic.
     pub const HANDLER: Self =
-        Self { base: Duration::from_secs(30), max: Duration::from_secs(3600), jitter: Jitter::None };
+        Self::doubling(Duration::from_secs(30), Duration::from_secs(3600), Jitter::None);
 
     /// For probing a destination that is down: 500 ms doubling to 30 s, deterministic.
     pub const CIRCUIT: Self =
-        Self { base: Duration::from_millis(500), max: Duration::from_secs(30), jitter: Jitter::None };
+        Self::doubling(Duration::from_millis(500), Duration::from_secs(30), Jitter::None);
 
-    /// A checked policy.
+    const fn doubling(base: Duration, max: Duration, jitter: Jitter) -> Self {
+        Self { base, max, hundredths: DOUBLING, jitter }
+    }
+
+    /// A checked policy that doubles; [`with_multiplier`](Self::with_multiplier) changes that.
     ///
     /// # Errors
     /// When `base` is zero, `max` is below `base`, or `max` is over [`DELAY_MAX`].
@@ -56,7 +67,23 @@ impl Backoff {
                 DELAY_MAX.as_secs() / 86_400
             )));
         }
-        Ok(Self { base, max, jitter })
+        Ok(Self::doubling(base, max, jitter))
+    }
+
+    /// The same policy with waits that are so much longer each time, to two decimal places: 1 keeps them as they are, 2
+    /// doubles them.
+    ///
+    /// # Errors
+    /// When it is not a number from 1 to 100.
+    pub fn with_multiplier(self, multiplier: f64) -> Result<Self> {
+        let hundredths = (multiplier * 100.0).round();
+        let allowed = f64::from(*MULTIPLIERS.start())..=f64::from(*MULTIPLIERS.end());
+        if !allowed.contains(&hundredths) {
+            return Err(Error::invalid("backoff: multiplier must be a number from 1 to 100"));
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in the range")]
+        let hundredths = hundredths as u32;
+        Ok(Self { hundredths, ..self })
     }
 
     /// The delay after the first attempt.
@@ -71,6 +98,12 @@ impl Backoff {
         self.max
     }
 
+    /// How much longer each delay is than the one before.
+    #[must_use]
+    pub fn multiplier(&self) -> f64 {
+        f64::from(self.hundredths) / 100.0
+    }
+
     /// Whether the delay is randomised.
     #[must_use]
     pub const fn jitter(&self) -> Jitter {
@@ -83,17 +116,28 @@ impl Backoff {
     /// # Errors
     /// When `attempts` is zero: nothing has failed yet.
     pub fn delay(&self, attempts: u32, random: u64) -> Result<Duration> {
-        let doublings =
+        let steps =
             attempts.checked_sub(1).ok_or_else(|| Error::invalid("backoff: attempts are counted from 1"))?;
-        let full = 1u128
-            .checked_shl(doublings)
-            .and_then(|factor| self.base.as_nanos().checked_mul(factor))
-            .map_or(self.max.as_nanos(), |nanos| nanos.min(self.max.as_nanos()));
+        let full = self.grown(steps);
         Ok(from_nanos(match self.jitter {
             Jitter::None => full,
             // No overflow: `DELAY_MAX` is below 2^59 nanoseconds, the fraction below 2^64.
             Jitter::Full => full * u128::from(random) / u128::from(u64::MAX),
         }))
+    }
+
+    /// The base after so many multiplications, in nanoseconds. It stops where nothing changes any more, which is soon.
+    fn grown(&self, steps: u32) -> u128 {
+        let (mut nanos, max) = (self.base.as_nanos(), self.max.as_nanos());
+        for _ in 0..steps {
+            // No overflow: `DELAY_MAX` is below 2^59 nanoseconds.
+            let next = (nanos * u128::from(self.hundredths) / 100).min(max);
+            if next == nanos {
+                break;
+            }
+            nanos = next;
+        }
+        nanos
     }
 }
 
@@ -110,9 +154,10 @@ mod tests {
 
     fn policies() -> impl Strategy<Value = Backoff> {
         let max_nanos = u64::try_from(DELAY_MAX.as_nanos()).unwrap();
-        (1..=max_nanos, 1..=max_nanos, any::<bool>()).prop_map(|(a, b, full)| {
+        (1..=max_nanos, 1..=max_nanos, any::<bool>(), MULTIPLIERS).prop_map(|(a, b, full, hundredths)| {
             let jitter = if full { Jitter::Full } else { Jitter::None };
-            Backoff::new(Duration::from_nanos(a.min(b)), Duration::from_nanos(a.max(b)), jitter).unwrap()
+            let (base, max) = (Duration::from_nanos(a.min(b)), Duration::from_nanos(a.max(b)));
+            Backoff { hundredths, ..Backoff::new(base, max, jitter).unwrap() }
         })
     }
 
@@ -152,6 +197,26 @@ mod tests {
         ] {
             let error = Backoff::new(base, max, Jitter::None).unwrap_err();
             assert!(error.to_string().contains(refused_with), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_multiplier_says_how_much_longer_each_wait_is() {
+        let second = Duration::from_secs(1);
+        let plain = Backoff::new(second, second * 60, Jitter::None).unwrap();
+        for (multiplier, waits) in [
+            (1.0, ["1s", "1s", "1s", "1s"]),
+            (1.5, ["1s", "1s500ms", "2s250ms", "3s375ms"]),
+            (2.0, ["1s", "2s", "4s", "8s"]),
+            (10.0, ["1s", "10s", "1m", "1m"]),
+        ] {
+            let backoff = plain.with_multiplier(multiplier).unwrap();
+            let given = [1, 2, 3, 4].map(|attempts| format_duration(backoff.delay(attempts, 0).unwrap()));
+            assert_eq!((given.each_ref().map(String::as_str), backoff.multiplier()), (waits, multiplier));
+        }
+        for wrong in [0.0, 0.99, -2.0, 100.1, f64::NAN, f64::INFINITY] {
+            let error = plain.with_multiplier(wrong).unwrap_err();
+            assert!(error.to_string().contains("from 1 to 100"), "{error}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use pillarbox_core::limits::BATCH_MAX;
-use pillarbox_core::port::{Admin, Effect, PurgeRequest, Purged, SagaAdmin};
+use pillarbox_core::port::{Admin, Effect, PurgeRequest, Purged, Purging, SagaAdmin};
 use pillarbox_core::{Error, Result};
 
 /// How long settled entries, rows of the inbox and ended sagas stay.
@@ -67,6 +67,14 @@ impl Retention {
             return Err(Error::invalid("an inbox that remembers nothing applies everything again"));
         }
         Ok(Self { admin, sagas: None, options })
+    }
+
+    /// Retention of all that a store has to purge.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn of(purging: Purging, options: RetentionOptions) -> Result<Self> {
+        Ok(Self { sagas: purging.sagas, ..Self::new(purging.admin, options)? })
     }
 
     /// Purges ended sagas too. Without it they stay for ever.

@@ -61,6 +61,7 @@ mod sql;
 mod statement;
 mod store;
 mod tables;
+mod transaction;
 
 pub use inbox::Inbox;
 pub use options::{Mode, Options};
@@ -68,3 +69,4 @@ pub use outbox::Outbox;
 pub use saga::Sagas;
 pub use statement::{Param, Statement};
 pub use store::PostgresStore;
+pub use transaction::Begin;

@@ -12,6 +12,8 @@ pub struct Options {
     pub prefix: Ident,
     /// The schema of the tables; nothing ever depends on the `search_path`. Default: `None`, which is `public`.
     pub schema: Option<Ident>,
+    /// Whether `migrate` may create the schema if it does not exist. Default: `false`, because it may be a misspelt one.
+    pub create_schema: bool,
     /// Whether routes claim in causal order: `migrate` then makes the index for it. Default: `false`.
     pub causal_order: bool,
     /// How calls are made. Default: `None`. [`PostgresStore::connect`](crate::PostgresStore::connect) then
@@ -60,6 +62,7 @@ impl Default for Options {
         Self {
             prefix: Ident::default(),
             schema: None,
+            create_schema: false,
             causal_order: false,
             mode: None,
             insecure: false,
@@ -73,6 +76,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Sets whether `migrate` may create the schema.
+    #[must_use]
+    pub fn create_schema(mut self, create: bool) -> Self {
+        self.create_schema = create;
+        self
+    }
+
     /// Sets what the names of the tables begin with.
     #[must_use]
     pub fn prefix(mut self, prefix: Ident) -> Self {

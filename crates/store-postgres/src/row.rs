@@ -20,7 +20,7 @@ pub(crate) const SAGA: &str = "s.id, s.name, s.route, s.subject_kind, s.subject_
 
 /// The columns that a claim returns, in the order in which [`decode`] reads them. What the relay knows by
 /// itself (route, status, owner, lease) is not sent.
-pub(crate) const CLAIMED: &str = "seq, fence, event_id, type, key, payload, content_type, headers::text, tenant, \
+pub(crate) const CLAIMED: &str = "seq, fence, event_id, type, key, {payload_of}, content_type, headers::text, tenant, \
     correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc, attempts, max_attempts, \
     last_error, last_attempt_at, created_at, crashes";
 /// The columns that follow for operators.
@@ -110,7 +110,7 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
         route: delivery.route,
         event_type: faults.name("type", get(row, 3)?),
         key: faults.optional_name("key", get(row, 4)?),
-        payload: get(row, 5)?,
+        payload: faults.or_default("payload", get(row, 5)?),
         content_type: faults.name("content_type", get(row, 6)?),
         headers: faults.or_default("headers", parse_headers(headers)),
         tenant: faults.optional_name("tenant", get(row, 8)?),

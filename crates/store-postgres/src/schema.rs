@@ -73,7 +73,8 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
             ("route", NAME),
             ("type", NAME),
             ("key", NAME),
-            ("payload", "bytea"),
+            ("payload", "text"),
+            ("payload_bytes", "bytea"),
             ("content_type", NAME),
             ("headers", "jsonb"),
             ("tenant", NAME),
@@ -242,6 +243,7 @@ impl Schema for PostgresStore {
         let lock = Bind::new().text(&tables.schema).text(&tables.prefix).done()?;
         unit.rows(&Sql::new(LOCK, tables), lock).await?;
         let found = Found::look(&mut unit, tables, self.options()).await?;
+        found.check_schema(tables, self.options())?;
         if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
             unit.commit(Phase::Before).await?;
             found.state().check()?;
@@ -265,6 +267,7 @@ impl Schema for PostgresStore {
         let mut unit = self.begin(Line::Operator).await?;
         let found = Found::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
+        found.check_schema(self.tables(), self.options())?;
         let mut scripts = found.scripts(self.tables(), self.options());
         if matches!(found.state(), SchemaState::Ready { .. }) && self.session_damage().await?.is_some() {
             scripts.push(self.sql().lanes_mend.clone());
@@ -364,6 +367,21 @@ impl Found {
             VERSION
         };
         Ok(Self { schema, version, differences, missing })
+    }
+
+    /// Refuses to create a schema that nobody asked for: it may be a misspelt one.
+    fn check_schema(&self, tables: &Tables, options: &Options) -> Result<()> {
+        if self.schema || options.create_schema {
+            return Ok(());
+        }
+        let schema = &tables.schema;
+        Err(Error::new(
+            ErrorKind::Schema,
+            format!(
+                "the schema {schema} does not exist in this database, and nothing was created. Is the name right? Then \
+                 `create schema {schema}`, or run `pillarbox migrate --create-schema`"
+            ),
+        ))
     }
 
     fn state(&self) -> SchemaState {

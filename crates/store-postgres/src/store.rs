@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillarbox_core::Result;
 use pillarbox_core::port::{
-    Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled,
-    Store,
+    Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Purging, ReapRequest, Reaped, SettleRequest,
+    Settled, Store,
 };
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgPool};
@@ -205,6 +205,10 @@ impl Store for PostgresStore {
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
         self.reap_leases(request).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }
 

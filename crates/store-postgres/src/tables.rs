@@ -12,6 +12,9 @@ const LANE_OF: &str = "(coalesce(hashtextextended(key, 0), seq) & 63)";
 
 /// The attempts that count towards the allowed ones; see `attempts_counted`.
 const COUNTED: &str = "(attempts - least(crashes, {in_company}))";
+/// The payload in bytes, whichever column has it; null if both have one, or neither.
+const PAYLOAD_OF: &str = "case when payload is null then payload_bytes \
+    when payload_bytes is null then convert_to(payload, 'UTF8') end";
 
 /// Parts of the statements that read lanes.
 const WRITERS: &str = include_str!("sql/lanes_writers.sql");
@@ -24,7 +27,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 44],
+    names: [(&'static str, String); 46],
 }
 
 impl Tables {
@@ -52,6 +55,7 @@ impl Tables {
                 ("{unread}", vec!["null"; READ_COLUMNS - 1].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
                 ("{saga_columns}", SAGA.to_owned()),
+                ("{payload_of}", PAYLOAD_OF.to_owned()),
                 ("{schema}", format!("\"{schema}\"")),
                 ("{outbox}", table("outbox")),
                 ("{audit}", table("audit")),
@@ -71,6 +75,7 @@ impl Tables {
                 ("{may_claim}", table("may_claim")),
                 ("{status}", table("status")),
                 ("{route}", table("route")),
+                ("{payload}", table("payload")),
                 ("{event_index}", bare("outbox_event")),
                 ("{open_index}", bare("outbox_open")),
                 ("{lane_index}", bare("outbox_lane")),

@@ -16,7 +16,7 @@ use crate::{Options, SqliteStore};
 
 const BACKLOG: &str = "insert into pillarbox_outbox (route, type, payload, hlc, lane) \
     with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) \
-    select iif(i % 10, 'orders', 'mails'), 't', x'00', i, i % 64 from n";
+    select iif(i % 10, 'orders', 'mails'), 't', '0', i, i % 64 from n";
 
 /// A migrated store with one connection, because each has read the statistics at a time of its own.
 async fn single(directory: &TempDir) -> SqliteStore {
@@ -206,7 +206,7 @@ async fn among_10_000_sagas_no_step_scans_them_or_the_outbox() {
          with recursive n (i) as (select 1 union all select i + 1 from n where i < 10000) \
          select 's-' || i, 'erase', 'sagas', 'person', 'p-' || i, 1, 'running', i % 10 = 0, '{}' from n; \
          insert into pillarbox_outbox (route, type, payload, group_id, status) \
-         select 'sagas', 'erase', x'00', saga.id, iif(saga.dead and step.value = 1, 'dead', 'pending') \
+         select 'sagas', 'erase', '0', saga.id, iif(saga.dead and step.value = 1, 'dead', 'pending') \
          from pillarbox_saga as saga, json_each('[1, 2, 3]') as step",
     )
     .await;

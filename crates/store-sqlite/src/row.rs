@@ -13,13 +13,14 @@ use uuid::Uuid;
 use crate::error::classify;
 
 /// The columns of an entry, in the order in which [`decode`] reads them; the last is for statements alone.
-pub(crate) const COLUMNS: [&str; 29] = [
+pub(crate) const COLUMNS: [&str; 30] = [
     "seq",
     "event_id",
     "route",
     "type",
     "key",
     "payload",
+    "payload_bytes",
     "content_type",
     "headers",
     "tenant",
@@ -198,13 +199,17 @@ impl<'r> Reader<'r> {
         parsed
     }
 
-    /// Plain SQL may have written a text; its bytes are the payload just as well.
+    /// A text of plain SQL, or bytes: the bytes of either are the payload.
     fn payload(&mut self) -> Vec<u8> {
-        let bytes = match self.row.try_get_raw(self.column) {
-            Ok(value) if !value.is_null() => <Vec<u8> as Decode<'_, Sqlite>>::decode(value).ok(),
-            _ => None,
-        };
-        self.column += 1;
+        let mut bytes = None;
+        for _ in ["payload", "payload_bytes"] {
+            if let Ok(value) = self.row.try_get_raw(self.column)
+                && !value.is_null()
+            {
+                bytes = <Vec<u8> as Decode<'_, Sqlite>>::decode(value).ok();
+            }
+            self.column += 1;
+        }
         bytes.unwrap_or_else(|| {
             self.spoil();
             Vec::new()

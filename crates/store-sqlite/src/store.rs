@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::port::{
     Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, InventoryRequest, InventoryRow,
-    Migrated, PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest,
-    SettleRequest, Settled, Store, Story,
+    Migrated, PurgeRequest, Purged, Purging, ReapRequest, Reaped, RouteCounts, Schema, SchemaState,
+    SelectionRequest, SettleRequest, Settled, Store, Story,
 };
 use pillarbox_core::{AuditRecord, EventId, Result, Timestamp};
 use sqlx::pool::PoolConnection;
@@ -121,6 +121,7 @@ impl SqliteStore {
 
     /// A connection to read with.
     pub(crate) async fn reader(&self) -> Result<PoolConnection<Sqlite>> {
+        self.writer.check_file()?;
         self.reading.acquire().await.map_err(classify)
     }
 }
@@ -141,6 +142,10 @@ impl Store for SqliteStore {
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
         reap::reap(self, request).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::connect::is_reusable;
 use crate::error::{classify, classify_commit};
+use crate::file::OpenFile;
 use crate::patience::patiently;
 
 /// A transaction that has the write lock: also what callbacks and audit sinks write in.
@@ -38,17 +39,26 @@ pub(crate) struct Writer {
     pool: SqlitePool,
     /// On an application's pool the waiting is left to SQLite.
     line: Option<Arc<Line>>,
+    /// What was opened, if it can be told from what is there now.
+    file: Option<Arc<OpenFile>>,
 }
 
 impl Writer {
     /// A line of our own: a pool of one connection that does not wait for the lock itself. `patience` is how long we do.
     pub(crate) fn line(pool: SqlitePool, patience: Duration) -> Self {
-        Self { pool, line: Some(Arc::new(Line::new(patience))) }
+        let file = open_file(&pool);
+        Self { pool, line: Some(Arc::new(Line::new(patience))), file }
     }
 
     /// A pool of the application's.
     pub(crate) fn shared(pool: SqlitePool) -> Self {
-        Self { pool, line: None }
+        let file = open_file(&pool);
+        Self { pool, line: None, file }
+    }
+
+    /// Refuses to go on in a file that was deleted or replaced.
+    pub(crate) fn check_file(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.check())
     }
 
     pub(crate) async fn close(&self) {
@@ -58,6 +68,9 @@ impl Writer {
     /// Begins a transaction of the application's: it has the lock, and its commit is on disk when it returns, unless the
     /// pool is the application's and says otherwise.
     pub(crate) async fn begin(&self) -> Result<Tx> {
+        self.check_file()?;
+        // The driver gives the connection back when it does not get the lock: without this, whoever waits behind would have it.
+        let _place = self.place().await;
         let started = Instant::now();
         loop {
             match self.pool.begin_with(self.beginning(Commit::Durable)).await.map_err(classify) {
@@ -98,8 +111,18 @@ impl Writer {
         self.together(FetchAll(statement)).await
     }
 
+    /// The head of the line, in the order of coming. Kept until the connection is had for good.
+    async fn place(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        match &self.line {
+            Some(line) => Some(line.head.lock().await),
+            None => None,
+        }
+    }
+
     /// The connection, when it is our turn.
     async fn turn(&self) -> Result<PoolConnection<Sqlite>> {
+        self.check_file()?;
+        let _place = self.place().await;
         loop {
             let mut connection = self.pool.acquire().await.map_err(classify)?;
             if is_reusable(&mut connection).await.map_err(classify)? {
@@ -146,6 +169,10 @@ impl Writer {
     }
 }
 
+fn open_file(pool: &SqlitePool) -> Option<Arc<OpenFile>> {
+    OpenFile::at(pool.connect_options().get_filename()).map(Arc::new)
+}
+
 /// Between two questions for a lock that somebody else has.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 /// How long others who were met are reckoned with.
@@ -160,6 +187,8 @@ const ROOM_MAX: Duration = Duration::from_millis(20);
 struct Line {
     /// How long to ask for the lock.
     patience: Duration,
+    /// Whoever is first in line has it. It is fair.
+    head: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
 }
 
@@ -174,7 +203,7 @@ struct Seen {
 impl Line {
     fn new(patience: Duration) -> Self {
         let seen = Seen { others: None, freed: Instant::now(), had: Duration::ZERO };
-        Self { patience, seen: Mutex::new(seen) }
+        Self { patience, head: tokio::sync::Mutex::new(()), seen: Mutex::new(seen) }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

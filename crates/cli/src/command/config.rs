@@ -1,9 +1,9 @@
-//! `pillarbox config check|show`
+//! `pillarbox config check|show|reference`
 
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::config::{FILE_DEFAULT, Shown};
+use crate::config::{FILE_DEFAULT, Shown, page};
 use crate::context::Context;
 use crate::fault::Fault;
 
@@ -14,6 +14,8 @@ pub(crate) enum ConfigCommand {
     Check,
     /// Print the configuration as it takes effect: defaults filled in, secrets masked
     Show,
+    /// Print every key with its default, its unit and what it does, as Markdown
+    Reference,
 }
 
 #[derive(Serialize)]
@@ -26,6 +28,7 @@ pub(crate) fn run(command: &ConfigCommand, context: &Context) -> Result<(), Faul
     match command {
         ConfigCommand::Check => check(context),
         ConfigCommand::Show => show(context),
+        ConfigCommand::Reference => context.out.data(page().trim_end()),
     }
 }
 

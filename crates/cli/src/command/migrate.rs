@@ -1,14 +1,17 @@
-//! `pillarbox migrate [--plan]`
+//! `pillarbox migrate [--plan] [--create-schema]`
 
 use clap::Args;
 use pillarbox_core::redact_url;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::database::Database;
+use crate::database::{Database, DatabaseOptions};
 use crate::fault::Fault;
 
 const EXAMPLES: &str = "\
+On PostgreSQL the tables are in the schema of the configuration (database.schema), else in public. A schema that does not \
+exist is not created, because it may be a misspelt one: say --create-schema.
+
 Examples:
   pillarbox migrate                                       in ./pillarbox.db
   pillarbox migrate --plan > tables.sql                   for your own migrations
@@ -21,12 +24,18 @@ pub(crate) struct MigrateArgs {
     /// Print the SQL that would run, and change nothing
     #[arg(long)]
     plan: bool,
+    /// Create the schema of the configuration if it does not exist (PostgreSQL)
+    #[arg(long)]
+    create_schema: bool,
 }
 
 #[derive(Serialize)]
 struct MigratedJson {
     from: u32,
     to: u32,
+    database: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -35,8 +44,15 @@ struct PlanJson {
 }
 
 pub(crate) async fn run(args: &MigrateArgs, context: &Context) -> Result<(), Fault> {
-    let database = if args.plan { context.connect_to_look().await? } else { context.connect().await? };
-    let result = if args.plan { plan(context, &database).await } else { migrate(context, &database).await };
+    let options = DatabaseOptions { create_schema: args.create_schema, ..context.database_options() };
+    let place = options.place(&context.database_url());
+    let database = match args.plan {
+        true => context.connect_to_look(options).await?,
+        false => context.connect_with(options).await?,
+    };
+    let result =
+        if args.plan { plan(context, &database).await } else { migrate(context, &database, &place).await };
+    let result = result.map_err(|fault| fault.context(&place));
     database.staging.close().await;
     result
 }
@@ -53,17 +69,19 @@ async fn plan(context: &Context, database: &Database) -> Result<(), Fault> {
     context.out.data(sql.trim_end())
 }
 
-async fn migrate(context: &Context, database: &Database) -> Result<(), Fault> {
+async fn migrate(context: &Context, database: &Database, place: &str) -> Result<(), Fault> {
     let migrated = database.schema.migrate().await?;
     // Whatever a migration cannot mend is said now, not by the next command.
     database.schema.inspect().await?.check()?;
     if context.out.json {
-        return context.out.json(&MigratedJson { from: migrated.from, to: migrated.to });
+        let url = context.database_url();
+        let schema = context.database_options().schema_at(&url);
+        let (from, to) = (migrated.from, migrated.to);
+        return context.out.json(&MigratedJson { from, to, database: redact_url(&url), schema });
     }
-    let url = redact_url(&context.database_url());
     context.out.data(match (migrated.from, migrated.to) {
-        (0, to) => format!("created the tables in {url}, version {to}"),
-        (from, to) if from == to => format!("the tables in {url} have version {to} already"),
-        (from, to) => format!("upgraded the tables in {url} from version {from} to {to}"),
+        (0, to) => format!("created the tables in {place}, version {to}"),
+        (from, to) if from == to => format!("the tables in {place} have version {to} already"),
+        (from, to) => format!("upgraded the tables in {place} from version {from} to {to}"),
     })
 }

@@ -2,6 +2,7 @@
 
 mod expand;
 mod load;
+mod reference;
 mod route;
 mod secret;
 mod show;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny};
 
 pub(crate) use load::load;
+pub(crate) use reference::page;
 pub(crate) use route::RouteConfig;
 pub(crate) use show::Shown;
 

@@ -9,7 +9,7 @@ use pillarbox_transport_http::Secret;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::value::{Count, Period, Positive};
+use super::value::{Count, Multiplier, Period, Positive};
 use crate::destination::{Destination, Webhook};
 
 /// A route as the file says it, already checked as a whole.
@@ -73,7 +73,23 @@ struct Raw {
     #[serde(default)]
     allow_private: bool,
     #[serde(default)]
+    allow_http: bool,
+    ports: Option<Ports>,
+    #[serde(default)]
     secret: Secrets,
+}
+
+/// `ports`: which ones the URL of a webhook may name.
+struct Ports(Vec<u16>);
+
+impl<'de> Deserialize<'de> for Ports {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ports = Vec::<Count<1, 65_535>>::deserialize(deserializer)?;
+        if ports.is_empty() {
+            return Err(D::Error::custom("no port is left; leave the key out for 443 and 80"));
+        }
+        Ok(Self(ports.into_iter().filter_map(|port| u16::try_from(port.0).ok()).collect()))
+    }
 }
 
 /// `secret`: the key that signs webhooks, or several while they are being changed.
@@ -146,6 +162,7 @@ impl Default for BackoffConfig {
 struct RawBackoff {
     base: Option<Positive>,
     max: Option<Positive>,
+    multiplier: Option<Multiplier>,
     jitter: Option<bool>,
 }
 
@@ -158,7 +175,8 @@ impl TryFrom<RawBackoff> for BackoffConfig {
         // A base above the default maximum means what it says: the wait is then constant.
         let max = raw.max.map_or(default.max().max(base), |max| max.0);
         let jitter = if raw.jitter.unwrap_or(true) { Jitter::Full } else { Jitter::None };
-        Backoff::new(base, max, jitter).map(Self)
+        let multiplier = raw.multiplier.map_or(default.multiplier(), |multiplier| multiplier.0);
+        Backoff::new(base, max, jitter)?.with_multiplier(multiplier).map(Self)
     }
 }
 
@@ -194,7 +212,12 @@ impl TryFrom<Raw> for RouteConfig {
             raw.lanes.map_or(options.lanes, |count| u8::try_from(count.0).unwrap_or(options.lanes));
         options.on_dead = raw.on_dead.map_or(options.on_dead, |on_dead| on_dead.0);
         options.check()?;
-        let webhook = Webhook { allow_private: raw.allow_private, secrets: raw.secret.0 };
+        let webhook = Webhook {
+            allow_private: raw.allow_private,
+            allow_http: raw.allow_http,
+            ports: raw.ports.map(|ports| ports.0),
+            secrets: raw.secret.0,
+        };
         webhook.check(&raw.to)?;
         Ok(Self { to: raw.to, webhook, ordered, options })
     }

@@ -51,6 +51,10 @@ struct Route {
     reap_interval: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     allow_private: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    allow_http: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ports: Option<Vec<u16>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     secret: Vec<&'static str>,
     backoff: Backoff,
@@ -60,6 +64,7 @@ struct Route {
 struct Backoff {
     base: String,
     max: String,
+    multiplier: f64,
     jitter: bool,
 }
 
@@ -120,10 +125,13 @@ impl Route {
             poll_max: format_duration(options.poll_max),
             reap_interval: format_duration(options.reap_interval),
             allow_private: route.webhook.allow_private,
+            allow_http: route.webhook.allow_http,
+            ports: route.webhook.ports.clone(),
             secret: route.webhook.secrets.iter().map(|_| MASK).collect(),
             backoff: Backoff {
                 base: format_duration(options.backoff.base()),
                 max: format_duration(options.backoff.max()),
+                multiplier: options.backoff.multiplier(),
                 jitter: options.backoff.jitter() == Jitter::Full,
             },
         }

@@ -18,6 +18,10 @@ pub(crate) struct Positive(pub(crate) Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count<const MIN: u32, const MAX: u32>(pub(crate) u32);
 
+/// A number, whole or not, as `2` or `1.5`. What is allowed the policy says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Multiplier(pub(crate) f64);
+
 /// A name that may become part of an SQL identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) Ident);
@@ -76,6 +80,30 @@ impl<const MIN: u32, const MAX: u32> Visitor<'_> for CountVisitor<MIN, MAX> {
 impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Count<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_i64(CountVisitor::<MIN, MAX>).map(Self)
+    }
+}
+
+struct MultiplierVisitor;
+
+impl Visitor<'_> for MultiplierVisitor {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number such as 2 or 1.5")
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<f64, E> {
+        Ok(number)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<f64, E> {
+        i32::try_from(number).map(f64::from).map_err(|_| E::custom("the number is too large"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Multiplier {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MultiplierVisitor).map(Self)
     }
 }
 

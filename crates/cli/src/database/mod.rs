@@ -30,6 +30,24 @@ pub(crate) struct DatabaseOptions {
     pub(crate) insecure: bool,
     /// Connections for the application's own transactions, PostgreSQL only. Default: the store's.
     pub(crate) connections: Option<u32>,
+    /// Whether a migration may create the schema, PostgreSQL only.
+    pub(crate) create_schema: bool,
+}
+
+impl DatabaseOptions {
+    /// Where the tables are, for people: the database, and on PostgreSQL the schema.
+    pub(crate) fn place(&self, url: &str) -> String {
+        match self.schema_at(url) {
+            Some(schema) => format!("{}, schema {schema}", redact_url(url)),
+            None => redact_url(url),
+        }
+    }
+
+    /// The schema of the tables. SQLite has none.
+    pub(crate) fn schema_at(&self, url: &str) -> Option<String> {
+        let schema = self.schema.as_ref().map_or("public", Ident::as_str);
+        matches!(scheme(url), Ok(Scheme::Postgres)).then(|| schema.to_owned())
+    }
 }
 
 /// A database as each side of the outbox sees it.
@@ -84,6 +102,7 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
     store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
     store_options.insecure = options.insecure;
     store_options.connections = options.connections.unwrap_or(store_options.connections);
+    store_options.create_schema = options.create_schema;
     let store = PostgresStore::connect(url, store_options).await.map_err(|error| at(url, error))?;
     // With what the self-test found: an outbox must know of a transaction pooler too.
     let store_options = store.options().clone();

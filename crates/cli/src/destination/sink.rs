@@ -19,13 +19,21 @@ use super::Destination;
 pub(crate) struct Webhook {
     /// Whether private and loopback addresses may be called, also without TLS.
     pub(crate) allow_private: bool,
+    /// Whether `http://` may go to the public internet.
+    pub(crate) allow_http: bool,
+    /// Ports that the URL may name. None: those of the transport.
+    pub(crate) ports: Option<Vec<u16>>,
     /// The keys that sign, the newest first.
     pub(crate) secrets: Vec<Secret>,
 }
 
 impl Webhook {
     fn sink(&self, url: &str) -> Result<HttpSink> {
-        let options = Options::default().allow_private(self.allow_private);
+        let options = Options::default().allow_private(self.allow_private).allow_http(self.allow_http);
+        let options = match &self.ports {
+            Some(ports) => options.ports(ports.clone()),
+            None => options,
+        };
         HttpSink::new(url, self.secrets.iter().cloned().fold(options, Options::secret))
     }
 

@@ -75,7 +75,7 @@ fn a_good_file_is_fine_and_show_fills_the_defaults_in() {
     assert_eq!(json["routes"]["orders"]["to"], "file:${literal}.ndjson");
     assert_eq!(
         json["routes"]["orders"]["backoff"],
-        serde_json::json!({"base": "2s", "max": "5m", "jitter": false})
+        serde_json::json!({"base": "2s", "max": "5m", "multiplier": 2.0, "jitter": false})
     );
     assert_eq!(json["retention"]["delivered"], "0s");
     assert_eq!(json["routes"]["bus"]["to"], "nats://***@h/orders.{type}");
@@ -150,4 +150,43 @@ fn retention_of_zero_deletes_at_settle() {
     home.stage_many("r", 10);
     assert_eq!(home.ok(["relay", "--drain", "--json"]).json()["delivered"], 10);
     assert_eq!(home.totals()["delivered"], 0);
+}
+
+#[test]
+fn the_page_of_all_settings_is_what_the_program_says() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/configuration.md");
+    let said = Home::new().ok(["config", "reference"]).stdout;
+    let written = std::fs::read_to_string(page).unwrap_or_default();
+    assert!(said == written, "run `cargo run -- config reference > docs/guide/configuration.md`");
+}
+
+#[test]
+fn what_an_error_about_a_webhook_names_is_a_setting() {
+    let route = |more: &str| format!("[routes.r]\nto = 'https://example.org:8443/hook'\n{more}");
+    refused(&route(""), &["routes.r:", "`ports`", "allow_private"]);
+    refused(&route("ports = []"), &["routes.r.ports:", "443 and 80"]);
+    refused(&route("ports = [70000]"), &["routes.r.ports", "1 to 65535"]);
+    let plain = "[routes.r]\nto = 'http://example.org/hook'\n";
+    refused(plain, &["allow_http"]);
+    let home = Home::new();
+    for text in [route("ports = [8443]"), format!("{plain}allow_http = true")] {
+        home.write("pillarbox.toml", &text);
+        home.ok(["config", "check"]);
+        let shown = home.ok(["config", "show"]);
+        home.write("pillarbox.toml", &shown.stdout);
+        assert_eq!(home.ok(["config", "show"]).stdout, shown.stdout);
+    }
+}
+
+#[test]
+fn a_backoff_multiplier_is_a_number_from_1_to_100() {
+    for wrong in ["0.5", "101", "'2'", "nan"] {
+        refused(
+            &format!("[routes.r]\nto = 'null:'\nbackoff = {{ multiplier = {wrong} }}"),
+            &["routes.r.backoff"],
+        );
+    }
+    let home = Home::new();
+    home.write("pillarbox.toml", "[routes.r]\nto = 'null:'\nbackoff = { multiplier = 1.5 }");
+    assert_eq!(home.ok(["config", "show", "--json"]).json()["routes"]["r"]["backoff"]["multiplier"], 1.5);
 }

@@ -34,7 +34,7 @@ impl Shop {
         let home = Home::new();
         let shop = Self { home, schema };
         shop.home.write("pillarbox.toml", &shop.config(&postgres(), "null:"));
-        shop.home.ok(["migrate"]);
+        shop.home.ok(["migrate", "--create-schema"]);
         wait(shop.execute("create table {s}.effects (event_id text not null)"));
         shop
     }

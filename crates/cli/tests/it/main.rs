@@ -8,6 +8,7 @@ mod config;
 mod crash;
 mod demo;
 mod failover;
+mod guide;
 mod home;
 mod killed;
 mod many_relays;

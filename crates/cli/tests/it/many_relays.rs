@@ -36,7 +36,7 @@ pub(crate) fn on_postgres() -> Home {
     let home = Home::new();
     let schema = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
     home.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\nschema = \"{schema}\"\n", postgres()));
-    home.ok(["migrate"]);
+    home.ok(["migrate", "--create-schema"]);
     home
 }
 
@@ -79,4 +79,22 @@ fn the_demo_works_on_postgres() {
     let url = postgres();
     let said = home.ok(["demo", "--database", &url, "--events", "300", "--json"]);
     assert_eq!(said.json()["ok"], true);
+}
+
+#[test]
+fn migrate_names_where_it_works_and_creates_no_misspelt_schema() {
+    let home = Home::new();
+    let schema = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
+    home.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\nschema = \"{schema}\"\n", postgres()));
+    for command in [&["migrate"][..], &["migrate", "--plan"]] {
+        let said = home.run(command);
+        said.refused(4, &[&format!("the schema {schema} does not exist"), "--create-schema"]);
+    }
+    let plan = home.ok(["migrate", "--plan", "--create-schema"]).stdout;
+    assert!(plan.contains("create schema"), "{plan}");
+    let made = home.ok(["migrate", "--create-schema"]).stdout;
+    assert!(made.contains(&format!("schema {schema}, version 1")), "{made}");
+    let again = home.ok(["migrate", "--json"]).json();
+    assert_eq!((&again["schema"], &again["from"]), (&schema.into(), &1.into()));
+    assert!(again["database"].as_str().unwrap().starts_with("postgres://"), "{again}");
 }

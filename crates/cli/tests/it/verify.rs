@@ -321,12 +321,44 @@ fn what_cannot_be_compared_is_told_with_what_can() {
 }
 
 #[test]
-fn of_many_routes_those_that_keep_nothing_are_left_out_and_named() {
+fn a_route_that_cannot_be_compared_is_named_and_no_success() {
     let home = delivered();
     home.write("pillarbox.toml", "[routes.r]\nto = \"file:out.ndjson\"\n[routes.gone]\nto = \"null:\"\n");
-    let said = home.ok(["verify", "--json"]);
-    assert_eq!(route(&said)["route"], "r");
-    assert!(said.stderr.contains("gone is left out"), "{said:?}");
+    let said = home.run(["verify", "--json"]);
+    assert_eq!((said.code, &route(&said)["route"]), (1, &json!("r")), "{said:?}");
+    let left_out = &said.json()["not_compared"][0];
+    assert_eq!((&left_out["route"], said.json()["ok"].as_bool()), (&json!("gone"), Some(false)));
+    assert!(left_out["why"].as_str().unwrap().contains("keeps nothing"), "{said:?}");
+    assert!(said.stderr.contains("gone") && said.stderr.contains("--only"), "{said:?}");
+    let said = home.run(["verify"]);
+    assert!(said.code == 1 && said.stdout.contains("not compared: gone:"), "{said:?}");
+    // Whoever names the routes is content with them.
+    let named = home.ok(["verify", "--only", "r", "--json"]).json();
+    assert_eq!((&named["ok"], &named["not_compared"]), (&json!(true), &json!([])));
+    home.run(["verify", "--only", "r", "--only", "gone"]).refused(2, &["gone cannot be compared"]);
+    // What was found weighs more.
+    home.spoil(|lines| drop(lines.pop()));
+    let said = home.run(["verify", "--json"]);
+    assert!(said.code == 3 && said.stderr.contains("1 lost") && said.stderr.contains("gone"), "{said:?}");
     home.write("pillarbox.toml", "[routes.a]\nto = \"null:\"\n[routes.b]\nto = \"stdout:\"\n");
     home.run(["verify"]).refused(2, &["a RabbitMQ stream"]);
+}
+
+#[test]
+fn a_destination_that_is_unreachable_does_not_hide_the_others() {
+    let home = delivered();
+    let down = "redis://127.0.0.1:9/0?stream=s&connect_timeout=2s";
+    home.write(
+        "pillarbox.toml",
+        &format!("[routes.down]\nto = \"{down}\"\n[routes.r]\nto = \"file:out.ndjson\"\n"),
+    );
+    let said = home.run(["verify", "--json"]);
+    assert_eq!((said.code, &route(&said)["route"]), (1, &json!("r")), "{said:?}");
+    assert_eq!(route(&said)["received"], 10);
+    let left_out = &said.json()["not_compared"][0];
+    assert_eq!(left_out["route"], "down");
+    assert!(left_out["why"].as_str().unwrap().contains("127.0.0.1:9"), "{said:?}");
+    home.spoil(|lines| drop(lines.pop()));
+    let said = home.run(["verify", "--json"]);
+    assert_eq!((said.code, &route(&said)["lost"]), (3, &json!(1)), "{said:?}");
 }

@@ -1,6 +1,7 @@
 //! The operator's side of the outbox: counts, lists, and audited changes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::limits::{LIST_DEFAULT, LIST_MAX};
 use crate::name::RouteName;
+use crate::port::SagaAdmin;
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -46,6 +48,15 @@ pub trait Admin: Send + Sync {
     /// Forgets events that consumers accepted long enough ago, and the fences of lanes of which nothing new was
     /// seen for as long. An event that comes again after that is applied again.
     async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged>;
+}
+
+/// What retention deletes by age, as a store gives it to the relays that work on it.
+#[derive(Clone)]
+pub struct Purging {
+    /// Settled entries, and what the inbox remembers.
+    pub admin: Arc<dyn Admin>,
+    /// Sagas that have ended. `None`: the store has none.
+    pub sagas: Option<Arc<dyn SagaAdmin>>,
 }
 
 /// Whether to act or only to count.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::name::{RouteName, check_name};
 use crate::time::Timestamp;
 
+use super::Purging;
 use super::store::{
     Death, Keep, ReapRequest, Reaped, Settled, Undecodable, Verdict, check_attempts, check_batch, check_lease,
 };
@@ -55,6 +56,11 @@ pub trait Lanes: Send + Sync {
 
     /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.
     async fn hand_over(&self, request: HandOverRequest) -> Result<()>;
+
+    /// What retention of a relay on this store purges. Default: nothing, and the table grows until somebody purges it.
+    fn purging(&self) -> Option<Purging> {
+        None
+    }
 }
 
 /// Numbers of writers from here on are of transactions that had another one while they wrote: prepared ones.

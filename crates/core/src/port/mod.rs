@@ -19,8 +19,8 @@ mod store;
 mod transcript;
 
 pub use admin::{
-    Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
-    Selection, SelectionRequest, Story,
+    Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, Purging,
+    RouteCounts, Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};

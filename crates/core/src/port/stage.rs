@@ -78,4 +78,20 @@ impl Buffer {
         }
         outbox.stage_all(tx, std::mem::take(&mut self.events)).await
     }
+
+    /// [`flush`](Self::flush) unless that was done before: the end of an operation that may have done it itself, to see
+    /// the outcomes.
+    ///
+    /// # Errors
+    /// When staging fails; the transaction should then be rolled back.
+    pub async fn flush_rest<Tx, S>(&mut self, outbox: &S, tx: &mut Tx) -> Result<()>
+    where
+        Tx: Send,
+        S: Stage<Tx> + ?Sized,
+    {
+        if !self.flushed {
+            self.flush(outbox, tx).await?;
+        }
+        Ok(())
+    }
 }

@@ -12,7 +12,7 @@ use crate::name::{RouteName, check_name};
 use crate::outcome::Failure;
 use crate::time::Timestamp;
 
-use super::Effect;
+use super::{Effect, Purging};
 
 /// The outbox as a relay sees it, by rows.
 ///
@@ -37,6 +37,11 @@ pub trait Store: Send + Sync {
     /// Returns expired leases to the queue, and buries what has no attempts left. Sessions of lanes whose lease has
     /// expired are buried too, so that a route can be changed from lanes to rows.
     async fn reap(&self, request: ReapRequest) -> Result<Reaped>;
+
+    /// What retention of a relay on this store purges. Default: nothing, and the table grows until somebody purges it.
+    fn purging(&self) -> Option<Purging> {
+        None
+    }
 }
 
 /// Which due entry is the oldest.

@@ -5,16 +5,18 @@ mod herald;
 mod pipeline;
 mod window;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox_core::port::{Death, Lanes, Presence, Sagas, Sink, Store};
+use pillarbox_core::port::{Death, Lanes, Presence, Purging, Sagas, Sink, Store};
 use pillarbox_core::{Error, Result, RouteName};
 
 use crate::handle::{Handle, Shared};
 use crate::lanes::{LaneOptions, LaneReader};
 use crate::options::RelayOptions;
+use crate::retention::{Retention, RetentionOptions};
 use crate::saga::SagaStore;
 use crate::sink::{Handlers, Passed};
 use crate::tally::Tally;
@@ -62,6 +64,7 @@ pub struct Relay {
     pub(crate) settles_max: usize,
     pub(crate) presence: Option<Arc<dyn Presence>>,
     pub(crate) on_death: Option<DeathHook>,
+    retention: Option<Retention>,
     pub(crate) seed: u64,
     pub(crate) shared: Arc<Shared>,
 }
@@ -97,6 +100,7 @@ impl Relay {
             options: RelayOptions::default(),
             presence: None,
             on_death: None,
+            retention: Some(RetentionOptions::default()),
             seed: None,
         }
     }
@@ -109,7 +113,8 @@ impl Relay {
         self.left(Pipeline::new(self, Until::Once).run(std::future::pending())).await
     }
 
-    /// Works until nothing is due, or the destination is down. Safe to call from overlapping cron jobs.
+    /// Works until nothing is due, or the destination is down; then lets go of what is old
+    /// ([retention](RelayBuilder::retention)). Safe to call from overlapping cron jobs.
     ///
     /// # Errors
     /// When the store fails. What was claimed by then moves again when its lease ends.
@@ -123,17 +128,38 @@ impl Relay {
     /// When the store fails.
     pub async fn drain_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
         let drain = Pipeline::new(self, Until::Drained).run(shutdown);
-        announced(self, "drain", self.left(drain)).await
+        let tally = announced(self, "drain", self.left(drain)).await?;
+        // A table that only cron jobs drain would grow for ever. That this failed is not the drain's failure.
+        if let Some(retention) = &self.retention
+            && let Err(error) = retention.run_once().await
+        {
+            tracing::warn!(route = %self.route, %error, "retention failed; the next drain does it");
+        }
+        Ok(tally)
     }
 
-    /// Works until `shutdown` resolves; then stops claiming, finishes or releases what is in flight, and
+    /// Works until `shutdown` resolves, and lets go of what is old meanwhile ([retention](RelayBuilder::retention)); then stops claiming, finishes or releases what is in flight, and
     /// returns what it did. A lost database or destination does not end it: it waits and tries again.
     ///
     /// # Errors
     /// Only for what waiting cannot mend: wrong tables or a wrong configuration.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
         let run = Pipeline::new(self, Until::Stopped).run(shutdown);
-        announced(self, "run", self.left(run)).await
+        announced(self, "run", self.left(self.retaining(run))).await
+    }
+
+    /// Beside the work, what is old goes. Nothing of the work waits for that or fails with it.
+    async fn retaining<T>(&self, work: impl Future<Output = T> + Send) -> T {
+        let Some(retention) = &self.retention else { return work.await };
+        let purge = async {
+            retention.run(std::future::pending()).await;
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = purge => match never {},
+        }
     }
 
     /// A run, and after it no lane is held any more, so that others need not wait for its lease.
@@ -168,6 +194,15 @@ enum From {
     Lanes(Arc<dyn Lanes>),
 }
 
+impl From {
+    fn purging(&self) -> Option<Purging> {
+        match self {
+            Self::Rows(store) | Self::Sagas(store, ..) => store.purging(),
+            Self::Lanes(lanes) => lanes.purging(),
+        }
+    }
+}
+
 /// Builds a [`Relay`]. Only the route is required.
 #[must_use]
 pub struct RelayBuilder {
@@ -178,6 +213,7 @@ pub struct RelayBuilder {
     options: RelayOptions,
     presence: Option<Arc<dyn Presence>>,
     on_death: Option<DeathHook>,
+    retention: Option<RetentionOptions>,
     seed: Option<u64>,
 }
 
@@ -214,6 +250,22 @@ impl RelayBuilder {
         self
     }
 
+    /// How long what is done stays. Default: on, with [`RetentionOptions::default`]: delivered entries go after a day.
+    ///
+    /// It is of the store, not of the route: each relay purges the entries of all routes, the inbox and ended sagas, and of
+    /// several relays that differ the shortest time counts. A [`run`](Relay::run) purges every minute, a
+    /// [`drain`](Relay::drain) at its end, a [`run_once`](Relay::run_once) never.
+    pub fn retention(mut self, options: RetentionOptions) -> Self {
+        self.retention = Some(options);
+        self
+    }
+
+    /// Purges nothing: a [`Retention`] of the application's own does, or nobody, and the tables grow.
+    pub fn without_retention(mut self) -> Self {
+        self.retention = None;
+        self
+    }
+
     /// The seed of jitter, poll spread and the names of lane sessions. Default: random. Relays by lanes that share a
     /// route must not have both the same seed and the same owner.
     pub fn seed(mut self, seed: u64) -> Self {
@@ -236,6 +288,10 @@ impl RelayBuilder {
             None => format!("{}-{:08x}", std::process::id(), seed >> 32),
         };
         pillarbox_core::check_name("owner", &owner)?;
+        let retention = match (self.retention, self.from.purging()) {
+            (Some(options), Some(purging)) => Some(Retention::of(purging, options)?),
+            _ => None,
+        };
         let shared: Arc<Shared> = Arc::default();
         // Steps of one saga in two calls would wait for each other.
         let settles_max = if matches!(self.from, From::Sagas(..)) { 1 } else { SETTLES_MAX };
@@ -272,6 +328,7 @@ impl RelayBuilder {
             settles_max,
             presence: self.presence,
             on_death: self.on_death,
+            retention,
             seed,
             shared,
         })

@@ -54,13 +54,18 @@ struct Target {
 }
 
 impl FileSink {
-    /// Opens the file, and creates it if it is not there.
+    /// Opens the file. One that is not there is made, readable and writable by its owner only: events are nobody else's
+    /// business. The rights of one that is there are left as they are.
     ///
     /// # Errors
     /// When it cannot be opened for reading and writing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_owned();
-        let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(|error| {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).map_err(|error| {
             let kind = match error.kind() {
                 io::ErrorKind::PermissionDenied => ErrorKind::Denied,
                 io::ErrorKind::NotFound => ErrorKind::NotFound,

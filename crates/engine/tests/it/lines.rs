@@ -96,3 +96,17 @@ async fn a_full_disk_is_a_destination_that_is_down() {
     let tally = world.to(sink, options()).build().unwrap().drain().await.unwrap();
     assert_eq!((tally.delivered, tally.released, tally.dead), (0, 3, 0));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_of_events_is_for_its_owner_only_and_one_that_is_there_keeps_its_rights() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.ndjson");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    drop(FileSink::open(&path).unwrap());
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    drop(FileSink::open(&path).unwrap());
+    assert_eq!(mode(), 0o640);
+}

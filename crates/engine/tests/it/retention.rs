@@ -114,3 +114,44 @@ fn a_retention_that_cannot_work_is_refused_when_built() {
         assert!(Retention::new(Arc::new(world.store.clone()), options).is_err());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_embedded_relay_purges_by_itself_unless_it_is_told_not_to() {
+    let day = Duration::from_secs(24 * 3600);
+    for ordered in [false, true] {
+        let world = World::new();
+        let builder = || {
+            let (store, sink) = (Arc::new(world.store.clone()), Arc::new(world.sink.clone()));
+            let builder = if ordered { Relay::ordered(store, sink) } else { Relay::builder(store, sink) };
+            builder.route(ROUTE)
+        };
+        world.stage_many(3).await;
+        let relay = builder().build().unwrap();
+        assert_eq!(relay.run(sleep(Duration::from_secs(3600))).await.unwrap().delivered, 3);
+        assert_eq!(world.with_status(Status::Delivered), 3, "too young");
+        let _ = builder().without_retention().build().unwrap().run(sleep(day)).await.unwrap();
+        assert_eq!(world.with_status(Status::Delivered), 3, "nobody purges");
+        let _ = relay.run(sleep(Duration::from_secs(60))).await.unwrap();
+        assert_eq!(world.with_status(Status::Delivered), 0, "a day is the default");
+
+        // From cron it is the end of a drain, with a time of the application's own.
+        world.stage_many(2).await;
+        let mut hour = RetentionOptions::default();
+        hour.delivered = Duration::from_secs(3600);
+        let relay = builder().retention(hour).build().unwrap();
+        assert_eq!(relay.drain().await.unwrap().delivered, 2);
+        sleep(Duration::from_secs(3601)).await;
+        assert_eq!(world.with_status(Status::Delivered), 2);
+        assert_eq!(relay.drain().await.unwrap().delivered, 0);
+        assert_eq!(world.with_status(Status::Delivered), 0);
+    }
+}
+
+#[test]
+fn a_relay_with_a_retention_that_cannot_work_is_refused_when_built() {
+    let world = World::new();
+    let mut options = RetentionOptions::default();
+    options.batch = 0;
+    let builder = Relay::builder(Arc::new(world.store.clone()), Arc::new(world.sink.clone()));
+    assert!(builder.route(ROUTE).retention(options).build().is_err());
+}

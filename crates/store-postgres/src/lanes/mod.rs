@@ -8,11 +8,13 @@ mod recent;
 pub(crate) mod row;
 mod settle;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use pillarbox_core::Result;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
-    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Settled,
+    LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped, Settled,
 };
 
 use crate::bind::Bind;
@@ -53,6 +55,10 @@ impl Lanes for PostgresStore {
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
         self.hand_lanes_over(request).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }
 

@@ -23,7 +23,7 @@ use crate::row::{At, Decoded, Faults, budget, get, parse_headers};
 ///
 /// What delivering an entry changes is one value, and null until then: nine columns cost more, also where they are
 /// null.
-pub(crate) const READ: &str = "type, seq, event_id, key, payload, \
+pub(crate) const READ: &str = "type, seq, event_id, key, {payload_of}, \
     case when content_type <> 'application/json' then content_type end, \
     case when pg_column_size(headers) > 8 or headers @> '[]' then headers::text end, \
     tenant, correlation_id, causation_id, execution_id, occurred_at, group_id, hlc, created_at, \
@@ -49,7 +49,7 @@ pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
         route: route.clone(),
         event_type: faults.name("type", name(0)?.ok_or_else(missing)?),
         key: faults.optional_name("key", name(3)?),
-        payload: columns.bytes(4)?.ok_or_else(missing)?.to_vec(),
+        payload: faults.or_default("payload", columns.bytes(4)?.map(<[u8]>::to_vec)),
         content_type: faults
             .name("content_type", columns.text(5)?.unwrap_or(CONTENT_TYPE_DEFAULT).to_owned()),
         headers: faults.or_default("headers", headers),

@@ -42,7 +42,7 @@ create index if not exists {saga_ended_index} on {saga} (ended_at) where ended_a
 create index if not exists {inbox_age_index} on {inbox} (accepted_at);
 
 -- Stages one event inside the caller's transaction and returns its id; the same id on the same route again
--- is one entry. JSON only: other payloads are staged with a plain INSERT that binds bytes.
+-- is one entry. JSON only: other payloads are staged with a plain INSERT.
 create or replace function {stage}(
     route          text,
     type           text,
@@ -66,7 +66,7 @@ create or replace function {stage}(
     ), staged as (
         insert into {outbox} (route, type, payload, key, headers, event_id, due_at, content_type, tenant,
             correlation_id, causation_id, execution_id, occurred_at, priority, group_id, max_attempts)
-        select $1, $2, convert_to($3::text, 'UTF8'), $4, $5, fresh.id,
+        select $1, $2, $3::text, $4, $5, fresh.id,
             case when $7 > interval '0' then statement_timestamp() + $7 end, $8, $9,
             $10, $11, $12, $13, $14, $15, $16
         from fresh

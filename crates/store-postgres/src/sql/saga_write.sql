@@ -60,7 +60,7 @@ with wanted as materialized (
     where o.seq = f.seq and not (f.change = 'delivered' and $3) and (select r.sagas from ready as r)[f.saga]
         and (select count(*) from audited) >= 0
 ), staged as (
-    insert into {outbox} (event_id, route, type, payload, content_type, headers, tenant, correlation_id, group_id,
+    insert into {outbox} (event_id, route, type, payload_bytes, content_type, headers, tenant, correlation_id, group_id,
         hlc, max_attempts)
     select n.event_id, n.route, n.type, n.payload, n.content_type, n.headers::jsonb, n.tenant, n.correlation_id,
         n.saga_id, n.hlc, n.max_attempts

@@ -1,6 +1,6 @@
 -- Stages any number of events: one array a column, so that the number of parameters stays the same. The
 -- ordinality keeps the order of staging; an id that comes twice in one call conflicts with itself.
-insert into {outbox} (event_id, route, type, key, payload, content_type, headers, tenant, correlation_id,
+insert into {outbox} (event_id, route, type, key, payload_bytes, content_type, headers, tenant, correlation_id,
     causation_id, execution_id, occurred_at, priority, group_id, hlc, max_attempts, due_at)
 select e.event_id, $1, e.type, e.key, e.payload, e.content_type, e.headers::jsonb, e.tenant, e.correlation_id,
     e.causation_id, e.execution_id, e.occurred_at, e.priority, e.group_id, e.hlc, e.max_attempts,

@@ -61,7 +61,7 @@ pub(crate) fn unique(word: &str) -> String {
 impl<const POOLED: bool> PostgresHarness<POOLED> {
     /// Settings for a schema of its own.
     pub(crate) fn fresh() -> Options {
-        Options::default().schema(Ident::new(&unique("t")).unwrap())
+        Options::default().schema(Ident::new(&unique("t")).unwrap()).create_schema(true)
     }
 
     /// A migrated store with these settings.
@@ -252,14 +252,23 @@ impl<const POOLED: bool> StoreHarness for PostgresHarness<POOLED> {
                 self.execute(&text.replace("{id}", &id.to_string())).await;
             }
             Tamper::StagePlain { route, event_type, payload } => {
-                let text = "insert into {s}.pillarbox_outbox (route, type, payload) values ($1, $2, $3)";
+                let text =
+                    "insert into {s}.pillarbox_outbox (route, type, payload_bytes) values ($1, $2, $3)";
                 let mut connection = connect().await;
                 let insert = sqlx::query(self.sql(text)).bind(route).bind(event_type).bind(payload);
                 insert.execute(&mut connection).await.unwrap();
             }
+            Tamper::StageText { route, event_type, payload } => {
+                let [route, event_type, payload] =
+                    [route, event_type, payload].map(|t| t.replace('\'', "''"));
+                let text = format!(
+                    "insert into {{s}}.pillarbox_outbox (route, type, payload) \
+                     values ('{route}', '{event_type}', '{payload}')"
+                );
+                self.execute(&text).await;
+            }
             Tamper::StageKeyed { route, event_type, key, payload } => {
-                let text =
-                    "insert into {s}.pillarbox_outbox (route, type, key, payload) values ($1, $2, $3, $4)";
+                let text = "insert into {s}.pillarbox_outbox (route, type, key, payload_bytes) values ($1, $2, $3, $4)";
                 let mut connection = connect().await;
                 let insert = sqlx::query(self.sql(text)).bind(route).bind(event_type).bind(key).bind(payload);
                 insert.execute(&mut connection).await.unwrap();

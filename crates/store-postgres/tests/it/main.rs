@@ -16,6 +16,7 @@ mod floor;
 mod harness;
 mod lanes;
 mod lean;
+mod payloads;
 mod plans;
 mod roles;
 mod round_trips;
@@ -26,6 +27,7 @@ mod sessions;
 mod settling;
 mod staging;
 mod steps;
+mod transaction;
 
 /// The suite on a server that is talked to directly.
 mod direct {

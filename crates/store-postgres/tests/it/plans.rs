@@ -168,7 +168,7 @@ pub(crate) async fn fill(harness: &Direct) {
             "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
              analyze {s}.pillarbox_outbox; \
              insert into {s}.pillarbox_outbox (route, type, payload, hlc) \
-             select 'orders', 'order.placed', convert_to(repeat('x', 100), 'UTF8'), n \
+             select 'orders', 'order.placed', repeat('x', 100), n \
              from generate_series(1, 200000) as n",
         )
         .await;
@@ -289,7 +289,7 @@ async fn all_delivered(harness: &Direct) {
         .execute(
             "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
              insert into {s}.pillarbox_outbox (route, type, payload, status, settled_at) \
-             select 'orders', 'order.placed', convert_to(repeat('x', 100), 'UTF8'), 'delivered', now() \
+             select 'orders', 'order.placed', repeat('x', 100), 'delivered', now() \
              from generate_series(1, 20000)",
         )
         .await;
@@ -325,7 +325,7 @@ async fn of_a_few_thousand_entries_none_is_compared_with_each_of_a_batch() {
         .execute(
             "alter table {s}.pillarbox_outbox set (autovacuum_enabled = off); \
              insert into {s}.pillarbox_outbox (route, type, payload) \
-             select 'orders', 'order.placed', convert_to(repeat('x', 100), 'UTF8') from generate_series(1, 5000); \
+             select 'orders', 'order.placed', repeat('x', 100) from generate_series(1, 5000); \
              analyze {s}.pillarbox_outbox",
         )
         .await;

@@ -89,7 +89,7 @@ async fn the_stage_role_stages_and_can_do_nothing_else() {
     assert!(outbox.stage(&mut tx, Event::new("t", vec![]).id(one.event_id())).await.unwrap().is_duplicate());
     outbox.serialize(&mut tx, "k").await.unwrap();
     for sql in [
-        "insert into {s}.pillarbox_outbox (route, type, payload) values ('orders', 't', '\\x7b7d')",
+        "insert into {s}.pillarbox_outbox (route, type, payload) values ('orders', 't', '{}')",
         "select {s}.pillarbox_stage('orders', 't', '{}'::jsonb)",
     ] {
         sqlx::raw_sql(harness.sql(sql)).execute(&mut *tx).await.unwrap();
@@ -159,7 +159,7 @@ async fn insert_alone_is_enough_for_a_plain_insert() {
         .await;
     let mut connection = connect().await;
     let insert = format!(
-        "set role {role}; insert into {{s}}.pillarbox_outbox (route, type, payload) values ('orders', 't', '\\x7b7d')"
+        "set role {role}; insert into {{s}}.pillarbox_outbox (route, type, payload) values ('orders', 't', '{{}}')"
     );
     sqlx::raw_sql(harness.sql(&insert)).execute(&mut connection).await.unwrap();
     assert_eq!(claim(&harness.store(), 10).await.len(), 1);

@@ -137,3 +137,22 @@ async fn two_prefixes_in_one_schema_do_not_see_each_other() {
     assert!(claim(&harness.store(), 10).await.is_empty());
     assert_eq!(claim(&billing, 10).await.len(), 3);
 }
+
+#[tokio::test]
+async fn a_schema_that_does_not_exist_is_created_only_if_that_was_asked_for() {
+    let harness = Direct::unmigrated(Direct::fresh().create_schema(false)).await;
+    for error in
+        [harness.store().migrate().await.unwrap_err(), harness.store().plan().await.map(drop).unwrap_err()]
+    {
+        assert_eq!(error.kind(), ErrorKind::Schema);
+        assert!(
+            error.to_string().contains(&format!("the schema {} does not exist", harness.schema)),
+            "{error}"
+        );
+        assert!(error.to_string().contains("--create-schema"), "{error}");
+    }
+    let schemas = format!("select count(*) from pg_namespace where nspname = '{}'", harness.schema);
+    assert_eq!(harness.number(&schemas).await, 0, "nothing was created");
+    harness.execute("create schema {s}").await;
+    assert_eq!(harness.store().migrate().await.unwrap().to, 1);
+}

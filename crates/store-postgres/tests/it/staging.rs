@@ -33,7 +33,7 @@ async fn a_rolled_back_savepoint_takes_its_events_along() {
 async fn a_hundred_thousand_events_are_one_statement_in_their_order() {
     let harness = Direct::start().await;
     stage(&harness.outbox(ROUTE), harness.store().pool(), events(100_000)).await;
-    let disorder = "select count(*) from (select convert_from(payload, 'UTF8')::int - row_number() over (order by seq) \
+    let disorder = "select count(*) from (select convert_from(payload_bytes, 'UTF8')::int - row_number() over (order by seq) \
         as d from {s}.pillarbox_outbox) as x where d <> 0";
     assert_eq!(harness.number("select count(*) from {s}.pillarbox_outbox").await, 100_000);
     assert_eq!(harness.number(disorder).await, 0);
@@ -324,7 +324,7 @@ async fn psql_stages_with_three_columns_and_with_the_function() {
         String::from_utf8(run.stdout).unwrap().trim().to_owned()
     };
     psql(harness
-        .sql("insert into {s}.pillarbox_outbox (route, type, payload) values ('orders', 'a', convert_to('{\"id\": 0}', 'UTF8'))")
+        .sql("insert into {s}.pillarbox_outbox (route, type, payload) values ('orders', 'a', '{\"id\": 0}')")
         .0);
     let stage = harness
         .sql("select {s}.pillarbox_stage('orders', 'order.placed', '{\"id\":1}'::jsonb, key => 'o-1')")
@@ -357,7 +357,7 @@ async fn psql_stages_with_three_columns_and_with_the_function() {
 #[tokio::test]
 async fn a_schema_and_a_prefix_that_are_words_of_sql_work() {
     let schema = Ident::new(&unique("select")).unwrap();
-    let options = Options::default().schema(schema).prefix(Ident::new("order").unwrap());
+    let options = Options::default().schema(schema).create_schema(true).prefix(Ident::new("order").unwrap());
     let harness = Direct::with(options).await;
     stage(&harness.outbox(ROUTE), harness.store().pool(), events(3)).await;
     assert_eq!(claim(&harness.store(), 10).await.len(), 3);

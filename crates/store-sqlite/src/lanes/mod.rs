@@ -7,11 +7,12 @@ mod read;
 mod settle;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
-    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, SessionId, Settled,
+    LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped, SessionId, Settled,
 };
 use pillarbox_core::{Error, Fence, Result, RouteName, Timestamp};
 use sqlx::{Row, SqliteConnection};
@@ -58,6 +59,10 @@ impl Lanes for SqliteStore {
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
         hand_over::hand_over(self, request).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }
 

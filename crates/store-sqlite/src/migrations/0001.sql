@@ -1,6 +1,6 @@
 -- Version 1. Needs SQLite 3.38 or later, in every program that opens the file.
 --
--- Plain SQL is a public way to stage: only route, type and payload have no default. Times are whole
+-- Plain SQL is a public way to stage: only route, type and payload (or payload_bytes) have no default. Times are whole
 -- microseconds since 1970, UTC. The checks repeat what the library checks, for whoever does not use it.
 create table {outbox} (
   seq integer primary key autoincrement,
@@ -12,7 +12,9 @@ create table {outbox} (
   route text not null check (length(route) between 1 and 255),
   type text not null check (length(type) between 1 and 255),
   key text check (length(key) between 1 and 255),
-  payload any not null check (typeof(payload) in ('blob', 'text')),
+  -- One of both. The same columns as on PostgreSQL, where a text and bytes must be told apart.
+  payload text,
+  payload_bytes blob check ((payload is null) <> (payload_bytes is null)),
   content_type text not null default 'application/json' check (length(content_type) between 1 and 255),
   headers text not null default '{}'
     check (headers = '{}' or case when json_valid(headers) then json_type(headers) = 'object' else 0 end),

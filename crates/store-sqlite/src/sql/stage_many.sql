@@ -4,7 +4,7 @@
 -- JSON cannot carry bytes.
 with event (fields) as materialized (select value from json_each(?2))
 insert into {outbox} (event_id, route, type, key, content_type, headers, tenant, correlation_id, causation_id,
-  execution_id, occurred_at, priority, group_id, hlc, max_attempts, due_at, payload, lane)
+  execution_id, occurred_at, priority, group_id, hlc, max_attempts, due_at, payload_bytes, lane)
 select fields ->> 0, ?1, fields ->> 1, fields ->> 2, fields ->> 3, fields ->> 4, fields ->> 5, fields ->> 6,
   fields ->> 7, fields ->> 8, fields ->> 9, fields ->> 10, fields ->> 11, fields ->> 12, fields ->> 13,
   {now} + (fields ->> 14), substr(?3, fields ->> '$[15][0]', fields ->> '$[15][1]'), fields ->> '$[15][2]'

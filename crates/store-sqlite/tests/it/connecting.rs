@@ -1,7 +1,7 @@
 //! URLs, files and who may read them.
 
-use pillarbox_core::ErrorKind;
 use pillarbox_core::port::{Admin, Filter, Schema, SchemaState, Store, Verdict};
+use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore, app_pool};
 use pillarbox_testkit::StoreHarness;
 use tempfile::TempDir;
@@ -110,4 +110,37 @@ async fn a_store_on_an_applications_pool_leaves_its_settings_as_they_were() {
     assert_eq!(settle(&store, &held, dead()).await.accepted, 2);
     let level: i64 = sqlx::query_scalar("pragma synchronous").fetch_one(&pool).await.unwrap();
     assert_eq!(level, 1);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_written_to_it() {
+    let harness = SqliteHarness::start().await;
+    stage(&harness, 2).await;
+    let (store, directory) = (harness.store(), harness.directory.path());
+    let files = ["pillarbox.db", "pillarbox.db-wal", "pillarbox.db-shm"];
+    let aside = directory.join("aside");
+    std::fs::create_dir(&aside).unwrap();
+    let put_aside =
+        || files.iter().for_each(|file| std::fs::rename(directory.join(file), aside.join(file)).unwrap());
+    let noticed = async || {
+        let claimed = store.claim(wish(10)).await.map(drop);
+        let begun = store.begin().await.map(drop);
+        for error in [claimed.unwrap_err(), begun.unwrap_err()] {
+            assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::Later), "{error}");
+            assert!(error.to_string().contains("deleted or replaced"), "{error}");
+        }
+    };
+    put_aside();
+    noticed().await;
+    let other = SqliteStore::connect(&url(&harness.directory), Options::default()).await.unwrap();
+    let _ = other.migrate().await.unwrap();
+    noticed().await;
+    assert!(claim(&other, 10).await.is_empty(), "whoever opens it now works on what is there");
+    other.close().await;
+    for file in files {
+        let _ = std::fs::remove_file(directory.join(file));
+        std::fs::rename(aside.join(file), directory.join(file)).unwrap();
+    }
+    assert_eq!(claim(&store, 10).await.len(), 2, "put back, it goes on");
 }

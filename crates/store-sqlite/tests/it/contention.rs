@@ -121,7 +121,7 @@ async fn an_entry_that_commits_after_newer_ones_were_settled_is_not_skipped() {
     assert_eq!(settle(&harness.store(), &newer, Verdict::Delivered).await.accepted, 2);
     harness
         .execute(
-            "insert into pillarbox_outbox (seq, route, type, payload) values (3, 'orders', 'late', x'00')",
+            "insert into pillarbox_outbox (seq, route, type, payload) values (3, 'orders', 'late', '{}')",
         )
         .await;
     assert_eq!(seqs(&claim(&harness.store(), 10).await), BTreeSet::from([3]));

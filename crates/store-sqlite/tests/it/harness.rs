@@ -157,13 +157,22 @@ impl StoreHarness for SqliteHarness {
                 forget.execute(pool).await.unwrap();
             }
             Tamper::StagePlain { route, event_type, payload } => {
-                sqlx::query("insert into pillarbox_outbox (route, type, payload) values (?1, ?2, ?3)")
+                sqlx::query("insert into pillarbox_outbox (route, type, payload_bytes) values (?1, ?2, ?3)")
                     .bind(route)
                     .bind(event_type)
                     .bind(payload)
                     .execute(pool)
                     .await
                     .unwrap();
+            }
+            Tamper::StageText { route, event_type, payload } => {
+                let [route, event_type, payload] =
+                    [route, event_type, payload].map(|t| t.replace('\'', "''"));
+                let text = format!(
+                    "insert into pillarbox_outbox (route, type, payload) \
+                     values ('{route}', '{event_type}', '{payload}')"
+                );
+                sqlx::query(sqlx::AssertSqlSafe(text)).execute(pool).await.unwrap();
             }
             Tamper::StageWrong { id, column, value } => {
                 let mut columns =
@@ -179,7 +188,8 @@ impl StoreHarness for SqliteHarness {
                 return sqlx::query(sqlx::AssertSqlSafe(text)).execute(pool).await.is_ok();
             }
             Tamper::StageKeyed { route, event_type, key, payload } => {
-                let text = "insert into pillarbox_outbox (route, type, key, payload) values (?1, ?2, ?3, ?4)";
+                let text =
+                    "insert into pillarbox_outbox (route, type, key, payload_bytes) values (?1, ?2, ?3, ?4)";
                 let insert = sqlx::query(text).bind(route).bind(event_type).bind(key).bind(payload);
                 insert.execute(pool).await.unwrap();
             }

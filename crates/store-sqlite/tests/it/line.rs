@@ -3,12 +3,12 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use pillarbox_core::ErrorKind;
-use pillarbox_core::port::Verdict;
+use pillarbox_core::port::{Store, Verdict};
+use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use pillarbox_testkit::StoreHarness;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction};
 
 use crate::harness::{SqliteHarness, url};
 use crate::steps::*;
@@ -117,4 +117,59 @@ async fn a_full_disk_does_not_stop_the_line() {
     tx.rollback().await.unwrap();
     stage(&harness, 10).await;
     assert_eq!(claim(&store, 100).await.len(), 10);
+}
+
+/// Whoever polls the lock of the file by itself, as a program of another language does.
+async fn foreign_writer(harness: &SqliteHarness) -> SqliteConnection {
+    let mut foreign = SqliteConnection::connect(&url(&harness.directory)).await.unwrap();
+    sqlx::raw_sql("begin immediate").execute(&mut foreign).await.unwrap();
+    foreign
+}
+
+#[tokio::test]
+async fn the_line_keeps_its_order_behind_a_foreign_holder_of_the_lock() {
+    let harness = SqliteHarness::start().await;
+    let store = harness.store();
+    for _ in 0..5 {
+        stage(&harness, 2).await;
+        let held = claim(&store, 10).await;
+        let order = Mutex::new(Vec::new());
+        let note = |who: &'static str| order.lock().unwrap().push(who);
+        let application = async |who: &'static str| {
+            let tx = store.begin().await.unwrap();
+            note(who);
+            tx.commit().await.unwrap();
+        };
+        let relay = async {
+            assert_eq!(settle(&store, &held, Verdict::Delivered).await.accepted, 2);
+            note("relay");
+        };
+        let mut foreign = foreign_writer(&harness).await;
+        let leave = async {
+            // The first in line has asked for the lock at least once by the time this connection has answered.
+            for _ in 0..20 {
+                sqlx::query("select count(*) from pillarbox_outbox").execute(&mut foreign).await.unwrap();
+                assert!(order.lock().unwrap().is_empty(), "nobody has the lock beside its holder");
+            }
+            sqlx::raw_sql("commit").execute(&mut foreign).await.unwrap();
+        };
+        tokio::join!(application("first"), relay, application("third"), leave);
+        assert_eq!(order.into_inner().unwrap(), ["first", "relay", "third"]);
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_holder_that_stays_costs_each_in_line_its_own_patience_and_nobody_its_place() {
+    let patience = Duration::from_millis(50);
+    let harness = SqliteHarness::with(Options::default().busy_timeout(patience)).await;
+    stage(&harness, 2).await;
+    let store = harness.store();
+    let mut foreign = foreign_writer(&harness).await;
+    let (first, claimed, third) = tokio::join!(store.begin(), store.claim(wish(10)), store.begin());
+    for error in [first.unwrap_err(), claimed.unwrap_err(), third.unwrap_err()] {
+        assert_eq!((error.kind(), error.retry()), (ErrorKind::Contention, Retry::Later), "{error}");
+    }
+    sqlx::raw_sql("rollback").execute(&mut foreign).await.unwrap();
+    assert_eq!(claim(&store, 10).await.len(), 2, "the line goes on, and no attempt was spent");
+    store.begin().await.unwrap().commit().await.unwrap();
 }

@@ -17,5 +17,6 @@ mod sagas;
 mod schema;
 mod staging;
 mod steps;
+mod transaction;
 
 pillarbox_testkit::store_conformance!(harness::SqliteHarness);

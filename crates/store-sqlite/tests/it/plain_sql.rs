@@ -58,10 +58,11 @@ async fn texts_and_blobs_from_python_keep_their_exact_bytes() {
         &harness,
         r#"
 insert = "insert into pillarbox_outbox(route,type,payload) values('orders',?,?)"
+bytewise = "insert into pillarbox_outbox(route,type,payload_bytes) values('orders',?,?)"
 db.execute(insert, ("text", '{ "name": "Zoë ☃" }\n'))
-db.execute(insert, ("blob", bytes(range(256))))
+db.execute(bytewise, ("blob", bytes(range(256))))
 db.execute(insert, ("empty text", ""))
-db.execute(insert, ("empty blob", b""))
+db.execute(bytewise, ("empty blob", b""))
 db.execute(insert, ("nul", "a\0b"))
 "#,
     );
@@ -86,8 +87,8 @@ async fn what_breaks_a_rule_is_refused_in_plain_sql_too() {
     python(
         &harness,
         r#"
-good = dict(route="orders", type="t", payload=b"x")
-bad = [dict(route=""), dict(route="x" * 256), dict(type=""), dict(payload=None), dict(payload=5), dict(key=""),
+good = dict(route="orders", type="t", payload="x")
+bad = [dict(route=""), dict(route="x" * 256), dict(type=""), dict(payload=None), dict(payload=b"x"), dict(payload_bytes=b"x"), dict(key=""),
        dict(headers="[]"), dict(headers="{"), dict(headers=None), dict(event_id="X"), dict(attempts=-1),
        dict(event_id="0193A5B0-0000-7000-8000-000000000000"), dict(status="done"), dict(max_attempts=0),
        dict(priority=70000), dict(priority="high"), dict(hlc=-1), dict(status="delivered", due_at=1)]
@@ -110,7 +111,7 @@ async fn the_same_event_id_in_plain_sql_is_refused_or_ignored_as_its_writer_says
     python(
         &harness,
         r#"
-row = ("0193a5b0-0000-7000-8000-000000000000", "orders", "t", b"x")
+row = ("0193a5b0-0000-7000-8000-000000000000", "orders", "t", "x")
 insert = "insert into pillarbox_outbox(event_id,route,type,payload) values(?,?,?,?)"
 db.execute(insert, row)
 assert db.execute(insert + " on conflict do nothing", row).rowcount == 0
@@ -130,7 +131,7 @@ async fn headers_that_are_no_map_of_texts_make_their_entry_undecodable_and_no_ot
     python(
         &harness,
         r#"
-insert = "insert into pillarbox_outbox(route,type,payload,headers) values('orders','t',x'00',?)"
+insert = "insert into pillarbox_outbox(route,type,payload,headers) values('orders','t','0',?)"
 db.execute(insert, ('{"n":1}',))
 db.execute(insert, ('{"n":"1"}',))
 "#,

@@ -109,8 +109,17 @@ pub enum Tamper {
         route: String,
         /// The column `type`.
         event_type: String,
-        /// The column `payload`.
+        /// The column `payload_bytes`.
         payload: Vec<u8>,
+    },
+    /// The same with a text, written as a literal: as its first user does it, and as many drivers do with every value.
+    StageText {
+        /// The column `route`.
+        route: String,
+        /// The column `type`.
+        event_type: String,
+        /// The column `payload`.
+        payload: String,
     },
     /// Stages on the route `orders` by plain means with a value in this column that is not as it should be. `false`:
     /// the store refuses it.
@@ -130,7 +139,7 @@ pub enum Tamper {
         event_type: String,
         /// The column `key`.
         key: String,
-        /// The column `payload`.
+        /// The column `payload_bytes`.
         payload: Vec<u8>,
     },
     /// Holds a lock on this entry in another transaction until [`Tamper::UnlockEntries`].

@@ -140,6 +140,9 @@ impl StoreHarness for MemoryHarness {
             Tamper::StagePlain { route, event_type, payload } => {
                 return self.stage_plain(&mut state, &route, Event::new(event_type, payload));
             }
+            Tamper::StageText { route, event_type, payload } => {
+                return self.stage_plain(&mut state, &route, Event::new(event_type, payload));
+            }
             Tamper::StageKeyed { route, event_type, key, payload } => {
                 return self.stage_plain(&mut state, &route, Event::new(event_type, payload).key(key));
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Stage, Wake};
+use pillarbox_core::port::{Buffer, Stage, Wake};
 use pillarbox_core::{
     Entry, Error, ErrorKind, Event, EventId, EventLimits, Fence, HybridClock, NewEntry, Place, Result,
     RouteName, Staged, Status, Timestamp,
@@ -60,6 +60,23 @@ impl MemoryOutbox {
         let staged = self.stage_all(tx, vec![event]).await?;
         let missing = || Error::new(ErrorKind::Internal, "one event was staged without an outcome");
         staged.into_iter().next().ok_or_else(missing)
+    }
+
+    /// Runs an operation in a transaction of the store, stages what it has put into the buffer, and commits; an error
+    /// rolls everything back. As the outboxes of databases do.
+    ///
+    /// # Errors
+    /// Those of the operation, and those of staging.
+    pub async fn transaction<T, E: From<Error>>(
+        &self,
+        store: &MemoryStore,
+        work: impl AsyncFnOnce(&mut MemoryTx, &mut Buffer) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (mut tx, mut buffer) = (store.begin(), Buffer::new());
+        let done = work(&mut tx, &mut buffer).await?;
+        buffer.flush_rest(self, &mut tx).await?;
+        self.commit(tx);
+        Ok(done)
     }
 
     /// Commits, then wakes a relay in the same process.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Claim, ClaimRequest, Clock, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+    Claim, ClaimRequest, Clock, ExtendRequest, Extended, Purging, ReapRequest, Reaped, SettleRequest,
+    Settled, Store,
 };
 use pillarbox_core::{Entry, HybridClock, Result, Timestamp};
 use tokio::sync::Notify;
@@ -172,5 +173,9 @@ impl Store for MemoryStore {
         request.check()?;
         let now = self.shared.now(request.now);
         self.shared.lock().reap(&request, now)
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }

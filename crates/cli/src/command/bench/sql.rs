@@ -105,7 +105,7 @@ pub(crate) const SQLITE: Sql = Sql {
     clear_sagas: "delete from pillarbox_bench_saga",
     load_outbox: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_outbox (route, type, payload, key)
+        insert into pillarbox_bench_outbox (route, type, payload_bytes, key)
         select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from n",
     clear_classic: "delete from pillarbox_bench_classic",
     load_classic: "
@@ -128,11 +128,11 @@ pub(crate) const SQLITE: Sql = Sql {
     clear_big: "delete from pillarbox_bench_big_outbox",
     load_big_settled: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_big_outbox (route, type, payload, key, status, attempts, settled_at)
+        insert into pillarbox_bench_big_outbox (route, type, payload_bytes, key, status, attempts, settled_at)
         select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end, 'delivered', 1, unixepoch() * 1000000 from n",
     load_big_pending: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_big_outbox (route, type, payload, key)
+        insert into pillarbox_bench_big_outbox (route, type, payload_bytes, key)
         select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from n",
     settle_down: "pragma wal_checkpoint(truncate)",
     write_down: "pragma wal_checkpoint(truncate)",
@@ -178,7 +178,7 @@ pub(crate) const POSTGRES: Sql = Sql {
     clear_outbox: "truncate pillarbox_bench.pillarbox_outbox",
     clear_sagas: "truncate pillarbox_bench.pillarbox_saga",
     load_outbox: "
-        insert into pillarbox_bench.pillarbox_outbox (event_id, route, type, payload, key)
+        insert into pillarbox_bench.pillarbox_outbox (event_id, route, type, payload_bytes, key)
         select pillarbox_bench.event_id(), 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from generate_series(1, $2) as i",
     clear_classic: "truncate pillarbox_bench.classic",
     load_classic: "
@@ -200,10 +200,10 @@ pub(crate) const POSTGRES: Sql = Sql {
     delete_classic: "delete from pillarbox_bench.classic where id = any ($1)",
     clear_big: "truncate pillarbox_bench.big_outbox",
     load_big_settled: "
-        insert into pillarbox_bench.big_outbox (event_id, route, type, payload, key, status, attempts, settled_at)
+        insert into pillarbox_bench.big_outbox (event_id, route, type, payload_bytes, key, status, attempts, settled_at)
         select pillarbox_bench.event_id(), 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end, 'delivered', 1, now() from generate_series(1, $2) as i",
     load_big_pending: "
-        insert into pillarbox_bench.big_outbox (event_id, route, type, payload, key)
+        insert into pillarbox_bench.big_outbox (event_id, route, type, payload_bytes, key)
         select pillarbox_bench.event_id(), 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from generate_series(1, $2) as i",
     settle_down: "analyze",
     write_down: "do $$ begin checkpoint; exception when insufficient_privilege then null; end $$",

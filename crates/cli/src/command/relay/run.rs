@@ -43,6 +43,8 @@ impl Work {
                 .options(config.options(delivered))
                 .owner(worker())
                 .presence(Arc::clone(&database.presence))
+                // One for all routes, below.
+                .without_retention()
                 .build()?;
             relays.push(relay);
         }

@@ -20,7 +20,7 @@ use crate::output::Progress;
 
 use ledger::{Ledger, Place, State, Truth};
 use plan::Check;
-use report::{Report, RouteReport};
+use report::{NotCompared, Report, RouteReport};
 
 /// Rows of the outbox that are read together.
 const PAGE: u32 = 5000;
@@ -43,11 +43,16 @@ The table has what retention has left in it. --staged FILE takes the application
 {\"route\", \"event_id\", \"key\"?} or a whole line of `stage --ndjson`, in the order of commits. Where transactions of \
 one key overlap, give each line staged_at and committed_at too: whole numbers of any clock that only grows.
 
-Exit codes: 0 clean, 1 it could not be read, 2 usage, 3 something was found.
+A configured route that cannot be compared, because its destination keeps nothing or cannot be reached, is named with \
+the reason (not_compared in --json). The others are compared all the same, and the exit code is 1. To compare some routes \
+and be content with these, name them: --only orders.
+
+Exit codes: 0 all compared and clean, 1 something could not be compared, 2 usage, 3 something was found.
 
 Examples:
   pillarbox verify                                        every configured route
   pillarbox verify --route orders --to file:events.ndjson
+  pillarbox verify --only orders --only mails             these two, whatever else is configured
   pillarbox verify --route orders --allow-duplicates --json
   pillarbox verify --route orders --from 'amqp://localhost/%2f?queue=orders-stream'
   pillarbox verify --route orders --from 'nats://localhost/orders.>?stream=ORDERS' --staged committed.ndjson";
@@ -57,7 +62,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyArgs {
     /// Only this route; may be given many times [default: every configured route]
-    #[arg(long = "route", value_name = "ROUTE")]
+    #[arg(long = "route", visible_alias = "only", value_name = "ROUTE")]
     routes: Vec<RouteName>,
     /// The destination of the one --route, instead of its configured one
     #[arg(long, value_name = "URL", requires = "routes")]
@@ -100,7 +105,7 @@ pub(crate) async fn run(args: &VerifyArgs, context: &Context) -> Result<(), Faul
              staged: give the application's own record with --staged FILE",
         ));
     }
-    let checks = plan::checks(args, context)?;
+    let (checks, mut not_compared) = plan::checks(args, context)?;
     let mut ledgers: BTreeMap<RouteName, Ledger> =
         checks.iter().map(|check| (check.route.clone(), Ledger::new(Truth::Table))).collect();
     if let Some(file) = &args.staged {
@@ -111,11 +116,21 @@ pub(crate) async fn run(args: &VerifyArgs, context: &Context) -> Result<(), Faul
     read_table(args, context, &database, &mut ledgers).await?;
     let mut routes = Vec::with_capacity(checks.len());
     let mut read = Vec::with_capacity(checks.len());
+    let mut failed = None;
     for check in &checks {
         let Some(ledger) = ledgers.get_mut(&check.route) else { continue };
-        if let Some(deleted) = read_destination(check, ledger, context, checks.len()).await? {
-            read.push((check, deleted));
+        match read_destination(check, ledger, context).await {
+            Ok(deleted) => read.push((check, deleted)),
+            Err(error) => {
+                // It knows half of what is there at most: nothing of it is a finding.
+                ledgers.remove(&check.route);
+                failed.get_or_insert_with(|| plan::refused(&check.route, &error));
+                not_compared.push(plan::not_compared(&check.route, &error));
+            }
         }
+    }
+    if let Some(fault) = failed.filter(|_| read.is_empty()) {
+        return Err(fault);
     }
     let was_purged = look_again(context, &database, &mut ledgers).await?;
     database.staging.close().await;
@@ -124,7 +139,7 @@ pub(crate) async fn run(args: &VerifyArgs, context: &Context) -> Result<(), Faul
             routes.push(RouteReport::new(check, ledger, was_purged, deleted, args.limit));
         }
     }
-    tell(args, context, routes)
+    tell(args, context, routes, not_compared)
 }
 
 /// Takes everything over that the table says.
@@ -178,25 +193,15 @@ async fn inventory(
     }
 }
 
-/// Reads all that a destination holds, and says how much of it was deleted. `None`: the route is left out.
-async fn read_destination(
-    check: &Check,
-    ledger: &mut Ledger,
-    context: &Context,
-    checks: usize,
-) -> Result<Option<u64>, Fault> {
+/// Reads all that a destination holds, and says how much of it was deleted.
+async fn read_destination(check: &Check, ledger: &mut Ledger, context: &Context) -> CoreResult<u64> {
     match read_pages(check, ledger, context).await {
-        Ok(deleted) => Ok(Some(deleted)),
         // Perhaps nothing was ever delivered; perhaps all of it is lost.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             context.out.warn(format_args!("{}: nothing is there: {}", check.route, error.message()));
-            Ok(Some(0))
+            Ok(0)
         }
-        Err(error) if error.kind() == ErrorKind::Unsupported && checks > 1 => {
-            context.out.warn(format_args!("{} is left out: {}", check.route, error.message()));
-            Ok(None)
-        }
-        Err(error) => Err(plan::refused(&check.route, &error)),
+        read => read,
     }
 }
 
@@ -241,7 +246,12 @@ async fn look_again(
     Ok(trail.iter().any(|record| record.kind == AuditKind::Purged))
 }
 
-fn tell(args: &VerifyArgs, context: &Context, routes: Vec<RouteReport>) -> Result<(), Fault> {
+fn tell(
+    args: &VerifyArgs,
+    context: &Context,
+    routes: Vec<RouteReport>,
+    not_compared: Vec<NotCompared>,
+) -> Result<(), Fault> {
     let wrong: Vec<String> = routes
         .iter()
         .filter_map(|route| {
@@ -252,10 +262,20 @@ fn tell(args: &VerifyArgs, context: &Context, routes: Vec<RouteReport>) -> Resul
     for note in routes.iter().flat_map(RouteReport::notes) {
         context.out.warn(note);
     }
-    let report = Report { ok: wrong.is_empty(), routes };
+    let report = Report { ok: wrong.is_empty() && not_compared.is_empty(), routes, not_compared };
     match context.out.json {
         true => context.out.json(&report)?,
         false => context.out.data(&report)?,
     }
-    if report.ok { Ok(()) } else { Err(Fault::Unhealthy(wrong.join("; "))) }
+    let left_out: Vec<_> =
+        report.not_compared.iter().map(|one| format!("{}: {}", one.route, one.why)).collect();
+    let left_out = left_out.join("; ");
+    match (wrong.is_empty(), left_out.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Fault::failed(format!(
+            "not compared: {left_out}. The other routes are clean; to compare only those, name them with --only"
+        ))),
+        (false, true) => Err(Fault::Unhealthy(wrong.join("; "))),
+        (false, false) => Err(Fault::Unhealthy(format!("{}; not compared: {left_out}", wrong.join("; ")))),
+    }
 }

@@ -3,6 +3,7 @@
 use pillarbox_core::port::Transcript;
 use pillarbox_core::{Error, ErrorKind, RouteName};
 
+use super::report::NotCompared;
 use super::{Order, VerifyArgs};
 use crate::command::relay::plan::routes;
 use crate::config::Config;
@@ -19,9 +20,9 @@ pub(crate) struct Check {
     pub(crate) order: Order,
 }
 
-/// The comparisons that the command line and the configuration mean together. Of many routes, those that cannot be
-/// compared are named and left out.
-pub(crate) fn checks(args: &VerifyArgs, context: &Context) -> Result<Vec<Check>, Fault> {
+/// The comparisons that the command line and the configuration mean together, and which configured routes cannot be
+/// compared. One that the command line names must be.
+pub(crate) fn checks(args: &VerifyArgs, context: &Context) -> Result<(Vec<Check>, Vec<NotCompared>), Fault> {
     let config = &context.config;
     if let Some(place) = &args.from {
         let [route] = args.routes.as_slice() else {
@@ -29,9 +30,10 @@ pub(crate) fn checks(args: &VerifyArgs, context: &Context) -> Result<Vec<Check>,
         };
         let transcript = place.transcript(route)?;
         let order = order(args, route, config);
-        return Ok(vec![Check { route: route.clone(), from: place.to_string(), transcript, order }]);
+        let check = Check { route: route.clone(), from: place.to_string(), transcript, order };
+        return Ok((vec![check], Vec::new()));
     }
-    let mut checks = Vec::new();
+    let (mut checks, mut left_out) = (Vec::new(), Vec::new());
     // Nothing is sent to a webhook here, so its address is of no interest.
     let routes = routes(&args.routes, args.to.clone(), true, config)?;
     let one = routes.len() == 1 || !args.routes.is_empty();
@@ -42,7 +44,7 @@ pub(crate) fn checks(args: &VerifyArgs, context: &Context) -> Result<Vec<Check>,
                 checks.push(Check { from: policy.to.to_string(), transcript, order, route });
             }
             Err(error) if one => return Err(refused(&route, &error)),
-            Err(error) => context.out.warn(format_args!("{route} is left out: {}", error.message())),
+            Err(error) => left_out.push(not_compared(&route, &error)),
         }
     }
     if checks.is_empty() {
@@ -51,7 +53,12 @@ pub(crate) fn checks(args: &VerifyArgs, context: &Context) -> Result<Vec<Check>,
              or a RabbitMQ stream; --from URL names one",
         ));
     }
-    Ok(checks)
+    Ok((checks, left_out))
+}
+
+/// The same for the report.
+pub(crate) fn not_compared(route: &RouteName, error: &Error) -> NotCompared {
+    NotCompared { route: route.to_string(), why: error.message().to_owned() }
 }
 
 /// A route that cannot be compared, and why.

@@ -13,9 +13,18 @@ use crate::output::{Align, Table};
 /// Everything that was compared.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// Whether nothing was found that is not allowed.
+    /// Whether everything was compared, and nothing was found that is not allowed.
     pub(crate) ok: bool,
     pub(crate) routes: Vec<RouteReport>,
+    /// What was asked for and could not be compared.
+    pub(crate) not_compared: Vec<NotCompared>,
+}
+
+/// A route that could not be compared.
+#[derive(Debug, Serialize)]
+pub(crate) struct NotCompared {
+    pub(crate) route: String,
+    pub(crate) why: String,
 }
 
 /// What was found on one route.
@@ -173,6 +182,9 @@ impl fmt::Display for Report {
             table.row([route.route.clone()].into_iter().chain(figures.map(|figure| figure.to_string())));
         }
         write!(f, "{table}")?;
+        for NotCompared { route, why } in &self.not_compared {
+            write!(f, "\nnot compared: {route}: {why}")?;
+        }
         if self.routes.iter().all(|route| route.examples.is_empty()) {
             return Ok(());
         }

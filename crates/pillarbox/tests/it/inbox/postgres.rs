@@ -36,8 +36,11 @@ impl InboxHarness for Postgres {
 
     async fn start() -> Self {
         let schema = unique();
-        let options =
-            Options::default().schema(Ident::new(&schema).unwrap()).mode(Mode::Direct).connections(8);
+        let options = Options::default()
+            .schema(Ident::new(&schema).unwrap())
+            .create_schema(true)
+            .mode(Mode::Direct)
+            .connections(8);
         let store = PostgresStore::connect(&server(), options).await.unwrap();
         store.migrate().await.unwrap();
         let started = Self { store, schema };

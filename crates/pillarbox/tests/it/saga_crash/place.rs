@@ -67,7 +67,8 @@ impl Sqlite {
 
 impl Postgres {
     async fn connect(at: &str) -> Self {
-        let options = pillarbox::postgres::Options::default().schema(Ident::new(at).unwrap());
+        let options =
+            pillarbox::postgres::Options::default().schema(Ident::new(at).unwrap()).create_schema(true);
         let server = variable("PILLARBOX_TEST_POSTGRES");
         Self(Arc::new(pillarbox::postgres::PostgresStore::connect(&server, options).await.unwrap()))
     }

@@ -55,6 +55,7 @@ macro_rules! __store_cases {
                 an_event_that_names_nothing_gets_the_defaults,
                 a_fresh_event_id_grows_with_time,
                 a_plain_insert_of_three_columns_stages,
+                a_text_of_plain_sql_arrives_byte_for_byte,
             }
             claiming {
                 entries_are_claimed_oldest_first_within_the_limit,

@@ -338,7 +338,7 @@ pub async fn a_fresh_event_id_grows_with_time<H: StoreHarness>(harness: &H) {
     assert!(fresh.iter().all(|id| id.0.get_version_num() == 7));
 }
 
-/// The SQL contract: every column but route, type and payload has a default.
+/// The SQL contract: every column but route, type and payload (or payload_bytes) has a default.
 pub async fn a_plain_insert_of_three_columns_stages<H: StoreHarness>(harness: &H) {
     let payload = br#"{"path":"C:\\temp","n":1}"#.to_vec();
     tamper!(
@@ -358,4 +358,23 @@ pub async fn a_plain_insert_of_three_columns_stages<H: StoreHarness>(harness: &H
     assert_eq!(entries[0].hlc, None);
     assert!(entries[0].headers.is_empty());
     assert_ne!(entries[0].event_id.0, uuid::Uuid::nil());
+}
+
+/// A text is staged as its own bytes, whatever a database takes a backslash, a quote or two hexadecimal digits for.
+pub async fn a_text_of_plain_sql_arrives_byte_for_byte<H: StoreHarness>(harness: &H) {
+    let texts = [
+        r#"{"a":"C:\\temp"}"#,
+        r#"{"said":"\"no\""}"#,
+        r#"{"it's": "\u00e9 \101 \\x41 %s $1 ?"}"#,
+        "{ \"name\": \"Zo\u{eb} \u{2603}\",\n\t\"n\": 1.0 }\n",
+        "\\",
+        "",
+    ];
+    for text in texts {
+        let (route, event_type) = (ROUTE.into(), "order.placed".into());
+        tamper!(harness, Tamper::StageText { route, event_type, payload: text.into() });
+    }
+    let entries = claim(harness, 10, soon(harness).await).await;
+    let arrived: Vec<_> = entries.iter().map(|entry| String::from_utf8_lossy(&entry.payload)).collect();
+    assert_eq!(arrived, texts);
 }

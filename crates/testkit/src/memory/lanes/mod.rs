@@ -5,12 +5,13 @@ mod read;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadKind, HeadsRequest,
-    IsolateRequest, LANES, LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, SessionId,
-    Settled,
+    IsolateRequest, LANES, LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped,
+    SessionId, Settled,
 };
 use pillarbox_core::{Entry, Failure, FailureKind, Fence, Result, RouteName, Status, Timestamp, lane_of};
 
@@ -228,5 +229,9 @@ impl Lanes for MemoryStore {
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
         self.shared.lock().hand_over(&request);
         Ok(())
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
     }
 }

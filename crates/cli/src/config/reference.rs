@@ -1,0 +1,227 @@
+//! Every key of the file, with its default, its unit and what it does: the guide's page is made of this.
+//!
+//! The defaults come from where they are decided, and a test compares the keys with those that the parser takes.
+
+use std::fmt::Write as _;
+
+use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
+use pillarbox_engine::RelayOptions;
+use pillarbox_transport_http::Options;
+
+use super::{RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
+use crate::context::DATABASE_DEFAULT;
+
+/// One table of the file.
+struct Section {
+    /// Its name as it stands in the file.
+    name: &'static str,
+    about: &'static str,
+    settings: Vec<Setting>,
+}
+
+/// One key.
+struct Setting {
+    key: &'static str,
+    /// What may stand behind it, with its unit.
+    value: &'static str,
+    default: String,
+    what: &'static str,
+}
+
+fn setting(key: &'static str, value: &'static str, default: impl ToString, what: &'static str) -> Setting {
+    Setting { key, value, default: default.to_string(), what }
+}
+
+const HEAD: &str = "\
+# Configuration
+
+`pillarbox.toml` in the current folder, or the file that `--config FILE` names. `${NAME}` in a text is replaced by that
+environment variable; `$${` is a literal `${`. A key that is not on this page is refused, with the file, the line and what is
+allowed there. `pillarbox config check` looks at the file, `pillarbox config show` prints what is in force.
+
+A *duration* is a number and a unit in quotes: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"12h\"`, `\"1d\"`.
+
+This page is what `pillarbox config reference` prints; a test compares the two.
+";
+
+/// The page, in Markdown.
+pub(crate) fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for section in sections() {
+        // Writing to a text cannot fail.
+        let _ = write!(page, "\n## `{}`\n\n{}\n\n", section.name, section.about);
+        page.push_str("| key | value | default | what it does |\n|---|---|---|---|\n");
+        for Setting { key, value, default, what } in section.settings {
+            let _ = writeln!(page, "| `{key}` | {value} | {default} | {what} |");
+        }
+    }
+    page
+}
+
+fn sections() -> Vec<Section> {
+    vec![
+        Section {
+            name: "[database]",
+            about: "Where the tables are. `--database URL` on the command line goes before `url`.",
+            settings: database(),
+        },
+        Section {
+            name: "[routes.NAME]",
+            about: "One route: where it delivers to, and how. Only `to` is needed.",
+            settings: routes(),
+        },
+        Section {
+            name: "backoff = { … }",
+            about: "Of a route: the wait after a failed attempt, `min(base * multiplier^(attempts - 1), max)`.",
+            settings: backoff(),
+        },
+        Section {
+            name: "[retention]",
+            about: "How long what is done stays. Dead entries and audit records are never purged by age.",
+            settings: retention(),
+        },
+    ]
+}
+
+fn database() -> Vec<Setting> {
+    let url = format!("`DATABASE_URL` of the environment, else `{DATABASE_DEFAULT}`");
+    let prefix = format!("`{}`", Ident::default().as_str());
+    vec![
+        setting("url", "URL", url, "the database: `sqlite://FILE` or `postgres://USER@HOST/NAME`"),
+        setting("prefix", "name", prefix, "what the names of the tables begin with"),
+        setting("schema", "name", "`public`", "the schema of the tables, on PostgreSQL; it must exist"),
+        setting(
+            "insecure",
+            "`true`, `false`",
+            "`false`",
+            "allow plain text to a PostgreSQL on another machine",
+        ),
+    ]
+}
+
+fn routes() -> Vec<Setting> {
+    let options = RelayOptions::default();
+    let time = |duration| format!("`\"{}\"`", format_duration(duration));
+    let number = |number: u32| format!("`{number}`");
+    let (truth, none) = ("`true`, `false`", "none");
+    let to = "the destination: `file:PATH`, `stdout:`, `null:`, or the URL of [RabbitMQ](rabbitmq.md), [NATS](nats.md), \
+        [Redis](redis.md) or a [webhook](webhooks.md)";
+    let order = "`\"key\"`: entries of one key are delivered [in order](order.md)";
+    let on_dead = "what a dead entry does to its key: the others wait for an operator, or go on. Only with `order = \"key\"`";
+    let lanes = "how many relays can share the route; the others stand by. Only with `order = \"key\"`";
+    let lease = "how long a claim protects an entry; renewed while it is being delivered. A killed relay's entries move again \
+        when it ends";
+    let publish = "how long one delivery may take before its outcome counts as unknown. Webhooks have their own timeout";
+    let causal = "claim by clock stamp instead of staging order. Not with `order = \"key\"`";
+    let private = "let a webhook go to a private or loopback address, on any port, without TLS";
+    let ports = format!("`{:?}`", Options::default().ports);
+    let secret = "the key or keys that sign webhooks, `whsec_…`; several while they are changed";
+    vec![
+        setting("to", "URL", none, to),
+        setting("order", "`\"none\"`, `\"key\"`", "`\"none\"`", order),
+        setting("on_dead", "`\"block\"`, `\"skip\"`", "`\"block\"`", on_dead),
+        setting("lanes", "1 to 64", number(options.lanes.into()), lanes),
+        setting(
+            "max_attempts",
+            "1 to 1000000",
+            number(options.max_attempts),
+            "attempts before an entry is dead",
+        ),
+        setting("backoff", "table", "see below", "the wait between attempts"),
+        setting("lease", "duration, up to 24h", time(options.lease), lease),
+        setting("batch", "1 to 10000", number(options.batch), "most entries of one claim"),
+        setting(
+            "in_flight_max",
+            "1 to 1000000",
+            number(options.in_flight_max),
+            "most entries claimed and not settled; at least `batch`",
+        ),
+        setting("publish_timeout", "duration", options.publish_timeout.map_or(none.into(), time), publish),
+        setting(
+            "grace",
+            "duration, also 0",
+            time(options.grace),
+            "how long deliveries may go on after a stop was asked for",
+        ),
+        setting("poll_min", "duration", time(options.poll_min), "the shortest wait after an empty claim"),
+        setting("poll_max", "duration", time(options.poll_max), "the longest wait after empty claims"),
+        setting(
+            "reap_interval",
+            "duration",
+            time(options.reap_interval),
+            "how often expired leases are looked for",
+        ),
+        setting("causal_order", truth, "`false`", causal),
+        setting("allow_private", truth, "`false`", private),
+        setting("allow_http", truth, "`false`", "let a webhook go over `http://` to the public internet"),
+        setting("ports", "list of 1 to 65535", ports, "ports that the URL of a webhook may name"),
+        setting("secret", "text or list of texts", "none: unsigned", secret),
+    ]
+}
+
+fn backoff() -> Vec<Setting> {
+    let default = Backoff::BROKER;
+    let time = |duration| format!("`\"{}\"`", format_duration(duration));
+    let jitter = format!("`{}`", default.jitter() == Jitter::Full);
+    let what = "wait a random part of it, so that what failed together does not come back together";
+    vec![
+        setting("base", "duration", time(default.base()), "the wait after the first attempt"),
+        setting("max", "duration", time(default.max()), "the longest wait"),
+        setting(
+            "multiplier",
+            "1 to 100, also 1.5",
+            format!("`{}`", default.multiplier()),
+            "how much longer each wait is",
+        ),
+        setting("jitter", "`true`, `false`", jitter, what),
+    ]
+}
+
+fn retention() -> Vec<Setting> {
+    let time = |duration| format!("`\"{}\"`", format_duration(duration));
+    let delivered = "delivered and discarded entries; `\"0s\"` deletes them as they are settled";
+    let inbox = "what the inbox remembers; what is forgotten and comes again is applied again";
+    vec![
+        setting("delivered", "duration, also 0", time(RETENTION_DELIVERED), delivered),
+        setting("inbox", "duration", time(RETENTION_INBOX), inbox),
+        setting(
+            "sagas",
+            "duration, also 0",
+            time(RETENTION_SAGAS),
+            "sagas that completed or were compensated",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// The keys that the parser names when it meets one that it does not know.
+    fn taken(text: &str) -> Vec<String> {
+        let error = toml::from_str::<Config>(text).unwrap_err().to_string();
+        let (_, expected) = error.split_once("expected one of ").unwrap_or_else(|| panic!("{error}"));
+        expected.lines().next().unwrap().split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    fn check(section: &str, text: &str) {
+        let sections = sections();
+        let section = sections.iter().find(|one| one.name == section).unwrap();
+        let mut told: Vec<_> = section.settings.iter().map(|setting| setting.key.to_owned()).collect();
+        let mut taken = taken(text);
+        told.sort();
+        taken.sort();
+        assert_eq!(told, taken, "{}", section.name);
+    }
+
+    #[test]
+    fn the_page_has_every_key_that_the_parser_takes_and_no_other() {
+        check("[database]", "[database]\nno_such_key = 1");
+        check("[routes.NAME]", "[routes.r]\nto = 'null:'\nno_such_key = 1");
+        check("backoff = { … }", "[routes.r]\nto = 'null:'\nbackoff = { no_such_key = 1 }");
+        check("[retention]", "[retention]\nno_such_key = 1");
+        // What is refused by name needs no words.
+        assert_eq!(taken("[no_such_table]"), ["database", "routes", "retention", "admin"]);
+    }
+}
