@@ -182,6 +182,7 @@ mod tests {
             hlc: None,
             status: Status::InFlight,
             attempts: 1,
+            crashes: 0,
             max_attempts: None,
             due_at: None,
             fence: Fence::NONE,

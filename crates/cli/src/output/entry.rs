@@ -81,7 +81,7 @@ impl<'a> From<&'a Entry> for EntryJson<'a> {
 }
 
 /// The columns in their order, the payload last: for people.
-pub(crate) const COLUMNS: [&str; 27] = [
+pub(crate) const COLUMNS: [&str; 28] = [
     "event_id",
     "route",
     "type",
