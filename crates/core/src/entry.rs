@@ -8,6 +8,7 @@ use crate::event::{Event, EventId, EventLimits, Headers};
 use crate::hlc::Hlc;
 use crate::name::RouteName;
 use crate::outcome::Failure;
+use crate::standing::Standing;
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -92,8 +93,11 @@ pub struct Entry {
     pub group_id: Option<String>,
     /// The hybrid logical clock stamp; plain SQL staging leaves it out.
     pub hlc: Option<Hlc>,
-    /// Where it is in its life.
+    /// Where it is in its life. In a listing, what a lane has handed out is in flight.
     pub status: Status,
+    /// The dead entry of its key that it waits for, on a route that such an entry blocks. Only in a listing; not a
+    /// column.
+    pub blocked_by: Option<EventId>,
     /// Claims that were not given back.
     pub attempts: u32,
     /// Attempts allowed for this entry, if it does not follow its route.
@@ -115,6 +119,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Where it stands as an operator sees it.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        if self.blocked_by.is_some() { Standing::Blocked } else { self.status.into() }
+    }
+
     /// The proof of this claim.
     #[must_use]
     pub fn held(&self) -> Held {

@@ -18,11 +18,14 @@ mod json;
 mod lane;
 pub mod limits;
 mod name;
+mod on_dead;
 mod outcome;
 pub mod port;
 mod received;
 mod redact;
 mod saga;
+mod shown;
+mod standing;
 mod status;
 mod template;
 mod time;
@@ -40,6 +43,7 @@ pub use ident::Ident;
 pub use json::deterministic_json;
 pub use lane::lane_of;
 pub use name::{RouteName, check_name};
+pub use on_dead::OnDead;
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use received::{Attributes, Received};
 pub use redact::{redact, redact_url};
@@ -48,6 +52,8 @@ pub use saga::{
     SagaColumns, SagaId, SagaOrder, SagaRecord, SagaStatus, SagaWork, Step, StepInput, StepKind, StepRecord,
     StepSeen, StepState, TimelineItem, step_key, timeline,
 };
+pub use shown::{escape_json, is_deceptive};
+pub use standing::Standing;
 pub use status::{Action, Status, TRANSITIONS};
 pub use template::Template;
 pub use time::Timestamp;

@@ -49,7 +49,7 @@ const INDEXES_OF: &str = "select i.relname::text \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
 
 /// Tables, their columns and the types of these.
-const WANTED: [(&str, &[(&str, &str)]); 10] = [
+const WANTED: [(&str, &[(&str, &str)]); 11] = [
     (
         "outbox",
         &[
@@ -144,6 +144,17 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
             ("reason", "text"),
             ("started_at", TIME),
             ("seen_at", TIME),
+            ("lease_until", TIME),
+        ],
+    ),
+    (
+        "route_state",
+        &[
+            ("route", NAME),
+            ("on_dead", "text"),
+            ("paused_at", TIME),
+            ("paused_by", "text"),
+            ("pause_reason", "text"),
         ],
     ),
     (

@@ -14,6 +14,11 @@ const LANE_OF: &str = "(coalesce(hashtextextended(key, 0), seq) & 63)";
 const WRITERS: &str = include_str!("sql/lanes_writers.sql");
 const DRAWN: &str = include_str!("sql/lanes_drawn.sql");
 
+/// Parts of the statements by which operators see and change entries.
+const MATCHING: &str = include_str!("sql/matching.sql");
+const CHANGING: &str = include_str!("sql/changing.sql");
+const HEADS: &str = include_str!("sql/heads.sql");
+
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -21,7 +26,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 40],
+    names: [(&'static str, String); 44],
 }
 
 impl Tables {
@@ -37,6 +42,9 @@ impl Tables {
             prefix: prefix.to_owned(),
             names: [
                 // These have names in them.
+                ("{matching}", MATCHING.to_owned()),
+                ("{changing}", CHANGING.to_owned()),
+                ("{heads}", HEADS.to_owned()),
                 ("{writers}", WRITERS.to_owned()),
                 ("{drawn}", DRAWN.to_owned()),
                 ("{claimed}", CLAIMED.to_owned()),
@@ -56,6 +64,7 @@ impl Tables {
                 ("{inbox}", table("inbox")),
                 ("{inbox_fence}", table("inbox_fence")),
                 ("{relay}", table("relay")),
+                ("{route_state}", table("route_state")),
                 ("{lane}", table("lane")),
                 ("{lane_session}", table("lane_session")),
                 ("{lane_handed}", table("lane_handed")),

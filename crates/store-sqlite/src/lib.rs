@@ -51,6 +51,7 @@ mod connect;
 mod error;
 mod inbox;
 mod lanes;
+mod meant;
 mod options;
 mod outbox;
 mod patience;

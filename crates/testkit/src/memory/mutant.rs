@@ -44,11 +44,17 @@ pub enum Mutant {
     CompletesWithoutLock,
     /// A saga is undone from its first step on.
     CompensatesForward,
+    /// A relay takes rows of a paused route.
+    ClaimIgnoresPause,
+    /// A relay keeps the lanes of a paused route.
+    PausedLanesAreKept,
+    /// An entry is cancelled although a relay may have read it.
+    CancelIgnoresReaders,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -69,5 +75,8 @@ impl Mutant {
         Self::AuditAfterStatus,
         Self::CompletesWithoutLock,
         Self::CompensatesForward,
+        Self::ClaimIgnoresPause,
+        Self::PausedLanesAreKept,
+        Self::CancelIgnoresReaders,
     ];
 }
