@@ -145,24 +145,25 @@ pub async fn a_running_relay_by_lanes_honours_a_pause<H: LanesHarness>(harness: 
         assert_eq!(harness.store().set_pause(request).await.unwrap(), PauseChange::Changed);
     };
     // An entry of a lane that nobody holds can be cancelled: so it shows that the lanes were given up.
-    let given_up = async |n| {
-        let changed = harness.store().cancel(select_ids([n])).await.unwrap();
-        changed.changed == 1
+    let next = AtomicU64::new(100);
+    let given_up = async || {
+        let n = next.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(stage(harness, vec![keyed(n, "z")]).await.len(), 1);
+        harness.store().cancel(select_ids([n])).await.unwrap().changed == 1
     };
     let (stop, stopped) = oneshot::channel::<()>();
     let operator = async {
         assert_eq!(stage(harness, vec![keyed(1, "a")]).await.len(), 1);
         eventually(PATIENCE, async || sink.received().len() == 1).await;
         set(PauseTo::Paused).await;
-        assert_eq!(stage(harness, vec![keyed(2, "z")]).await.len(), 1);
-        eventually(PATIENCE, async || given_up(2).await || sink.received().len() == 2).await;
-        // By now the relay has noticed.
-        let before = sink.received().len();
+        eventually(PATIENCE, given_up).await;
+        let before = count(harness, Status::Delivered).await;
         assert_eq!(stage(harness, vec![keyed(3, "a"), keyed(4, "b")]).await.len(), 2);
         assert_eq!(relay("relay-2").drain().await.unwrap().claimed, 0, "a drain honours it too");
-        assert_eq!(sink.received().len(), before);
+        let waiting = harness.store().counts(None).await.unwrap().remove(0).undrained();
+        assert_eq!(count(harness, Status::Delivered).await, before, "nobody takes anything");
         set(PauseTo::Running).await;
-        eventually(PATIENCE, async || sink.received().len() == before + 2).await;
+        eventually(PATIENCE, async || count(harness, Status::Delivered).await == before + waiting).await;
         stop.send(()).unwrap();
     };
     let (tally, ()) = join(running.run(async { drop(stopped.await) }), operator).await;
