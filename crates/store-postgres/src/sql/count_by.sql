@@ -5,5 +5,5 @@
 from matching
 where $1::text is null or standing = $1
 group by 1
-order by entries desc, value collate "C"
+order by 2 desc, 1
 limit $20
