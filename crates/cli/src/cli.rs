@@ -74,6 +74,14 @@ pub(crate) enum Command {
     Requeue(command::requeue::RequeueArgs),
     /// Give dead entries up for good; audited
     Discard(command::discard::DiscardArgs),
+    /// Try entries now that wait for their time: between two attempts, or staged with a delay
+    Retry(command::retry::RetryArgs),
+    /// Give up entries that wait, before anybody delivers them: they are discarded; audited
+    Cancel(command::cancel::CancelArgs),
+    /// Pause a route: no relay takes anything of it; audited
+    Pause(command::pause::PauseArgs),
+    /// Let a paused route go on
+    Resume(command::pause::PauseArgs),
     /// Return expired leases to the queue
     Reap(command::reap::ReapArgs),
     /// Delete delivered and discarded entries by age; never dead ones

@@ -22,6 +22,14 @@ pub enum AuditKind {
     Requeued,
     /// An operator gave a dead entry up for good.
     Discarded,
+    /// An operator made an entry that waited for its time due at once.
+    Hastened,
+    /// An operator gave up an entry that waited.
+    Cancelled,
+    /// An operator paused a route; `detail` is the reason.
+    RoutePaused,
+    /// An operator let a paused route go on; `detail` is the reason.
+    RouteResumed,
     /// Delivered or discarded entries were deleted by age; `detail` says how many.
     Purged,
     /// Rows of the inbox were deleted by age; `detail` says how many.
@@ -47,10 +55,14 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 18] = [
         Self::Dead,
         Self::Requeued,
         Self::Discarded,
+        Self::Hastened,
+        Self::Cancelled,
+        Self::RoutePaused,
+        Self::RouteResumed,
         Self::Purged,
         Self::InboxPurged,
         Self::SagasPurged,
@@ -71,6 +83,10 @@ impl AuditKind {
             Self::Dead => "dead",
             Self::Requeued => "requeued",
             Self::Discarded => "discarded",
+            Self::Hastened => "hastened",
+            Self::Cancelled => "cancelled",
+            Self::RoutePaused => "route_paused",
+            Self::RouteResumed => "route_resumed",
             Self::Purged => "purged",
             Self::InboxPurged => "inbox_purged",
             Self::SagasPurged => "sagas_purged",

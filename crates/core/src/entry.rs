@@ -8,6 +8,7 @@ use crate::event::{Event, EventId, EventLimits, Headers};
 use crate::hlc::Hlc;
 use crate::name::RouteName;
 use crate::outcome::Failure;
+use crate::standing::Standing;
 use crate::status::Status;
 use crate::suspect::attempts_counted;
 use crate::time::Timestamp;
@@ -93,8 +94,11 @@ pub struct Entry {
     pub group_id: Option<String>,
     /// The hybrid logical clock stamp; plain SQL staging leaves it out.
     pub hlc: Option<Hlc>,
-    /// Where it is in its life.
+    /// Where it is in its life. In a listing, what a lane has handed out is in flight.
     pub status: Status,
+    /// The dead entry of its key that it waits for, on a route that such an entry blocks. Only in a listing; not a
+    /// column.
+    pub blocked_by: Option<EventId>,
     /// Claims that were not given back.
     pub attempts: u32,
     /// How many of them ended because the lease expired.
@@ -118,6 +122,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Where it stands as an operator sees it.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        if self.blocked_by.is_some() { Standing::Blocked } else { self.status.into() }
+    }
+
     /// The proof of this claim.
     #[must_use]
     pub fn held(&self) -> Held {

@@ -18,12 +18,15 @@ mod json;
 mod lane;
 pub mod limits;
 mod name;
+mod on_dead;
 mod outcome;
 mod payload;
 pub mod port;
 mod received;
 mod redact;
 mod saga;
+mod shown;
+mod standing;
 mod status;
 mod suspect;
 mod template;
@@ -42,6 +45,7 @@ pub use ident::Ident;
 pub use json::deterministic_json;
 pub use lane::lane_of;
 pub use name::{RouteName, check_name};
+pub use on_dead::OnDead;
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use payload::{PayloadError, read_json, read_value};
 pub use received::{Attributes, Received};
@@ -51,6 +55,8 @@ pub use saga::{
     SagaColumns, SagaId, SagaOrder, SagaRecord, SagaStatus, SagaWork, Step, StepInput, StepKind, StepRecord,
     StepSeen, StepState, TimelineItem, step_key, timeline,
 };
+pub use shown::{escape_json, is_deceptive};
+pub use standing::Standing;
 pub use status::{Action, Status, TRANSITIONS};
 pub use suspect::{COMPANY_MAX, CRASHES_IN_COMPANY, attempts_counted, company};
 pub use template::Template;

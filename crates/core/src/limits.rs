@@ -30,8 +30,15 @@ pub const ATTEMPTS_MAX: u32 = 1_000_000;
 pub const LIST_DEFAULT: u32 = 100;
 /// Most entries of a listing.
 pub const LIST_MAX: u32 = 10_000;
-/// A relay that was not seen for this long is shown as gone. It says that it is there every few seconds.
-pub const RELAY_GONE_AFTER: Duration = Duration::from_secs(30);
+/// Dead heads of one route that counts name, those that hold back the most first.
+pub const HEADS_NAMED_MAX: u32 = 5;
+/// Skipped entries of one change that are told with their reason; the others are only counted.
+pub const SKIPS_TOLD_MAX: usize = 100;
+/// Longest time for which one announcement of a relay holds: one that is silent for longer is shown as gone.
+pub const PRESENCE_LEASE_MAX: Duration = Duration::from_secs(10);
+/// Shortest time for which one announcement of a relay holds: however short its lease is, it does not announce itself all
+/// the time.
+pub const PRESENCE_LEASE_MIN: Duration = Duration::from_secs(3);
 /// A relay that was not seen for this long is forgotten.
 pub const RELAY_SWEPT_AFTER: Duration = Duration::from_secs(3600);
 /// Longest name of a lane that an inbox remembers, with the source of its events, in bytes.

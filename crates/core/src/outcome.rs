@@ -1,11 +1,12 @@
 //! What came of delivering an entry, and what is remembered of a failure.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::limits::{CAUSE_BYTES_MAX, ERROR_TEXT_BYTES_MAX};
 use crate::redact::redact;
 
@@ -33,7 +34,8 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    const ALL: [Self; 8] = [
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
         Self::Rejected,
         Self::Failed,
         Self::Down,
@@ -57,6 +59,19 @@ impl FailureKind {
             Self::UnknownHandler => "unknown_handler",
             Self::LeaseExpired => "lease_expired",
         }
+    }
+}
+
+impl FromStr for FailureKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+            Error::invalid(format!(
+                "unknown kind of error {text:?}; known are {}",
+                Self::ALL.map(Self::as_str).join(", ")
+            ))
+        })
     }
 }
 
@@ -104,6 +119,12 @@ impl Failure {
         &self.code
     }
 
+    /// Kind and code, as in `failed/timeout`: what failures of one sort share.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.kind.as_str(), self.code)
+    }
+
     /// The redacted text for people.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -145,7 +166,7 @@ impl fmt::Display for Failure {
 }
 
 impl Serialize for Failure {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }

@@ -21,7 +21,7 @@ pub enum Status {
     Delivered,
     /// Given up and visible: rejected for good, or attempts spent.
     Dead,
-    /// A dead entry that an operator gave up for good.
+    /// An operator gave it up for good: a dead entry, or one that waited and was cancelled.
     Discarded,
 }
 
@@ -98,9 +98,15 @@ pub enum Action {
     Requeue,
     /// An operator gives a dead entry up for good.
     Discard,
+    /// An operator makes an entry that waits for its time due at once.
+    Hasten,
+    /// An operator gives up an entry that waits, before anybody delivers it.
+    Cancel,
 }
 
-use Action::{Bury, Claim, Deliver, Discard, Park, Reap, ReleaseFirst, ReleaseLater, Requeue, Retry};
+use Action::{
+    Bury, Cancel, Claim, Deliver, Discard, Hasten, Park, Reap, ReleaseFirst, ReleaseLater, Requeue, Retry,
+};
 use Status::{Dead, Delivered, Discarded, InFlight, Pending, Retrying};
 
 /// The whole state machine. What is not in it is refused.
@@ -119,14 +125,30 @@ pub const TRANSITIONS: &[(Status, Action, Status)] = &[
     (Retrying, Bury, Dead),
     (Dead, Requeue, Pending),
     (Dead, Discard, Discarded),
+    (Pending, Hasten, Pending),
+    (Retrying, Hasten, Retrying),
+    (Pending, Cancel, Discarded),
+    (Retrying, Cancel, Discarded),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ACTIONS: [Action; 10] =
-        [Claim, Deliver, Retry, Bury, ReleaseFirst, ReleaseLater, Park, Reap, Requeue, Discard];
+    const ACTIONS: [Action; 12] = [
+        Claim,
+        Deliver,
+        Retry,
+        Bury,
+        ReleaseFirst,
+        ReleaseLater,
+        Park,
+        Reap,
+        Requeue,
+        Discard,
+        Hasten,
+        Cancel,
+    ];
 
     #[test]
     fn names_round_trip() {
@@ -173,7 +195,8 @@ mod tests {
                 let by_operator = matches!(action, Requeue | Discard);
                 assert!(!status.is_terminal() || by_operator, "{status} {action:?}");
                 assert!(next != Delivered || status == InFlight, "only a claimed entry is delivered");
-                assert!(next != Discarded || status == Dead, "only a dead entry is discarded");
+                let given_up = matches!(action, Discard | Cancel) && status != InFlight;
+                assert!(next != Discarded || given_up, "nobody gives up what is being delivered");
                 walk(next, left - 1, seen);
             }
         }

@@ -177,6 +177,7 @@ mod tests {
             occurred_at: None,
             lane: None,
             place: crate::entry::Place::default(),
+            blocked_by: None,
             priority: 100,
             group_id: None,
             hlc: None,

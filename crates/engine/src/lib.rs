@@ -21,9 +21,9 @@ mod verdict;
 
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerOptions, ConsumerTally};
 pub use handle::{Handle, RelayState};
-pub use lanes::OnDead;
 pub use options::RelayOptions;
 pub use pillarbox_core::CircuitState;
+pub use pillarbox_core::OnDead;
 pub use relay::{Relay, RelayBuilder};
 pub use retention::{Retention, RetentionOptions};
 pub use tally::Tally;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::{ATTEMPTS_MAX, BATCH_MAX, LEASE_MAX};
 use pillarbox_core::port::{ClaimOrder, Keep, LANES};
-use pillarbox_core::{Backoff, Error, Result};
-
-use crate::lanes::OnDead;
+use pillarbox_core::{Backoff, Error, OnDead, Result};
 
 /// How a relay treats its route. Every field has a default; [`RelayOptions::broker`] is the default.
 #[derive(Clone, Debug)]

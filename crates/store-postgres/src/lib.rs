@@ -48,6 +48,7 @@ mod floor;
 mod inbox;
 mod lanes;
 mod lean;
+mod meant;
 mod options;
 mod outbox;
 mod presence;

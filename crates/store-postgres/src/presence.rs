@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use pillarbox_core::limits::{LIST_MAX, RELAY_SWEPT_AFTER};
 use pillarbox_core::port::{AnnounceRequest, Presence, RelaySeen, RunId};
-use pillarbox_core::{Error, ErrorKind, Failure, Result, RouteName, Timestamp};
+use pillarbox_core::{Error, ErrorKind, Failure, OnDead, Result, RouteName, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -31,6 +31,8 @@ impl Presence for PostgresStore {
             .value(outage.map(|outage| outage.failure.to_string()))
             .at(request.now)
             .number(micros(RELAY_SWEPT_AFTER))
+            .number(micros(request.lease))
+            .value(request.on_dead.map(OnDead::as_str))
             .done()?;
         self.run(Line::Relay, Again::Always, &self.sql().announce, arguments).await.map(drop)
     }
@@ -73,5 +75,6 @@ fn seen(row: &PgRow) -> Result<RelaySeen> {
         started_at: time(10)?.unwrap_or(Timestamp::MIN),
         seen_at,
         unseen_for: time(12)?.unwrap_or(Timestamp::MIN).since(seen_at),
+        lease_until: time(13)?.unwrap_or(Timestamp::MIN),
     })
 }

@@ -120,6 +120,7 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
         occurred_at: faults.time("occurred_at", get(row, 12)?),
         lane: None,
         place: Place::default(),
+        blocked_by: None,
         priority: get(row, 13)?,
         group_id: faults.optional_name("group_id", get(row, 14)?),
         hlc: faults.or_default("hlc", get::<Option<i64>>(row, 15)?.map(Hlc::from_raw).transpose().ok()),
@@ -139,6 +140,9 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
     };
     Ok(Decoded { entry, undecodable: faults.first() })
 }
+
+/// How many columns [`CLAIMED`] and [`DELIVERY`] have.
+pub(crate) const WHOLE_COLUMNS: usize = 26;
 
 /// Reads the columns of [`CLAIMED`] and [`DELIVERY`].
 pub(crate) fn decode_whole(row: &PgRow) -> sqlx::Result<Entry> {

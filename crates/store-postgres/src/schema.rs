@@ -64,7 +64,7 @@ const RIGHTS: &str = "select current_user::text, \
         pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create'))";
 
 /// Tables, their columns and the types of these.
-const WANTED: [(&str, &[(&str, &str)]); 10] = [
+const WANTED: [(&str, &[(&str, &str)]); 11] = [
     (
         "outbox",
         &[
@@ -162,6 +162,17 @@ const WANTED: [(&str, &[(&str, &str)]); 10] = [
             ("reason", "text"),
             ("started_at", TIME),
             ("seen_at", TIME),
+            ("lease_until", TIME),
+        ],
+    ),
+    (
+        "route_state",
+        &[
+            ("route", NAME),
+            ("on_dead", "text"),
+            ("paused_at", TIME),
+            ("paused_by", "text"),
+            ("pause_reason", "text"),
         ],
     ),
     (

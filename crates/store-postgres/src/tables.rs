@@ -20,6 +20,11 @@ const PAYLOAD_OF: &str = "case when payload is null then payload_bytes \
 const WRITERS: &str = include_str!("sql/lanes_writers.sql");
 const DRAWN: &str = include_str!("sql/lanes_drawn.sql");
 
+/// Parts of the statements by which operators see and change entries.
+const MATCHING: &str = include_str!("sql/matching.sql");
+const CHANGING: &str = include_str!("sql/changing.sql");
+const HEADS: &str = include_str!("sql/heads.sql");
+
 /// Quoted names of everything that belongs to one outbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -27,7 +32,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 46],
+    names: [(&'static str, String); 50],
 }
 
 impl Tables {
@@ -43,6 +48,9 @@ impl Tables {
             prefix: prefix.to_owned(),
             names: [
                 // These have names in them.
+                ("{matching}", MATCHING.to_owned()),
+                ("{changing}", CHANGING.to_owned()),
+                ("{heads}", HEADS.to_owned()),
                 ("{writers}", WRITERS.to_owned()),
                 ("{drawn}", DRAWN.to_owned()),
                 ("{counted}", COUNTED.to_owned()),
@@ -66,6 +74,7 @@ impl Tables {
                 ("{inbox}", table("inbox")),
                 ("{inbox_fence}", table("inbox_fence")),
                 ("{relay}", table("relay")),
+                ("{route_state}", table("route_state")),
                 ("{lane}", table("lane")),
                 ("{lane_session}", table("lane_session")),
                 ("{lane_handed}", table("lane_handed")),

@@ -2,15 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use pillarbox_core::port::{Filter, InventoryRequest, InventoryRow, RouteCounts, Story};
-use pillarbox_core::{AuditRecord, Entry, EventId, Reference, Result, RouteName, Status, Timestamp};
+use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::port::{
+    BlockingHead, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, Pause, RouteCounts,
+    Story,
+};
+use pillarbox_core::{
+    AuditRecord, Entry, EventId, Reference, Result, RouteName, Standing, Status, Timestamp,
+};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use crate::claim::seqs_json;
 use crate::error::classify;
-use crate::row::{decode, decode_inventory, shown_route};
+use crate::meant::Asked;
+use crate::row::{COLUMNS, decode, decode_inventory, shown_route};
 use crate::sql::query;
 use crate::store::SqliteStore;
 
@@ -41,7 +48,14 @@ pub(crate) async fn counts(store: &SqliteStore, now: Option<Timestamp>) -> Resul
     }
     let handed = query(&statements.count_handed).bind(now.as_micros());
     for row in handed.fetch_all(&mut *tx).await.map_err(classify)? {
-        hand_out(&mut routes, &row)?;
+        moved(&mut routes, &row, Status::InFlight.into())?;
+    }
+    let behind = query(&statements.count_blocked).bind(HEADS_NAMED_MAX);
+    for row in behind.fetch_all(&mut *tx).await.map_err(classify)? {
+        blocked(&mut routes, &row)?;
+    }
+    for row in query(&statements.pauses).fetch_all(&mut *tx).await.map_err(classify)? {
+        paused(&mut routes, &row)?;
     }
     let seqs: Vec<i64> = firsts.values().copied().collect();
     let created = query(&statements.created).bind(seqs_json(&seqs)?);
@@ -71,16 +85,43 @@ fn count(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Resu
     Ok(route)
 }
 
-/// Counts a row of `route, status, entries` as in flight: lanes store nothing of that.
-fn hand_out(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Result<()> {
+/// Counts a row of `route, status, entries` as something else than its status.
+fn moved(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow, to: Standing) -> Result<()> {
     let route = shown_route(row.try_get_unchecked(0).map_err(classify)?)?;
     let status: Status = row.try_get_unchecked::<&str, _>(1).map_err(classify)?.parse()?;
     let entries: i64 = row.try_get_unchecked(2).map_err(classify)?;
-    let entries = u64::try_from(entries).unwrap_or(0);
     let counts = routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route));
-    let stored = counts.counts.entry(status).or_default();
-    *stored = stored.saturating_sub(entries);
-    *counts.counts.entry(Status::InFlight).or_default() += entries;
+    counts.move_from(status, to, u64::try_from(entries).unwrap_or(0));
+    Ok(())
+}
+
+/// Counts a row of `count_blocked.sql`: how many are blocked, or whom many wait for.
+fn blocked(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Result<()> {
+    if row.try_get_unchecked::<Option<&str>, _>(1).map_err(classify)?.is_some() {
+        return moved(routes, row, Standing::Blocked);
+    }
+    let route = shown_route(row.try_get_unchecked(0).map_err(classify)?)?;
+    let entries: i64 = row.try_get_unchecked(2).map_err(classify)?;
+    let id: &str = row.try_get_unchecked(3).map_err(classify)?;
+    let head = BlockingHead {
+        event_id: EventId(Uuid::try_parse(id).unwrap_or(Uuid::nil())),
+        key: row.try_get_unchecked(4).map_err(classify)?,
+        blocked: u64::try_from(entries).unwrap_or(0),
+    };
+    routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route)).heads.push(head);
+    Ok(())
+}
+
+/// Notes a row of `pauses.sql`.
+fn paused(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &SqliteRow) -> Result<()> {
+    let route = shown_route(row.try_get_unchecked(0).map_err(classify)?)?;
+    let at: i64 = row.try_get_unchecked(1).map_err(classify)?;
+    let pause = Pause {
+        at: Timestamp::from_micros(at).unwrap_or(Timestamp::MIN),
+        actor: row.try_get_unchecked::<Option<String>, _>(2).map_err(classify)?.unwrap_or_default(),
+        reason: row.try_get_unchecked::<Option<String>, _>(3).map_err(classify)?.unwrap_or_default(),
+    };
+    routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route)).paused = Some(pause);
     Ok(())
 }
 
@@ -97,21 +138,41 @@ fn waits_since(
 
 pub(crate) async fn list(store: &SqliteStore, filter: Filter) -> Result<Vec<Entry>> {
     filter.check()?;
-    let statement = match filter.status {
-        Some(Status::Dead | Status::Discarded) => &store.statements.list_ended,
-        Some(Status::Pending | Status::Retrying | Status::InFlight) => &store.statements.list_live,
-        Some(Status::Delivered) | None => &store.statements.list,
-    };
-    let rows = query(statement)
-        .bind(filter.status.map(Status::as_str))
-        .bind(filter.route.map(|route| route.to_string()))
-        .bind(filter.event_type)
-        .bind(filter.key)
-        .bind(filter.limit)
+    let listed = Asked::listed(&filter).query(&store.statements.list)?;
+    seen(&listed.fetch_all(store.pool()).await.map_err(classify)?)
+}
+
+/// Entries as an operator sees them: the standing and the head follow the columns.
+fn seen(rows: &[SqliteRow]) -> Result<Vec<Entry>> {
+    rows.iter()
+        .map(|row| {
+            let mut entry = decode(row)?.entry;
+            let standing: &str = row.try_get_unchecked(COLUMNS.len()).map_err(classify)?;
+            let head: Option<&str> = row.try_get_unchecked(COLUMNS.len() + 1).map_err(classify)?;
+            if standing == Status::InFlight.as_str() {
+                entry.status = Status::InFlight;
+            }
+            entry.blocked_by = head.and_then(|id| Uuid::try_parse(id).ok()).map(EventId);
+            Ok(entry)
+        })
+        .collect()
+}
+
+pub(crate) async fn count_by(store: &SqliteStore, request: CountByRequest) -> Result<Vec<CountGroup>> {
+    request.filter.check()?;
+    let all = Asked { limit: None, ..Asked::listed(&request.filter) };
+    let groups = all
+        .query(&store.statements.count_by)?
+        .bind(request.by.as_str())
+        .bind(request.filter.limit)
         .fetch_all(store.pool())
         .await
         .map_err(classify)?;
-    rows.iter().map(|row| Ok(decode(row)?.entry)).collect()
+    let groups = groups.iter().map(|row| {
+        let entries: i64 = row.try_get_unchecked(1).map_err(classify)?;
+        Ok((row.try_get_unchecked(0).map_err(classify)?, u64::try_from(entries).unwrap_or(0)))
+    });
+    Ok(CountGroup::gather(request.by, groups.collect::<Result<Vec<_>>>()?))
 }
 
 pub(crate) async fn inventory(store: &SqliteStore, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
@@ -124,20 +185,18 @@ pub(crate) async fn inventory(store: &SqliteStore, request: InventoryRequest) ->
 pub(crate) async fn show(store: &SqliteStore, id: EventId) -> Result<Vec<Story>> {
     // One transaction, so that the trail explains the status that is shown.
     let mut tx = store.pool().begin().await.map_err(classify)?;
-    let entries = query(&store.statements.show).bind(id.to_string());
-    let entries = entries.fetch_all(&mut *tx).await.map_err(classify)?;
+    let any = Filter::default();
+    let named = Asked { ids: Some(&[id]), limit: None, ..Asked::listed(&any) };
+    let entries = named.query(&store.statements.list)?.fetch_all(&mut *tx).await.map_err(classify)?;
     let audit = query(&store.statements.audit_of).bind(id.to_string());
     let audit = records(&audit.fetch_all(&mut *tx).await.map_err(classify)?)?;
     tx.rollback().await.map_err(classify)?;
-    entries
-        .iter()
-        .map(|row| {
-            let entry = decode(row)?.entry;
-            let audit =
-                audit.iter().filter(|record| record.route.as_ref() == Some(&entry.route)).cloned().collect();
-            Ok(Story { entry, audit })
-        })
-        .collect()
+    let story = |entry: Entry| {
+        let audit =
+            audit.iter().filter(|record| record.route.as_ref() == Some(&entry.route)).cloned().collect();
+        Story { entry, audit }
+    };
+    Ok(seen(&entries)?.into_iter().map(story).collect())
 }
 
 pub(crate) async fn audit(store: &SqliteStore, limit: u32) -> Result<Vec<AuditRecord>> {

@@ -52,6 +52,7 @@ mod error;
 mod file;
 mod inbox;
 mod lanes;
+mod meant;
 mod options;
 mod outbox;
 mod patience;

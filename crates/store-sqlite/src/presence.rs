@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use pillarbox_core::limits::{LIST_MAX, RELAY_SWEPT_AFTER};
 use pillarbox_core::port::{AnnounceRequest, Presence, RelaySeen, RunId};
-use pillarbox_core::{Failure, Result, Timestamp};
+use pillarbox_core::{Failure, OnDead, Result, Timestamp};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -31,8 +31,12 @@ impl Presence for SqliteStore {
             .bind(outage.map(|outage| micros(outage.lasted)))
             .bind(outage.map_or(0, |outage| outage.found))
             .bind(outage.map(|outage| outage.failure.to_string()))
-            .bind(now);
+            .bind(now)
+            .bind(micros(request.lease));
         self.writer.execute(announce).await?;
+        let on_dead = request.on_dead.map(OnDead::as_str);
+        let known = query(&self.statements.announce_route).bind(request.route.to_string()).bind(on_dead);
+        self.writer.execute(known).await?;
         let sweep = query(&self.statements.sweep).bind(now).bind(micros(RELAY_SWEPT_AFTER));
         self.writer.execute(sweep).await.map(|_| ())
     }
@@ -77,5 +81,6 @@ fn seen(row: &SqliteRow) -> Result<RelaySeen> {
         started_at: time(10)?.unwrap_or(Timestamp::MIN),
         seen_at,
         unseen_for: time(12)?.unwrap_or(Timestamp::MIN).since(seen_at),
+        lease_until: time(13)?.unwrap_or(Timestamp::MIN),
     })
 }

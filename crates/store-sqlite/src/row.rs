@@ -107,6 +107,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
         occurred_at: reader.optional_as(Timestamp::from_micros),
         lane: None,
         place: Place::default(),
+        blocked_by: None,
         priority: reader.required_as(|number| i16::try_from(number).ok(), 0),
         group_id: reader.optional(),
         hlc: reader.optional_as(|number| Hlc::from_raw(number).ok()),

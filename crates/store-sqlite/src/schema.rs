@@ -23,7 +23,7 @@ const INDEXES: &str = include_str!("migrations/indexes.sql");
 const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
 
 /// Tables and the columns that must be there.
-const WANTED: [(&str, &[&str]); 9] = [
+const WANTED: [(&str, &[&str]); 10] = [
     ("outbox", &COLUMNS),
     (
         "audit",
@@ -59,8 +59,10 @@ const WANTED: [(&str, &[&str]); 9] = [
             "reason",
             "started_at",
             "seen_at",
+            "lease_until",
         ],
     ),
+    ("route_state", &["route", "on_dead", "paused_at", "paused_by", "pause_reason"]),
     (
         "lane_session",
         &["rank", "route", "session", "owner", "leased_at", "lease_until", "shares", "handed", "isolated"],

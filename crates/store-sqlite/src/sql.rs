@@ -41,6 +41,36 @@ pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
     })
 }
 
+/// One statement over the entries that an operator means, in a text for each way to find them: SQLite uses a partial
+/// index only where its very condition is in the text.
+#[derive(Debug)]
+pub(crate) struct Meant {
+    /// By their ids.
+    pub(crate) ids: Arc<str>,
+    /// By the indexes of live entries: many delivered ones may come before them.
+    pub(crate) live: Arc<str>,
+    /// By the index of those at their end, in which the dead are few.
+    pub(crate) ended: Arc<str>,
+    /// In the order of staging.
+    pub(crate) any: Arc<str>,
+}
+
+impl Meant {
+    fn new(template: &str, tables: &Tables) -> Self {
+        let by = |scope: &str| tables.fill(&tables.fill(template).replace("{scope}", scope));
+        let stored = "status in (select value from json_each(?2))";
+        Self {
+            ids: by("event_id in (select value from json_each(?11))"),
+            live: by(&format!(
+                "seq in (select seq from {{outbox}} where due_at is null and {{live}} and {stored} \
+                 union all select seq from {{outbox}} where due_at is not null and {stored})"
+            )),
+            ended: by(&format!("{{ended}} and {stored}")),
+            any: by(stored),
+        }
+    }
+}
+
 macro_rules! statements {
     ($($name:ident),+ $(,)?; $($returning:ident = $base:ident),+ $(,)?) => {
         /// The statements of one outbox. Each is the file of its name under `sql/`; the last ones are such a file
@@ -50,6 +80,9 @@ macro_rules! statements {
             pub(crate) tables: Tables,
             $(pub(crate) $name: Arc<str>,)+
             $(pub(crate) $returning: Arc<str>,)+
+            pub(crate) list: Meant,
+            pub(crate) count_by: Meant,
+            pub(crate) selected: Meant,
         }
 
         impl Statements {
@@ -62,6 +95,9 @@ macro_rules! statements {
                         include_str!(concat!("sql/", stringify!($base), ".sql")),
                         "returning seq, fence\n",
                     )),)+
+                    list: Meant::new(include_str!("sql/list.sql"), &tables),
+                    count_by: Meant::new(include_str!("sql/count_by.sql"), &tables),
+                    selected: Meant::new(include_str!("sql/selected.sql"), &tables),
                     tables,
                 }
             }
@@ -81,6 +117,8 @@ statements! {
     claim_suspects,
     claimable,
     clock,
+    announce_route,
+    count_blocked,
     count_due,
     count_ended,
     count_handed,
@@ -88,6 +126,7 @@ statements! {
     created,
     discard,
     extend,
+    hasten,
     fence_of,
     fence_purge,
     fence_raise,
@@ -120,10 +159,10 @@ statements! {
     lanes_settleable,
     lanes_spend,
     lanes_take,
-    list,
-    list_ended,
-    list_live,
     marked,
+    pause,
+    pause_audit,
+    pauses,
     purge,
     purge_audit,
     purgeable,
@@ -131,6 +170,7 @@ statements! {
     reap_audit,
     relays,
     requeue,
+    resume,
     routes,
     saga_audit,
     saga_audit_write,
@@ -147,14 +187,11 @@ statements! {
     saga_show,
     saga_stage,
     saga_sweep,
-    selected_ids,
-    selected_matching,
     serialize,
     settle_dead,
     settle_deleted,
     settle_delivered,
     settle_mixed,
-    show,
     stage_many,
     stage_newest,
     stage_one,

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, InventoryRequest, InventoryRow,
-    Migrated, PurgeRequest, Purged, Purging, ReapRequest, Reaped, RouteCounts, Schema, SchemaState,
-    SelectionRequest, SettleRequest, Settled, Store, Story,
+    Admin, Changed, Claim, ClaimRequest, CountByRequest, CountGroup, ExtendRequest, Extended, Filter,
+    InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest, PurgeRequest, Purged, Purging,
+    ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest, SettleRequest, Settled, Store,
+    Story,
 };
 use pillarbox_core::{AuditRecord, EventId, Result, Timestamp};
 use sqlx::pool::PoolConnection;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
+use crate::change::Verb;
 use crate::connect::Target;
 use crate::error::classify;
 use crate::inbox::Inbox;
@@ -159,6 +161,10 @@ impl Admin for SqliteStore {
         admin::list(self, filter).await
     }
 
+    async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
+        admin::count_by(self, request).await
+    }
+
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
         admin::inventory(self, request).await
     }
@@ -172,11 +178,23 @@ impl Admin for SqliteStore {
     }
 
     async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
-        change::requeue(self, request).await
+        change::change(self, request, Verb::Requeue).await
     }
 
     async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        change::discard(self, request).await
+        change::change(self, request, Verb::Discard).await
+    }
+
+    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
+        change::change(self, request, Verb::Hasten).await
+    }
+
+    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
+        change::change(self, request, Verb::Cancel).await
+    }
+
+    async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
+        change::set_pause(self, request).await
     }
 
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {

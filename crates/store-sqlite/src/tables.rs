@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 27] = [
+const NAMES: [(&str, &str); 28] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{saga}", "saga"),
@@ -17,6 +17,7 @@ const NAMES: [(&str, &str); 27] = [
     ("{inbox}", "inbox"),
     ("{inbox_fence}", "inbox_fence"),
     ("{relay}", "relay"),
+    ("{route_state}", "route_state"),
     ("{lane_session}", "lane_session"),
     ("{lane}", "lane"),
     ("{versions}", "schema"),
@@ -52,6 +53,13 @@ const ENDED: &str = "(status = 'delivered' or status = 'dead' or status = 'disca
 /// The attempts that count towards the allowed ones; see `attempts_counted`.
 const COUNTED: &str = "(attempts - min(crashes, {in_company}))";
 
+/// Parts of the statements by which operators see entries. They have names in them, so they come first.
+const PARTS: [(&str, &str); 3] = [
+    ("{matching}", include_str!("sql/matching.sql")),
+    ("{heads}", include_str!("sql/heads.sql")),
+    ("{readers}", include_str!("sql/readers.sql")),
+];
+
 /// The quoted names for one prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -80,7 +88,8 @@ impl Tables {
             ("{saga_columns}", saga),
             ("{in_company}", CRASHES_IN_COMPANY.to_string()),
         ]);
-        Self { prefix: prefix.to_owned(), names: names.into_iter().chain(parts).collect() }
+        let first = PARTS.map(|(mark, text)| (mark, text.to_owned())).into_iter();
+        Self { prefix: prefix.to_owned(), names: first.chain(names).chain(parts).collect() }
     }
 
     /// Puts the names in the place of `{outbox}` and the like.

@@ -1,22 +1,28 @@
 //! One file per command.
 
 pub(crate) mod bench;
+pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod discard;
 pub(crate) mod list;
+mod meant;
 pub(crate) mod migrate;
+pub(crate) mod pause;
 pub(crate) mod purge;
 pub(crate) mod reap;
 pub(crate) mod relay;
 pub(crate) mod requeue;
+pub(crate) mod retry;
 pub(crate) mod saga;
 mod selection;
 pub(crate) mod show;
 pub(crate) mod stage;
 pub(crate) mod status;
 pub(crate) mod verify;
+
+use pillarbox_core::port::PauseTo;
 
 use crate::cli::{Command, Globals};
 use crate::context::Context;
@@ -40,6 +46,10 @@ pub(crate) async fn run(command: Command, globals: &Globals, out: Output) -> Res
         Command::Show(args) => show::run(&args, &context).await,
         Command::Requeue(args) => requeue::run(&args, &context).await,
         Command::Discard(args) => discard::run(&args, &context).await,
+        Command::Retry(args) => retry::run(&args, &context).await,
+        Command::Cancel(args) => cancel::run(&args, &context).await,
+        Command::Pause(args) => pause::run(PauseTo::Paused, args, &context).await,
+        Command::Resume(args) => pause::run(PauseTo::Running, args, &context).await,
         Command::Reap(args) => reap::run(args, &context).await,
         Command::Purge(args) => purge::run(&args, &context).await,
         Command::Saga(command) => saga::run(command, &context).await,

@@ -1,47 +1,44 @@
-//! What `requeue` and `discard` share: which dead entries are meant, asking, acting, telling.
+//! What changes by hand share: which entries are meant, asking, acting, telling.
+
+use std::time::Duration;
 
 use clap::Args;
-use pillarbox_core::port::{Admin, Changed, Effect, Filter, Selection, SelectionRequest};
-use pillarbox_core::{EventId, Result as CoreResult, RouteName, Status};
+use pillarbox_core::port::{Admin, Changed, Effect, Selection, SelectionRequest};
+use pillarbox_core::{EventId, Result as CoreResult, Standing, Status};
 use serde::Serialize;
 
+use super::meant::FilterArgs;
 use super::operator;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::confirm;
 
-/// Which dead entries, and whether to ask.
+/// Chunks of a change with --rate in a second.
+const CHUNKS_PER_SECOND: u32 = 5;
+
+/// Which entries, how many and how fast, and whether to ask.
 #[derive(Args, Debug)]
 pub(crate) struct SelectionArgs {
     /// The event ids; every route that carries one is meant
-    #[arg(value_name = "ID", conflicts_with_all = ["route", "status", "event_type", "key"])]
+    #[arg(
+        value_name = "ID",
+        conflicts_with_all = ["route", "status", "event_type", "key", "tenant", "error", "since", "until", "limit", "rate"]
+    )]
     ids: Vec<EventId>,
-    /// Dead entries of this route
-    #[arg(long)]
-    route: Option<RouteName>,
-    /// Says that all dead entries that match are meant; no other status is allowed
-    #[arg(long, value_parser = only_dead)]
-    status: Option<Status>,
-    /// Dead entries of this event type
-    #[arg(long = "type", value_name = "TYPE")]
-    event_type: Option<String>,
-    /// Dead entries of this key
-    #[arg(long)]
-    key: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// At most this many, oldest first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// At most so many a second, in small transactions: for a destination that must not get all of them at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
     /// Only count what would change
     #[arg(long)]
     dry_run: bool,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-}
-
-fn only_dead(text: &str) -> Result<Status, String> {
-    match text.parse::<Status>() {
-        Ok(Status::Dead) => Ok(Status::Dead),
-        Ok(other) => Err(format!("{other} entries are not changed by hand; only dead is allowed")),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// What is done to the entries.
@@ -51,6 +48,10 @@ pub(crate) enum Verb {
     Requeue,
     /// Give up for good.
     Discard,
+    /// Make due at once.
+    Retry,
+    /// Give up before it is delivered.
+    Cancel,
 }
 
 impl Verb {
@@ -58,18 +59,50 @@ impl Verb {
         match self {
             Self::Requeue => "requeued",
             Self::Discard => "discarded",
+            Self::Retry => "retried now",
+            Self::Cancel => "cancelled",
         }
     }
 
-    // Whoever names entries to requeue one by one means it; nobody takes a discard back.
+    /// What it is done to.
+    fn what(self) -> &'static str {
+        match self {
+            Self::Requeue | Self::Discard => "dead ",
+            Self::Retry | Self::Cancel => "waiting ",
+        }
+    }
+
+    // Whoever names entries to try again one by one means it; nobody takes a discard or a cancellation back.
     fn asks(self, by_id: bool) -> bool {
-        self == Self::Discard || !by_id
+        matches!(self, Self::Discard | Self::Cancel) || !by_id
+    }
+
+    /// Refuses a status that it never changes.
+    fn check(self, status: Option<Standing>) -> Result<(), Fault> {
+        let Some(status) = status else { return Ok(()) };
+        let allowed = match self {
+            Self::Requeue | Self::Discard => &[Standing::Is(Status::Dead)][..],
+            Self::Retry | Self::Cancel => {
+                &[Standing::Is(Status::Pending), Standing::Is(Status::Retrying), Standing::Blocked]
+            }
+        };
+        if allowed.contains(&status) {
+            return Ok(());
+        }
+        let names: Vec<_> = allowed.iter().map(|standing| standing.as_str()).collect();
+        Err(Fault::usage(format!(
+            "--status {status}: such entries cannot be {}; only {} is allowed",
+            self.done(),
+            names.join(", ")
+        )))
     }
 
     async fn act(self, admin: &dyn Admin, request: SelectionRequest) -> CoreResult<Changed> {
         match self {
             Self::Requeue => admin.requeue(request).await,
             Self::Discard => admin.discard(request).await,
+            Self::Retry => admin.hasten(request).await,
+            Self::Cancel => admin.cancel(request).await,
         }
     }
 }
@@ -78,25 +111,66 @@ impl Verb {
 struct ChangedJson<'a> {
     changed: u64,
     skipped: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skips: Vec<SkippedJson<'a>>,
     missing: &'a [EventId],
     dry_run: bool,
 }
 
+#[derive(Serialize)]
+struct SkippedJson<'a> {
+    event_id: EventId,
+    route: &'a str,
+    why: String,
+}
+
 /// Counts, asks where it must, acts, and tells what came of it.
 pub(crate) async fn change(verb: Verb, args: &SelectionArgs, context: &Context) -> Result<(), Fault> {
+    verb.check(args.filter.status)?;
     let count = args.request(Effect::DryRun)?;
     let database = context.open().await?;
     let mut changed = verb.act(&*database.admin, count).await?;
     if !args.dry_run && changed.changed > 0 {
         if verb.asks(args.by_id()) {
-            let what = format!("{} will be {}", entries(changed.changed, "dead "), verb.done());
+            let what = format!("{} will be {}", entries(changed.changed, verb.what()), verb.done());
             confirm(context.out, &what, args.yes)?;
         }
-        changed = verb.act(&*database.admin, args.request(Effect::Apply)?).await?;
+        let request = args.request(Effect::Apply)?;
+        changed = match args.rate {
+            Some(rate) => paced(verb, &*database.admin, request, changed.changed, rate).await?,
+            None => verb.act(&*database.admin, request).await?,
+        };
     }
     database.staging.close().await;
     tell(verb, args, context, &changed)?;
     refuse_missing(&changed)
+}
+
+/// Chunk by chunk, each behind the one before: what dies again meanwhile is not changed twice, and no more are changed than
+/// were counted.
+async fn paced(
+    verb: Verb,
+    admin: &dyn Admin,
+    mut request: SelectionRequest,
+    counted: u64,
+    rate: u32,
+) -> Result<Changed, Fault> {
+    let chunk = rate.div_ceil(CHUNKS_PER_SECOND);
+    let pause = Duration::from_secs(1).mul_f64(f64::from(chunk) / f64::from(rate));
+    let mut total = Changed::default();
+    loop {
+        let left = u32::try_from(counted.saturating_sub(total.changed)).unwrap_or(u32::MAX);
+        request.limit = Some(left.min(chunk));
+        let changed = verb.act(admin, request.clone()).await?;
+        total.changed += changed.changed;
+        total.skipped += changed.skipped;
+        total.skips.extend(changed.skips);
+        let Some(cursor) = changed.cursor.filter(|_| total.changed < counted) else { return Ok(total) };
+        if let Selection::Matching(filter) = &mut request.selection {
+            filter.after = Some(cursor);
+        }
+        tokio::time::sleep(pause).await;
+    }
 }
 
 impl SelectionArgs {
@@ -106,38 +180,44 @@ impl SelectionArgs {
 
     fn request(&self, effect: Effect) -> Result<SelectionRequest, Fault> {
         let selection = if self.by_id() { Selection::Ids(self.ids.clone()) } else { self.matching()? };
-        Ok(SelectionRequest { selection, actor: operator(), effect, now: None })
+        Ok(SelectionRequest { selection, limit: self.limit, actor: operator(), effect, now: None })
     }
 
     // Without any filter, a forgotten id would mean everything.
     fn matching(&self) -> Result<Selection, Fault> {
-        if self.route.is_none() && self.status.is_none() && self.event_type.is_none() && self.key.is_none() {
+        if self.filter.is_empty() {
             return Err(Fault::usage(
-                "which entries? Give event ids, or --status dead, --route R, --type T or --key K",
+                "which entries? Give event ids, or --status S, --route R, --type T, --key K, --tenant T, --error KIND, \
+                 --since TIME or --until TIME",
             ));
         }
-        let mut filter = Filter::dead();
-        filter.route = self.route.clone();
-        filter.event_type = self.event_type.clone();
-        filter.key = self.key.clone();
-        Ok(Selection::Matching(filter))
+        Ok(Selection::Matching(self.filter.filter()))
     }
 }
 
 fn tell(verb: Verb, args: &SelectionArgs, context: &Context, changed: &Changed) -> Result<(), Fault> {
     if context.out.json {
+        let skips = changed.skips.iter().map(|skip| SkippedJson {
+            event_id: skip.event_id,
+            route: skip.route.as_str(),
+            why: skip.why.to_string(),
+        });
         return context.out.json(&ChangedJson {
             changed: changed.changed,
             skipped: changed.skipped,
+            skips: skips.collect(),
             missing: &changed.missing,
             dry_run: args.dry_run,
         });
     }
+    for skip in &changed.skips {
+        context.out.say(format_args!("{} on {} is left as it is: {}", skip.event_id, skip.route, skip.why));
+    }
     let done = if args.dry_run { format!("would be {}", verb.done()) } else { verb.done().to_owned() };
-    let skipped = if changed.skipped == 0 {
-        String::new()
-    } else {
-        format!(", {} not dead and left as they are", changed.skipped)
+    let skipped = match (changed.skipped, verb) {
+        (0, _) => String::new(),
+        (skipped, Verb::Requeue | Verb::Discard) => format!(", {skipped} not dead and left as they are"),
+        (skipped, Verb::Retry | Verb::Cancel) => format!(", {skipped} left as they are"),
     };
     context.out.data(format_args!("{} {done}{skipped}", entries(changed.changed, "")))
 }

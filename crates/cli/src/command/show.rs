@@ -6,7 +6,7 @@ use pillarbox_core::port::Story;
 
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::output::{COLUMNS, EntryJson, StoryJson};
+use crate::output::{self, COLUMNS, EntryJson, StoryJson};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,5 +66,5 @@ fn people(context: &Context, story: &Story) -> Result<(), Fault> {
 }
 
 fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    text.split('\n').map(output::clean).collect::<Vec<_>>().join("\n")
 }

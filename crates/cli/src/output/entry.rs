@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pillarbox_core::port::Story;
-use pillarbox_core::{AuditRecord, Entry, EventId, Failure, Fence, Headers, RouteName, Status, Timestamp};
+use pillarbox_core::{AuditRecord, Entry, EventId, Failure, Fence, Headers, RouteName, Standing, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -30,7 +30,8 @@ pub(crate) struct EntryJson<'a> {
     priority: i16,
     group_id: &'a Option<String>,
     hlc: Option<i64>,
-    status: Status,
+    status: Standing,
+    blocked_by: Option<EventId>,
     attempts: u32,
     crashes: u32,
     max_attempts: Option<u32>,
@@ -65,7 +66,8 @@ impl<'a> From<&'a Entry> for EntryJson<'a> {
             priority: entry.priority,
             group_id: &entry.group_id,
             hlc: entry.hlc.map(|hlc| hlc.raw()),
-            status: entry.status,
+            status: entry.standing(),
+            blocked_by: entry.blocked_by,
             attempts: entry.attempts,
             crashes: entry.crashes,
             max_attempts: entry.max_attempts,
@@ -87,6 +89,7 @@ pub(crate) const COLUMNS: [&str; 28] = [
     "type",
     "key",
     "status",
+    "blocked_by",
     "attempts",
     "crashes",
     "max_attempts",
@@ -160,7 +163,7 @@ fn without_spaces(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pillarbox_core::Place;
+    use pillarbox_core::{Place, Status};
 
     use super::*;
 
@@ -188,6 +191,7 @@ mod tests {
             occurred_at: None,
             lane: None,
             place: Place::default(),
+            blocked_by: None,
             priority: 100,
             group_id: None,
             hlc: None,

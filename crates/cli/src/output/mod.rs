@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
+use pillarbox_core::escape_json;
 use serde::Serialize;
 
 use crate::fault::Fault;
@@ -16,7 +17,7 @@ use crate::fault::Fault;
 pub(crate) use confirm::confirm;
 pub(crate) use entry::{COLUMNS, EntryJson, StoryJson, is_json_type};
 pub(crate) use progress::Progress;
-pub(crate) use table::{Align, Table, shortened};
+pub(crate) use table::{Align, Table, clean, shortened};
 
 /// How a warning begins.
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -43,7 +44,7 @@ impl Output {
         let line = serde_json::to_string(value)
             .map_err(|error| Fault::failed(format!("cannot write the answer as JSON: {error}")))?;
         // Not through `anstream`: escapes inside somebody's payload are data, and stay.
-        written(writeln!(io::stdout().lock(), "{line}"))
+        written(writeln!(io::stdout().lock(), "{}", escape_json(&line)))
     }
 
     /// Talk for people, on stderr.

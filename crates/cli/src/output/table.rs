@@ -3,6 +3,7 @@
 use std::fmt;
 
 use anstyle::Style;
+use pillarbox_core::is_deceptive;
 
 const HEAD: Style = Style::new().bold();
 
@@ -31,9 +32,7 @@ impl Table {
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         // A cell is one line: control characters of somebody's key must not rearrange the terminal.
-        let clean =
-            |cell: String| cell.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        self.rows.push(cells.into_iter().map(clean).collect());
+        self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }
 
     fn width(&self, column: usize) -> usize {
@@ -66,6 +65,20 @@ impl fmt::Display for Table {
     }
 }
 
+/// One line of somebody's text: control characters are replaced, and those that change its direction or end it are written
+/// as escapes.
+pub(crate) fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if is_deceptive(c) => clean.extend(c.escape_unicode()),
+            c if c.is_control() => clean.push('\u{fffd}'),
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
 /// At most so many characters, the last one says that there were more.
 pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
@@ -93,5 +106,13 @@ mod tests {
         table.row(["a\u{1b}[2Jb".to_owned()]);
         assert!(!anstream::adapter::strip_str(&table.to_string()).to_string().contains('\u{1b}'));
         assert!(table.to_string().contains('\u{fffd}'));
+    }
+
+    #[test]
+    fn characters_that_turn_a_line_around_are_shown_as_escapes() {
+        let mut table = Table::new(&[("key", Align::Left)]);
+        table.row(["o-1\u{202e}2-o\u{2028}o-3".to_owned()]);
+        let text = table.to_string();
+        assert!(text.contains("o-1\\u{202e}2-o\\u{2028}o-3"), "{text}");
     }
 }

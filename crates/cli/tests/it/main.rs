@@ -4,6 +4,7 @@
 mod bad_input;
 mod bench;
 mod brokers;
+mod bulk;
 mod config;
 mod crash;
 mod demo;

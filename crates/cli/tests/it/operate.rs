@@ -6,7 +6,7 @@ use crate::home::{Home, eventually};
 use crate::signals::{CONFIG, hold};
 
 /// A home with so many dead entries on the route `r`, made as they come about: undecodable rows.
-fn with_dead(count: u32) -> (Home, Vec<String>) {
+pub(crate) fn with_dead(count: u32) -> (Home, Vec<String>) {
     let home = Home::migrated();
     home.stage_many("r", count);
     home.sql("pragma ignore_check_constraints = on; update pillarbox_outbox set headers = '[]'");
@@ -29,15 +29,19 @@ fn status_names_every_status_of_every_route() {
     let age = status["routes"][1]["oldest_due_age_seconds"].take();
     assert!(age.as_f64().is_some_and(|age| age >= 0.0), "{age}");
     status["total"]["oldest_due_age_seconds"].take();
-    let zero = json!({"pending": 0, "in_flight": 0, "retrying": 0, "delivered": 0, "dead": 0, "discarded": 0,
-        "oldest_due_age_seconds": null});
+    let zero = json!({"pending": 0, "in_flight": 0, "retrying": 0, "blocked": 0, "delivered": 0, "dead": 0,
+        "discarded": 0, "oldest_due_age_seconds": null});
     let with = |changes: &[(&str, Value)]| {
         let mut counts = zero.clone();
         changes.iter().for_each(|(name, value)| counts[*name] = value.clone());
         counts
     };
-    assert_eq!(status["routes"][0], with(&[("route", json!("empty"))]));
-    assert_eq!(status["routes"][1], with(&[("route", json!("r")), ("pending", json!(2))]));
+    let route = |name: &str, pending: u32| {
+        let (name, pending) = (("route", json!(name)), ("pending", json!(pending)));
+        with(&[name, pending, ("blocked_by", json!([])), ("paused", Value::Null)])
+    };
+    assert_eq!(status["routes"][0], route("empty", 0));
+    assert_eq!(status["routes"][1], route("r", 2));
     assert_eq!(status["total"], with(&[("pending", json!(2))]));
     let table = home.ok(["status"]);
     assert!(table.stdout.contains("in_flight") && table.stdout.contains("total"), "{table:?}");

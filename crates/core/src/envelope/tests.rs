@@ -33,6 +33,7 @@ fn bare() -> Entry {
         occurred_at: None,
         lane: None,
         place: Place::default(),
+        blocked_by: None,
         priority: 100,
         group_id: None,
         hlc: None,

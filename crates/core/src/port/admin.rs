@@ -8,13 +8,17 @@ use async_trait::async_trait;
 
 use crate::audit::AuditRecord;
 use crate::entry::Entry;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::EventId;
-use crate::limits::{LIST_DEFAULT, LIST_MAX};
+use crate::limits::SKIPS_TOLD_MAX;
 use crate::name::RouteName;
 use crate::port::SagaAdmin;
+use crate::standing::Standing;
 use crate::status::Status;
 use crate::time::Timestamp;
+
+use super::filter::Filter;
+use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, Skipped};
 
 /// The outbox as an operator sees it. Reading changes nothing; every change is audited before it happens,
 /// in the same transaction, so a change whose audit record cannot be written does not happen.
@@ -36,11 +40,26 @@ pub trait Admin: Send + Sync {
     /// The newest audit records, oldest first, at most `limit`.
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>>;
 
+    /// How many entries match, by one of their fields, the largest group first.
+    async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>>;
+
     /// Puts dead entries back with a fresh budget under the same event id. Skips what is not dead.
     async fn requeue(&self, request: SelectionRequest) -> Result<Changed>;
 
     /// Gives dead entries up for good. Skips what is not dead.
     async fn discard(&self, request: SelectionRequest) -> Result<Changed>;
+
+    /// Makes entries due at once that wait for their time: between two attempts, or staged with a delay. What they have
+    /// spent stays spent. Skips what does not wait.
+    async fn hasten(&self, request: SelectionRequest) -> Result<Changed>;
+
+    /// Gives up entries that wait, pending or retrying: they are discarded, and nobody delivers them. Skips what is in
+    /// flight or at its end, and what is in a lane that a relay holds, which may have read it: pause its route first.
+    async fn cancel(&self, request: SelectionRequest) -> Result<Changed>;
+
+    /// Pauses a route or lets it go on. While it is paused no relay takes anything of it, by rows or by lanes; what is
+    /// in flight is finished. Staging goes on.
+    async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange>;
 
     /// Deletes delivered and discarded entries that were settled long enough ago. Never dead ones.
     async fn purge(&self, request: PurgeRequest) -> Result<Purged>;
@@ -74,8 +93,14 @@ pub enum Effect {
 pub struct RouteCounts {
     /// Which route.
     pub route: RouteName,
-    /// Entries per status; every status is named, zeros included.
+    /// Entries per status, those that are blocked left out; every status is named, zeros included.
     pub counts: BTreeMap<Status, u64>,
+    /// Entries that wait behind a dead one of their key.
+    pub blocked: u64,
+    /// Whom these wait for: those that hold back the most, at most [`HEADS_NAMED_MAX`](crate::limits::HEADS_NAMED_MAX).
+    pub heads: Vec<BlockingHead>,
+    /// Set while the route is paused.
+    pub paused: Option<Pause>,
     /// How long the oldest due entry has been waiting; `None` when nothing is due.
     pub oldest_due_age: Option<Duration>,
 }
@@ -87,6 +112,9 @@ impl RouteCounts {
         Self {
             route,
             counts: Status::ALL.into_iter().map(|status| (status, 0)).collect(),
+            blocked: 0,
+            heads: Vec::new(),
+            paused: None,
             oldest_due_age: None,
         }
     }
@@ -100,86 +128,19 @@ impl RouteCounts {
     /// Entries that are not at their end yet.
     #[must_use]
     pub fn undrained(&self) -> u64 {
-        self.counts.iter().filter(|(status, _)| !status.is_terminal()).map(|(_, count)| count).sum()
-    }
-}
-
-/// Which entries to list. Every field that is set narrows the list.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Filter {
-    /// Default: any.
-    pub status: Option<Status>,
-    /// Default: any.
-    pub route: Option<RouteName>,
-    /// Default: any.
-    pub event_type: Option<String>,
-    /// Default: any.
-    pub key: Option<String>,
-    /// At most this many. Default: [`LIST_DEFAULT`].
-    pub limit: u32,
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Self { status: None, route: None, event_type: None, key: None, limit: LIST_DEFAULT }
-    }
-}
-
-impl Filter {
-    /// Dead entries, oldest first.
-    #[must_use]
-    pub fn dead() -> Self {
-        Self { status: Some(Status::Dead), ..Self::default() }
+        let live: u64 =
+            self.counts.iter().filter(|(status, _)| !status.is_terminal()).map(|(_, count)| count).sum();
+        live.saturating_add(self.blocked)
     }
 
-    /// Only this route.
-    #[must_use]
-    pub fn route(mut self, route: RouteName) -> Self {
-        self.route = Some(route);
-        self
-    }
-
-    /// Only this status.
-    #[must_use]
-    pub fn status(mut self, status: Status) -> Self {
-        self.status = Some(status);
-        self
-    }
-
-    /// Only this type.
-    #[must_use]
-    pub fn event_type(mut self, event_type: impl Into<String>) -> Self {
-        self.event_type = Some(event_type.into());
-        self
-    }
-
-    /// Only this key.
-    #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
-    }
-
-    /// At most this many.
-    #[must_use]
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Refuses a limit over [`LIST_MAX`].
-    ///
-    /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) with the limit.
-    pub fn check(&self) -> Result<()> {
-        if self.limit > LIST_MAX {
-            return Err(Error::invalid(format!(
-                "a limit of {}; at most {LIST_MAX} entries are listed",
-                self.limit
-            )));
+    /// Takes entries of a stored status and counts them as something else; lanes store nothing of what they hand out.
+    pub fn move_from(&mut self, stored: Status, to: Standing, entries: u64) {
+        let count = self.counts.entry(stored).or_default();
+        *count = count.saturating_sub(entries);
+        match to {
+            Standing::Is(status) => *self.counts.entry(status).or_default() += entries,
+            Standing::Blocked => self.blocked += entries,
         }
-        Ok(())
     }
 }
 
@@ -228,20 +189,22 @@ pub struct Story {
     pub audit: Vec<AuditRecord>,
 }
 
-/// Which dead entries an operator means.
+/// Which entries an operator means.
 #[derive(Clone, Debug)]
 pub enum Selection {
     /// These events, on every route that carries them.
     Ids(Vec<EventId>),
-    /// All dead entries that match; the filter's status and limit are not looked at.
+    /// All that match and can be changed so: only dead ones are requeued. The filter's limit is not looked at.
     Matching(Filter),
 }
 
-/// A wish to requeue or discard dead entries.
+/// A wish to change entries: to requeue, discard, hasten or cancel them.
 #[derive(Clone, Debug)]
 pub struct SelectionRequest {
     /// Which ones.
     pub selection: Selection,
+    /// At most this many, oldest first; `None`: all. Only for a selection by a filter.
+    pub limit: Option<u32>,
     /// Who asks, for the audit trail.
     pub actor: String,
     /// Whether to act or only to count.
@@ -250,7 +213,7 @@ pub struct SelectionRequest {
     pub now: Option<Timestamp>,
 }
 
-/// What a requeue or discard changed, or would change.
+/// What was changed, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Changed {
@@ -258,8 +221,22 @@ pub struct Changed {
     pub changed: u64,
     /// Ids that no route carries. Only for a selection by id.
     pub missing: Vec<EventId>,
-    /// Entries that were named by id and are not dead.
+    /// Entries that were meant and cannot be changed so.
     pub skipped: u64,
+    /// The first of these with their reasons, at most [`SKIPS_TOLD_MAX`](crate::limits::SKIPS_TOLD_MAX).
+    pub skips: Vec<Skipped>,
+    /// The last entry that was changed or skipped. As [`Filter::after`] it lets the next request go on behind it.
+    pub cursor: Option<i64>,
+}
+
+impl Changed {
+    /// Notes an entry that is left as it is.
+    pub fn skip(&mut self, skipped: Skipped) {
+        self.skipped += 1;
+        if self.skips.len() < SKIPS_TOLD_MAX {
+            self.skips.push(skipped);
+        }
+    }
 }
 
 /// A wish to delete old entries, old rows of the inbox, or sagas that ended long ago.

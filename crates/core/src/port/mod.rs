@@ -6,8 +6,10 @@
 
 mod admin;
 mod clock;
+mod filter;
 mod inbox;
 mod lanes;
+mod operating;
 mod presence;
 mod saga;
 mod saga_hooks;
@@ -19,15 +21,20 @@ mod store;
 mod transcript;
 
 pub use admin::{
-    Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, Purging,
-    RouteCounts, Selection, SelectionRequest, Story,
+    Admin, Changed, Effect, InventoryRequest, InventoryRow, PurgeRequest, Purged, Purging, RouteCounts,
+    Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
+pub use filter::Filter;
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadKind, HeadsRequest,
     IsolateRequest, LANES, LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement,
     Lanes, RENAMED, ReadRequest, Seen, SessionId,
+};
+pub use operating::{
+    BlockingHead, CountBy, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, PauseTo, Skip,
+    Skipped,
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use saga::{

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use crate::circuit::CircuitState;
 use crate::error::Result;
-use crate::limits::RELAY_GONE_AFTER;
 use crate::name::{RouteName, check_name};
+use crate::on_dead::OnDead;
 use crate::outcome::Failure;
 use crate::time::Timestamp;
 
@@ -50,6 +50,11 @@ pub struct AnnounceRequest {
     pub circuit: CircuitState,
     /// What is known of the outage while the circuit is not closed.
     pub outage: Option<Outage>,
+    /// How long this announcement holds: who is silent for longer has died or lost the database.
+    pub lease: Duration,
+    /// What a dead entry does to the entries of its key behind it; `None`: the relay takes rows, and it does nothing. The
+    /// last word of a route is kept, so that an operator sees which entries are [blocked](crate::Standing::Blocked).
+    pub on_dead: Option<OnDead>,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
@@ -106,13 +111,15 @@ pub struct RelaySeen {
     pub seen_at: Timestamp,
     /// How long ago that was.
     pub unseen_for: Duration,
+    /// Until when that held.
+    pub lease_until: Timestamp,
 }
 
 impl RelaySeen {
     /// Whether it was silent for so long that it must have died or lost the database.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.unseen_for >= RELAY_GONE_AFTER
+        self.seen_at.saturating_add(self.unseen_for) >= self.lease_until
     }
 
     /// Whether it is here and cannot deliver.

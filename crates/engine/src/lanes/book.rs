@@ -209,6 +209,13 @@ impl Book {
         present.iter().filter(unknown).copied().collect()
     }
 
+    /// What is known of these lanes to wait for its time.
+    pub(super) fn waiting_in(&self, lanes: &[u8]) -> Vec<i64> {
+        let chains = self.chains.iter().filter(|(_, chain)| lanes.contains(&chain.lane));
+        let queued = chains.flat_map(|(_, chain)| chain.queued.iter().copied());
+        queued.filter(|seq| self.due.contains_key(seq)).collect()
+    }
+
     /// Adds an entry that was read, or fills in the payload of a known one.
     pub(super) fn add(&mut self, entry: Entry, now: Timestamp, at: Instant) {
         let Some(lane) = entry.lane.filter(|lane| self.lanes.get(*lane).is_some_and(|lane| !lane.leaving))

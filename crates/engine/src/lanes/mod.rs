@@ -18,23 +18,13 @@ use pillarbox_core::port::{
     AttendRequest, Claim, ClaimRequest, Company, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
     LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, SettleRequest, Settled, Store, Verdict,
 };
-use pillarbox_core::{Held, Result, RouteName, Timestamp};
+use pillarbox_core::{Held, OnDead, Result, RouteName, Timestamp};
 use tokio::time::Instant;
 
 use crate::random;
 
 use book::Book;
 use horizon::{Horizon, Set};
-
-/// What a dead entry does to the entries of its key behind it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDead {
-    /// They wait until it is requeued or discarded.
-    #[default]
-    Block,
-    /// They go on without it.
-    Skip,
-}
 
 /// How a relay reads lanes.
 #[derive(Clone, Debug)]

@@ -216,6 +216,11 @@ impl LaneReader {
                 state.book.set_heads(&lanes, heads);
             }
         }
+        // An operator may have made due what is known to wait.
+        let waiting = self.state().book.waiting_in(&lanes);
+        if !waiting.is_empty() {
+            self.fetch(session, waiting).await?;
+        }
         let mut others: HashSet<u8> = self.state().book.lanes.iter().map(|(lane, _)| lane).collect();
         for lane in &lanes {
             others.remove(lane);

@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use pillarbox_core::limits::{PRESENCE_LEASE_MAX, PRESENCE_LEASE_MIN};
 use pillarbox_core::port::{AnnounceRequest, Presence, RunId};
 use pillarbox_core::{Error, ErrorKind, Result};
 use tokio::sync::oneshot;
@@ -12,8 +13,8 @@ use tokio::time::{sleep, timeout};
 
 use super::Relay;
 
-/// How often a relay says that it is there. Several of these fit into the time after which it counts as gone.
-const EVERY: Duration = Duration::from_secs(5);
+/// An announcement is repeated so many times before it ends: one that is lost changes nothing.
+const TIMES: u32 = 3;
 /// The longest that one announcement may take: a store that hangs must not hold up the end of a run.
 const CALL_MAX: Duration = Duration::from_secs(2);
 /// How new entries are learned of.
@@ -53,10 +54,15 @@ impl Herald<'_> {
                 biased;
                 _ = &mut end => break,
                 () = self.relay.shared.turned.notified() => {}
-                () = sleep(EVERY) => {}
+                () = sleep(self.lease() / TIMES) => {}
             }
         }
         self.tell(contained(self.presence.withdraw(self.run)).await, failed);
+    }
+
+    /// How long an announcement holds: as long as a claim of the relay protects an entry, within bounds.
+    fn lease(&self) -> Duration {
+        self.relay.options.lease.clamp(PRESENCE_LEASE_MIN, PRESENCE_LEASE_MAX)
     }
 
     fn announcement(&self) -> AnnounceRequest {
@@ -70,6 +76,8 @@ impl Herald<'_> {
             in_flight: u64::try_from(state.in_flight).unwrap_or(u64::MAX),
             circuit: state.circuit,
             outage: state.outage(),
+            lease: self.lease(),
+            on_dead: self.relay.lanes.is_some().then_some(self.relay.options.on_dead),
             now: None,
         }
     }

@@ -122,12 +122,33 @@ impl Relay {
         self.drain_until(std::future::pending()).await
     }
 
+    /// [`drain`](Self::drain) that takes at most so many entries, so that one tick of a cron job has an end whatever the
+    /// backlog is. An entry that is tried twice counts twice.
+    ///
+    /// # Errors
+    /// When the store fails. What was claimed by then moves again when its lease ends.
+    pub async fn drain_at_most(&self, entries: u64) -> Result<Tally> {
+        self.drain_until_or_at_most(std::future::pending(), Some(entries)).await
+    }
+
     /// [`drain`](Self::drain) that can be asked to stop early: it then finishes or releases what is in flight.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn drain_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
-        let drain = Pipeline::new(self, Until::Drained).run(shutdown);
+        self.drain_until_or_at_most(shutdown, None).await
+    }
+
+    /// [`drain_until`](Self::drain_until) and [`drain_at_most`](Self::drain_at_most) in one; `None`: no bound.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn drain_until_or_at_most(
+        &self,
+        shutdown: impl Future<Output = ()> + Send,
+        entries: Option<u64>,
+    ) -> Result<Tally> {
+        let drain = Pipeline::new(self, Until::Drained).at_most(entries).run(shutdown);
         let tally = announced(self, "drain", self.left(drain)).await?;
         // A table that only cron jobs drain would grow for ever. That this failed is not the drain's failure.
         if let Some(retention) = &self.retention

@@ -121,6 +121,8 @@ pub(crate) struct Pipeline<'a> {
     claim_when_idle: bool,
     /// No claim is wanted any more.
     claimed_enough: bool,
+    /// How many entries may still be claimed; `None`: any number.
+    claims_left: Option<u64>,
     /// A claim got all that it asked for, and the next one will want as much.
     prepare_wanted: bool,
     preparing: bool,
@@ -187,6 +189,7 @@ impl<'a> Pipeline<'a> {
             claim_at: now,
             claim_when_idle: false,
             claimed_enough: false,
+            claims_left: None,
             prepare_wanted: false,
             preparing: false,
             settling: 0,
@@ -208,6 +211,13 @@ impl<'a> Pipeline<'a> {
             grace_end: None,
             fatal: None,
         }
+    }
+
+    /// Claims no more than this; `None`: any number.
+    pub(crate) fn at_most(mut self, entries: Option<u64>) -> Self {
+        self.claims_left = entries;
+        self.claimed_enough = entries == Some(0);
+        self
     }
 
     pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
-use pillarbox_core::{Entry, Envelope, Error, ErrorKind, Outcome, Result};
+use pillarbox_core::{Entry, Envelope, Error, ErrorKind, Outcome, Result, escape_json};
 
 /// The `source` attribute of what these sinks write.
 const SOURCE: &str = "pillarbox";
@@ -21,6 +21,14 @@ fn lines_of(batch: &[Entry]) -> Vec<u8> {
         lines.push(b'\n');
     }
     lines
+}
+
+/// The same lines, which somebody may be looking at.
+fn for_terminals(lines: Vec<u8>) -> Vec<u8> {
+    match String::from_utf8(lines) {
+        Ok(text) => escape_json(&text).into_owned().into_bytes(),
+        Err(other) => other.into_bytes(),
+    }
 }
 
 fn report_all(batch: &[Entry], report: &dyn Report, outcome: &Outcome) {
@@ -155,7 +163,7 @@ impl Sink for StdoutSink {
     }
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
-        let lines = lines_of(batch);
+        let lines = for_terminals(lines_of(batch));
         let written = tokio::task::spawn_blocking(move || {
             let mut stdout = io::stdout().lock();
             stdout.write_all(&lines).and_then(|()| stdout.flush())

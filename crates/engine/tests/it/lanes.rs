@@ -52,7 +52,7 @@ impl World {
 
 fn of(id: EventId) -> SelectionRequest {
     let selection = Selection::Ids(vec![id]);
-    SelectionRequest { selection, actor: "operator".into(), effect: Effect::Apply, now: None }
+    SelectionRequest { selection, limit: None, actor: "operator".into(), effect: Effect::Apply, now: None }
 }
 
 fn fails() -> Reply {

@@ -31,6 +31,21 @@ async fn a_drain_ends_when_nothing_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_takes_at_most_what_it_may() {
+    let world = World::new();
+    world.stage_many(1_000).await;
+    let relay = world.relay(options());
+    for (most, delivered) in [(0, 0), (1, 1), (600, 601), (1_000, 1_000)] {
+        relay.drain_at_most(most).await.unwrap();
+        assert_eq!(world.sink.received_ids().len(), delivered, "at most {most}");
+    }
+    // What is tried again in the same run counts again: the run has an end although nothing is ever delivered.
+    world.stage_many(5).await;
+    world.sink.on(Which::Any, Reply::Answer(Outcome::failed("busy", "")));
+    assert_eq!(relay.drain_at_most(3).await.unwrap().claimed, 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_without_work_ends_at_once() {
     let world = World::new();
     let tally = world.relay(options()).drain().await.unwrap();

@@ -60,6 +60,7 @@ pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
         occurred_at: faults.time("occurred_at", columns.number(11)?.map(At::from_wire)),
         lane: columns.number(17)?.and_then(|lane| u8::try_from(i16::from_be_bytes(lane)).ok()),
         place: columns.number(16)?.map(place::from_wire).unwrap_or_default(),
+        blocked_by: None,
         priority: state.priority,
         group_id: faults.optional_name("group_id", name(12)?),
         hlc: faults.or_default(

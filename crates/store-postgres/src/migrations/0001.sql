@@ -121,7 +121,19 @@ create table {relay} (
     outages    bigint      not null,
     reason     text,
     started_at timestamptz not null,
-    seen_at    timestamptz not null
+    seen_at    timestamptz not null,
+    -- Until when it is taken for alive.
+    lease_until timestamptz not null
+);
+
+-- What is known of a route besides its entries: what dead entries do to their key, as the last relay said, which is null by
+-- rows and only for people; and whether an operator has paused it, which relays honour.
+create table {route_state} (
+    route        varchar(255) primary key,
+    on_dead      text,
+    paused_at    timestamptz,
+    paused_by    text,
+    pause_reason text
 );
 
 -- All lanes of the routes that were ever read by lanes. Written when a lane changes hands or an operator changes one of

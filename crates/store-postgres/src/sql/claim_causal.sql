@@ -9,9 +9,12 @@
 -- ended stands in one row of its answer; what has no stamp is left out, it lies above all that is still to come. The arm
 -- of times, when it was not full, has seen all up to now.
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
-with due as materialized (
+-- Of a paused route nothing is taken.
+with route_now as materialized (
+    select exists (select from {route_state} where route = $1 and paused_at is not null) as paused
+), due as materialized (
     select due_at, seq from {outbox}
-    where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
+    where not (select paused from route_now) and route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
         and due_at <= coalesce($2, statement_timestamp()) and status > 'in_flight'
         and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
     order by due_at nulls first, status, priority, seq
@@ -19,7 +22,8 @@ with due as materialized (
     for update skip locked
 ), ready as materialized (
     select hlc, seq from {outbox}
-    where route = $1 and due_at is null and status > 'in_flight' and coalesce(hlc, 9223372036854775807) >= $9
+    where not (select paused from route_now) and route = $1 and due_at is null and status > 'in_flight'
+        and coalesce(hlc, 9223372036854775807) >= $9
         and (status = 'pending' or crashes = 0 and (attempts <= 0 or {counted} < coalesce(max_attempts, $3)))
     order by coalesce(hlc, 9223372036854775807), created_at, seq
     limit $5 - (select count(*) from due)

@@ -11,9 +11,12 @@
 -- Each arm begins where one before may have ended ($8, and from $9), or at the very beginning: see floor.rs. Where this one
 -- ended stands in one row of its answer. The arm of times, when it was not full, has seen all up to now.
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
-with due as materialized (
+-- Of a paused route nothing is taken.
+with route_now as materialized (
+    select exists (select from {route_state} where route = $1 and paused_at is not null) as paused
+), due as materialized (
     select due_at, seq from {outbox}
-    where route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
+    where not (select paused from route_now) and route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
         and due_at <= coalesce($2, statement_timestamp()) and status > 'in_flight'
         and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
     order by due_at nulls first, status, priority, seq
@@ -21,14 +24,14 @@ with due as materialized (
     for update skip locked
 ), returned as materialized (
     select seq from {outbox}
-    where route = $1 and due_at is null and status = 'retrying' and crashes = 0
+    where not (select paused from route_now) and route = $1 and due_at is null and status = 'retrying' and crashes = 0
         and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
     order by due_at nulls first, status, priority, seq
     limit $5 - (select count(*) from due)
     for update skip locked
 ), ready as materialized (
     select priority, seq from {outbox}
-    where route = $1 and due_at is null and status = 'pending' and (priority, seq) >= ($9, $10)
+    where not (select paused from route_now) and route = $1 and due_at is null and status = 'pending' and (priority, seq) >= ($9, $10)
     order by due_at nulls first, priority, seq
     limit $5 - (select count(*) from due) - (select count(*) from returned)
     for update skip locked

@@ -1,6 +1,7 @@
--- What live lanes have handed out: nothing of that is stored in the entries. Of the order of what was read see
--- `lanes_read.sql`.
-select l.route, e.status::text, count(*) as entries
+-- What live lanes have handed out: nothing of that is stored in the entries. What waits behind a dead entry is in nobody's
+-- hands. Of the order of what was read see `lanes_read.sql`.
+with {heads}
+select l.route::text, e.status::text, count(*) as entries
 from {lane} as l
 join {lane_session} as s on s.route = l.route and s.session = l.session
 cross join lateral (
@@ -9,11 +10,11 @@ cross join lateral (
     order by h.handed desc limit 1
 ) as h
 cross join lateral (
-    select status from {outbox}
+    select key, seq, status from {outbox}
     where route = l.route and {lane_of} = l.lane and status > 'in_flight' and seq <= h.handed
-        and (s.isolated is null or seq = any (s.isolated))
         and (due_at is null or due_at <= coalesce($1, statement_timestamp()))
     order by seq
     offset 0
 ) as e
+where not exists (select from heads as d where d.route = l.route and d.key = e.key and d.seq < e.seq)
 group by l.route, e.status

@@ -1,12 +1,14 @@
 -- The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits. Takes free
 -- lanes up to the share, each under the next fence. All lanes of the session come back, with the share beside them.
--- How many share is the lowest that any of them says: if each went by its own, one would leave lanes that nobody takes.
+-- Of a paused route nobody is to have any. How many share is the lowest that any of them says: if each went by its own, one would leave lanes that nobody takes.
 with standing as (
     select session, row_number() over (order by rank) - 1 as place, least(count(*) over (), min(shares) over ()) as sharing
     from {lane_session}
     where route = $1
 ), mine as materialized (
-    select case when place < sharing then 64 / sharing + (place < 64 % sharing)::integer else 0 end as share
+    select case
+        when exists (select from {route_state} where route = $1 and paused_at is not null) then 0
+        when place < sharing then 64 / sharing + (place < 64 % sharing)::integer else 0 end as share
     from standing
     where session = $2
 ), held as materialized (

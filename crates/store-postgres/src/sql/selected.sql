@@ -1,6 +1,7 @@
--- What a requeue or discard would find. By id, also what is not dead is counted: it will be skipped.
-select count(*) filter (where status = 'dead') as dead, count(*) as entries,
-    array_agg(distinct event_id) filter (where $1::uuid[] is not null) as known
-from {outbox}
-where (event_id = any ($1) or ($1 is null and status = 'dead')) and ($2::text is null or route = $2)
-    and ($3::text is null or type = $3) and ($4::text is null or key = $4)
+-- The entries that an operator means to change.
+{matching}select seq, event_id, route::text, status::text, standing, held,
+    coalesce(due_at <= coalesce($15, statement_timestamp()), true) as due
+from matching
+where $1::text is null or standing = $1
+order by seq
+limit $17

@@ -178,6 +178,8 @@ pub(crate) async fn fill(harness: &Direct) {
 pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject) -> String {
     let text = subject
         .text
+        .replace("{heads}", include_str!("../../src/sql/heads.sql"))
+        .replace("{route_state}", "{s}.pillarbox_route_state")
         .replace("{writers}", include_str!("../../src/sql/lanes_writers.sql"))
         .replace("{drawn}", include_str!("../../src/sql/lanes_drawn.sql"))
         .replace("{counted}", "(attempts - least(crashes, 3))")
@@ -375,6 +377,30 @@ async fn counting_goes_by_the_partial_indexes() {
         for index in counts.by {
             assert!(plan.contains(&format!("Index Only Scan using pillarbox_{index}")), "{plan}");
         }
+    }
+}
+
+#[tokio::test]
+async fn with_200_000_pending_entries_what_is_blocked_is_counted_by_index() {
+    let harness = Direct::start().await;
+    fill(&harness).await;
+    harness
+        .execute(
+            "insert into {s}.pillarbox_route_state (route, on_dead) values ('orders', 'block'); \
+             update {s}.pillarbox_outbox set key = 'k-' || seq % 1000; \
+             update {s}.pillarbox_outbox set status = 'dead', settled_at = now() where seq in (5, 17)",
+        )
+        .await;
+    let mut connection = connect().await;
+    let settings = "set enable_seqscan = off; set enable_bitmapscan = off";
+    sqlx::raw_sql(settings).execute(&mut connection).await.unwrap();
+    let blocked = subject!("counts_blocked", "bigint", "5", ["outbox_ended", "outbox_lane", "outbox_pkey"]);
+    let stale = plan(&mut connection, &harness, &blocked).await;
+    harness.execute("analyze {s}.pillarbox_outbox").await;
+    let fresh = plan(&mut connection, &harness, &blocked).await;
+    for plan in [stale, fresh] {
+        assert!(!plan.contains("Seq Scan on pillarbox_outbox"), "{plan}");
+        check_indexes(&blocked, &plan, "what is blocked");
     }
 }
 

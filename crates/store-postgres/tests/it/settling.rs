@@ -15,6 +15,7 @@ use crate::steps::{ROUTE, claim, dead, events, settle_request, stage, verdicts};
 
 fn requeue_all() -> SelectionRequest {
     SelectionRequest {
+        limit: None,
         selection: Selection::Matching(Filter::dead()),
         actor: "operator".into(),
         effect: Effect::Apply,

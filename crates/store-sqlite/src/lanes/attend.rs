@@ -150,6 +150,9 @@ impl Attend<'_> {
 
 /// The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits.
 fn share_of(sessions: &[String], me: &str, shares: u8) -> usize {
+    if shares == 0 {
+        return 0;
+    }
     let sharing = sessions.len().min(usize::from(shares)).max(1);
     let place = sessions.iter().position(|session| session == me).unwrap_or(usize::MAX);
     let lanes = usize::from(LANES);

@@ -144,8 +144,20 @@ create table {relay} (
   outages integer not null,
   reason text,
   started_at integer not null,
-  seen_at integer not null
+  seen_at integer not null,
+  -- Until when it is taken for alive.
+  lease_until integer not null
 ) strict;
+
+-- What is known of a route besides its entries: what dead entries do to their key, as the last relay said, which is null by
+-- rows and only for people; and whether an operator has paused it, which relays honour.
+create table {route_state} (
+  route text primary key,
+  on_dead text,
+  paused_at integer,
+  paused_by text,
+  pause_reason text
+) strict, without rowid;
 
 -- Relays that read lanes: one row per run and route, there until it leaves or is taken for dead.
 create table {lane_session} (

@@ -5,16 +5,20 @@
 -- that retries never starve them.
 with
 clock (now) as materialized (select coalesce(?1, {now})),
+-- Of a paused route nothing is taken.
+route_now (paused) as materialized (
+  select exists (select 1 from {route_state} where route = ?2 and paused_at is not null)),
 due (seq) as materialized (
   select seq from {outbox}
   where route = ?2 and due_at is not null and due_at <= (select now from clock)
-    and status <> 'in_flight' and {counted} < coalesce(max_attempts, ?6)
+    and status <> 'in_flight' and {counted} < coalesce(max_attempts, ?6) and not (select paused from route_now)
   order by due_at, seq
   limit ?3),
 ready (seq) as materialized (
   select seq from {outbox}
   where route = ?2 and due_at is null and {live}
     and (status = 'pending' or status = 'retrying' and crashes = 0) and {counted} < coalesce(max_attempts, ?6)
+    and not (select paused from route_now)
   order by coalesce(hlc, 9223372036854775807), created_at, seq
   limit ?3 - min((?3 + 1) / 2, (select count(*) from due)))
 update {outbox} set

@@ -1,6 +1,7 @@
 -- Whether a claim would find anything. An idle relay asks this, which takes no write lock, and so is in no writer's way.
 -- ?1 now or null, ?2 route, ?3 attempts where the entry does not say
-select not exists (select 1 from {lane_session} where route = ?2) and (
+select not exists (select 1 from {lane_session} where route = ?2)
+  and not exists (select 1 from {route_state} where route = ?2 and paused_at is not null) and (
   exists (
     select 1 from {outbox}
     where route = ?2 and due_at is not null and due_at <= coalesce(?1, {now})

@@ -1,3 +1,3 @@
--- Gives dead entries up for good. ?1 now or null, ?2 [seq, …]
-update {outbox} set status = 'discarded', settled_at = coalesce(?1, {now})
-where status = 'dead' and seq in (select value from json_each(?2))
+-- Gives up for good what is dead, or waits and is cancelled. ?1 now or null, ?2 [seq, …]
+update {outbox} set status = 'discarded', due_at = null, settled_at = coalesce(?1, {now})
+where status in ('dead', 'pending', 'retrying') and seq in (select value from json_each(?2))

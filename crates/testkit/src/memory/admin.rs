@@ -1,16 +1,18 @@
 //! The operator's side of the in-memory store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use pillarbox_core::limits::HEADS_NAMED_MAX;
 use pillarbox_core::port::{
-    Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
-    Selection, SelectionRequest, Story,
+    Admin, BlockingHead, Changed, CountBy, CountByRequest, CountGroup, Effect, Filter, InventoryRequest,
+    InventoryRow, PauseChange, PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{
-    Action, AuditKind, AuditRecord, Entry, EventId, Reference, Result, RouteName, Status, Timestamp,
+    AuditKind, AuditRecord, Entry, EventId, OnDead, Result, RouteName, Standing, Status, Timestamp,
 };
 
+use super::change::Verb;
 use super::state::State;
 use super::store::MemoryStore;
 
@@ -20,25 +22,56 @@ impl Admin for MemoryStore {
         let now = self.shared.now(now);
         let state = self.shared.lock();
         let mut routes: BTreeMap<RouteName, RouteCounts> = BTreeMap::new();
-        for entry in state.rows.values().map(|row| &row.entry) {
+        for entry in state.seen(now) {
             let route = entry.route.clone();
             let counts = routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route));
-            let in_flight = state.is_handed_out(entry, now);
-            *counts.counts.entry(if in_flight { Status::InFlight } else { entry.status }).or_default() += 1;
+            match (entry.standing(), entry.blocked_by) {
+                (Standing::Is(status), _) => *counts.counts.entry(status).or_default() += 1,
+                (Standing::Blocked, head) => {
+                    counts.blocked += 1;
+                    if let Some(head) = head {
+                        name_head(&mut counts.heads, head, entry.key.as_deref().unwrap_or_default());
+                    }
+                }
+            }
             let waits_since = entry.due_at.unwrap_or(entry.created_at);
             if !entry.status.is_terminal() && waits_since <= now {
                 counts.oldest_due_age = counts.oldest_due_age.max(Some(now.since(waits_since)));
             }
+        }
+        for (route, pause) in &state.paused {
+            let counts = routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route.clone()));
+            counts.paused = Some(pause.clone());
+        }
+        for counts in routes.values_mut() {
+            counts.heads.sort_by_key(|head| (std::cmp::Reverse(head.blocked), head.event_id));
+            counts.heads.truncate(usize::try_from(HEADS_NAMED_MAX).unwrap_or(usize::MAX));
         }
         Ok(routes.into_values().collect())
     }
 
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         filter.check()?;
-        let state = self.shared.lock();
-        let status = |entry: &&Entry| filter.status.is_none_or(|status| status == entry.status);
+        let now = self.shared.now(None);
         let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
-        Ok(state.matching(&filter).filter(status).take(limit).cloned().collect())
+        let state = self.shared.lock();
+        Ok(state.seen(now).filter(|entry| is_meant(&filter, entry)).take(limit).collect())
+    }
+
+    async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
+        request.filter.check()?;
+        let now = self.shared.now(None);
+        let state = self.shared.lock();
+        let meant = state.seen(now).filter(|entry| is_meant(&request.filter, entry));
+        let value = |entry: Entry| match request.by {
+            CountBy::Type => Some(entry.event_type),
+            CountBy::Error => entry.last_error.map(|error| error.to_string()),
+            CountBy::Key => entry.key,
+            CountBy::Tenant => entry.tenant,
+        };
+        let mut groups = CountGroup::gather(request.by, meant.map(|entry| (value(entry), 1)));
+        groups.truncate(usize::try_from(request.filter.limit).unwrap_or(usize::MAX));
+        Ok(groups)
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
@@ -57,16 +90,17 @@ impl Admin for MemoryStore {
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {
+        let now = self.shared.now(None);
         let state = self.shared.lock();
-        let entries = state.rows.values().map(|row| &row.entry).filter(|entry| entry.event_id == id);
-        let story = |entry: &Entry| Story {
-            entry: entry.clone(),
+        let entries = state.seen(now).filter(|entry| entry.event_id == id);
+        let story = |entry: Entry| Story {
             audit: state
                 .audit
                 .iter()
                 .filter(|record| record.event_id == Some(id) && record.route.as_ref() == Some(&entry.route))
                 .cloned()
                 .collect(),
+            entry,
         };
         Ok(entries.map(story).collect())
     }
@@ -79,12 +113,28 @@ impl Admin for MemoryStore {
 
     async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
         let now = self.shared.now(request.now);
-        self.shared.lock().change_dead(&request, AuditKind::Requeued, now)
+        self.shared.lock().change(&request, Verb::Requeue, now)
     }
 
     async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
         let now = self.shared.now(request.now);
-        self.shared.lock().change_dead(&request, AuditKind::Discarded, now)
+        self.shared.lock().change(&request, Verb::Discard, now)
+    }
+
+    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
+        let now = self.shared.now(request.now);
+        self.shared.lock().change(&request, Verb::Hasten, now)
+    }
+
+    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
+        let now = self.shared.now(request.now);
+        self.shared.lock().change(&request, Verb::Cancel, now)
+    }
+
+    async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
+        request.check()?;
+        let now = self.shared.now(request.now);
+        self.shared.lock().set_pause(request, now)
     }
 
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {
@@ -98,78 +148,50 @@ impl Admin for MemoryStore {
     }
 }
 
-impl State {
-    /// Entries that a filter means, its status and limit aside.
-    fn matching<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Entry> {
-        self.rows.values().map(|row| &row.entry).filter(|entry| {
-            filter.route.as_ref().is_none_or(|route| *route == entry.route)
-                && filter.event_type.as_ref().is_none_or(|event_type| *event_type == entry.event_type)
-                && filter.key.as_ref().is_none_or(|key| Some(key) == entry.key.as_ref())
-        })
+/// Counts one more entry behind this head.
+fn name_head(heads: &mut Vec<BlockingHead>, event_id: EventId, key: &str) {
+    match heads.iter_mut().find(|head| head.event_id == event_id) {
+        Some(head) => head.blocked += 1,
+        None => heads.push(BlockingHead { event_id, key: key.to_owned(), blocked: 1 }),
     }
+}
 
-    /// Which dead entries are meant, and what of the selection is not a dead entry.
-    fn select(&self, selection: &Selection) -> (Vec<i64>, Changed) {
-        let mut changed = Changed::default();
-        let mut dead = vec![];
-        match selection {
-            Selection::Ids(ids) => {
-                for id in ids.iter().collect::<BTreeSet<_>>() {
-                    let entries =
-                        self.rows.values().map(|row| &row.entry).filter(|entry| entry.event_id == *id);
-                    let (is_dead, is_not): (Vec<_>, Vec<_>) =
-                        entries.partition(|entry| entry.status == Status::Dead);
-                    if is_dead.is_empty() && is_not.is_empty() {
-                        changed.missing.push(*id);
+/// Whether a filter means this entry, as an operator sees it. The limit is not looked at.
+pub(super) fn is_meant(filter: &Filter, entry: &Entry) -> bool {
+    let at = entry.settled_at.unwrap_or(entry.created_at);
+    filter.status.is_none_or(|standing| standing == entry.standing())
+        && filter.route.as_ref().is_none_or(|route| *route == entry.route)
+        && filter.event_type.as_ref().is_none_or(|event_type| *event_type == entry.event_type)
+        && filter.key.as_ref().is_none_or(|key| Some(key) == entry.key.as_ref())
+        && filter.tenant.as_ref().is_none_or(|tenant| Some(tenant) == entry.tenant.as_ref())
+        && filter.error.is_none_or(|kind| entry.last_error.as_ref().is_some_and(|error| error.kind == kind))
+        && filter.since.is_none_or(|since| at >= since)
+        && filter.until.is_none_or(|until| at < until)
+        && filter.after.is_none_or(|after| entry.seq > after)
+}
+
+impl State {
+    /// All entries by seq, as an operator sees them: with what lanes have handed out, and whom blocked ones wait for.
+    pub(super) fn seen(&self, now: Timestamp) -> impl Iterator<Item = Entry> {
+        let mut heads: BTreeMap<(&RouteName, &str), EventId> = BTreeMap::new();
+        self.rows.values().map(move |row| {
+            let mut entry = row.entry.clone();
+            let place = row.entry.key.as_deref().map(|key| (&row.entry.route, key));
+            let blocks = self.on_dead.get(&entry.route) == Some(&OnDead::Block);
+            if let Some(place) = place.filter(|_| blocks) {
+                match entry.status {
+                    Status::Dead => {
+                        heads.entry(place).or_insert(entry.event_id);
                     }
-                    changed.skipped += is_not.len() as u64;
-                    dead.extend(is_dead.iter().map(|entry| entry.seq));
+                    Status::Pending | Status::Retrying => entry.blocked_by = heads.get(&place).copied(),
+                    _ => {}
                 }
             }
-            Selection::Matching(filter) => {
-                let matching = self.matching(filter).filter(|entry| entry.status == Status::Dead);
-                dead.extend(matching.map(|entry| entry.seq));
+            if entry.blocked_by.is_none() && self.is_handed_out(&entry, now) {
+                entry.status = Status::InFlight;
             }
-        }
-        changed.changed = dead.len() as u64;
-        (dead, changed)
-    }
-
-    fn change_dead(
-        &mut self,
-        request: &SelectionRequest,
-        kind: AuditKind,
-        now: Timestamp,
-    ) -> Result<Changed> {
-        let (dead, changed) = self.select(&request.selection);
-        if request.effect == Effect::DryRun {
-            return Ok(changed);
-        }
-        self.check_audit(!dead.is_empty())?;
-        for seq in &dead {
-            let Some(row) = self.rows.get(seq) else { continue };
-            let whose = (Some(row.entry.route.clone()), Some(row.entry.event_id));
-            let group = row.entry.group_id.as_deref().and_then(|group| group.parse().ok());
-            let saga = group.and_then(|id| self.sagas.get(&id).map(|saga| (id, saga.clone())));
-            let record = self.push_audit(now, kind, &request.actor, whose, String::new());
-            if let Some((id, saga)) = saga {
-                record.saga_id = Some(id);
-                record.subject = Some(Reference::new(saga.subject_kind, saga.subject_value));
-            }
-        }
-        for seq in dead {
-            self.revise(seq);
-            let Some(row) = self.rows.get_mut(&seq) else { continue };
-            if kind == AuditKind::Requeued {
-                row.step(Action::Requeue);
-                (row.entry.attempts, row.entry.crashes) = (0, 0);
-                row.entry.settled_at = None;
-            } else {
-                row.step(Action::Discard);
-                row.entry.settled_at = Some(now);
-            }
-        }
-        Ok(changed)
+            entry
+        })
     }
 
     fn purge(&mut self, request: &PurgeRequest, now: Timestamp) -> Result<Purged> {

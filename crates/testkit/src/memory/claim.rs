@@ -65,9 +65,11 @@ impl State {
     fn claimable(&self, request: &ClaimRequest, now: Timestamp) -> impl Iterator<Item = &Entry> {
         let passed = if self.is(Mutant::ReadsByLastSeq) { self.highest_claimed } else { 0 };
         let ignores_lease = self.is(Mutant::ClaimIgnoresLease);
+        let paused = self.paused.contains_key(&request.route) && !self.is(Mutant::ClaimIgnoresPause);
         self.rows.values().map(|row| &row.entry).filter(move |entry| {
             let leased = entry.status == Status::InFlight;
             entry.route == request.route
+                && !paused
                 && !entry.status.is_terminal()
                 && (!leased || ignores_lease)
                 && (entry.due_at.is_none_or(|due| due <= now) || (ignores_lease && leased))

@@ -3,6 +3,7 @@
 
 mod admin;
 mod broker;
+mod change;
 mod claim;
 mod clock;
 mod harness;

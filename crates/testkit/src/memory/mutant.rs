@@ -54,11 +54,17 @@ pub enum Mutant {
     CompensatesForward,
     /// What is due, and when a lease ends, is decided by the clock of the worker, not of the database.
     WorkersClockDecides,
+    /// A relay takes rows of a paused route.
+    ClaimIgnoresPause,
+    /// A relay keeps the lanes of a paused route.
+    PausedLanesAreKept,
+    /// An entry is cancelled although a relay may have read it.
+    CancelIgnoresReaders,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -84,5 +90,8 @@ impl Mutant {
         Self::CompletesWithoutLock,
         Self::CompensatesForward,
         Self::WorkersClockDecides,
+        Self::ClaimIgnoresPause,
+        Self::PausedLanesAreKept,
+        Self::CancelIgnoresReaders,
     ];
 }

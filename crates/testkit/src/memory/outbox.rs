@@ -143,6 +143,7 @@ pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
         occurred_at: event.occurred_at,
         lane: None,
         place: Place::default(),
+        blocked_by: None,
         priority: event.priority,
         group_id: event.group_id,
         hlc: Some(entry.hlc),

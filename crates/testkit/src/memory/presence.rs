@@ -12,7 +12,12 @@ impl Presence for MemoryStore {
     async fn announce(&self, request: AnnounceRequest) -> Result<()> {
         request.check()?;
         let now = self.shared.now(request.now);
-        let relays = &mut self.shared.lock().relays;
+        let mut state = self.shared.lock();
+        match request.on_dead {
+            Some(on_dead) => state.on_dead.insert(request.route.clone(), on_dead),
+            None => state.on_dead.remove(&request.route),
+        };
+        let relays = &mut state.relays;
         let outage = request.outage;
         let seen = RelaySeen {
             run: request.run,
@@ -28,6 +33,7 @@ impl Presence for MemoryStore {
             started_at: relays.get(&request.run).map_or(now, |known| known.started_at),
             seen_at: now,
             unseen_for: std::time::Duration::ZERO,
+            lease_until: now.saturating_add(request.lease),
         };
         relays.insert(request.run, seen);
         relays.retain(|_, seen| now.since(seen.seen_at) < RELAY_SWEPT_AFTER);

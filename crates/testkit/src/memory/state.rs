@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox_core::port::{Origin, RelaySeen, RunId};
+use pillarbox_core::port::{Origin, Pause, RelaySeen, RunId};
 use pillarbox_core::{
-    Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, SagaColumns, SagaId,
-    Timestamp,
+    Action, AuditKind, AuditRecord, Entry, Error, ErrorKind, EventId, OnDead, Result, RouteName, SagaColumns,
+    SagaId, Timestamp,
 };
 
 use super::lanes::LaneTable;
@@ -67,6 +67,10 @@ pub(crate) struct State {
     pub(crate) fences: BTreeMap<(String, String), (Origin, Timestamp)>,
     /// Relays that are running.
     pub(crate) relays: BTreeMap<RunId, RelaySeen>,
+    /// What dead entries do to their key on each route, as the last relay said; none by rows.
+    pub(crate) on_dead: BTreeMap<RouteName, OnDead>,
+    /// Routes that an operator has paused.
+    pub(crate) paused: BTreeMap<RouteName, Pause>,
     /// Rows that somebody else holds a lock on.
     pub(crate) locked: BTreeSet<i64>,
     /// Who reads which lane of each route.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, Changed, Claim, ClaimRequest, ExtendRequest, Extended, Filter, Inbox,
-    InventoryRequest, InventoryRow, Migrated, PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema,
-    SchemaState, SelectionRequest, SettleRequest, Settled, Stage, Store, Story,
+    AcceptRequest, Accepted, Admin, Changed, Claim, ClaimRequest, CountByRequest, CountGroup, ExtendRequest,
+    Extended, Filter, Inbox, InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest,
+    PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest,
+    SettleRequest, Settled, Stage, Store, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, Event, EventId, Result, Staged, Timestamp};
 use pillarbox_testkit::{
@@ -79,6 +80,10 @@ impl Admin for CountingStore {
         self.inner().list(filter).await
     }
 
+    async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
+        self.inner().count_by(request).await
+    }
+
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
         self.inner().inventory(request).await
     }
@@ -97,6 +102,18 @@ impl Admin for CountingStore {
 
     async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
         self.inner().discard(request).await
+    }
+
+    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
+        self.inner().hasten(request).await
+    }
+
+    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
+        self.inner().cancel(request).await
+    }
+
+    async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
+        self.inner().set_pause(request).await
     }
 
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {

@@ -121,6 +121,12 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
         &["a_failure_before_the_pivot_compensates_in_reverse", "a_relay_compensates_a_saga_to_its_end"],
     ),
     (Mutant::WorkersClockDecides, &["without_a_pinned_time_the_databases_clock_decides"]),
+    (
+        Mutant::ClaimIgnoresPause,
+        &["a_paused_route_is_not_claimed_until_it_is_resumed", "a_running_relay_honours_a_pause"],
+    ),
+    (Mutant::PausedLanesAreKept, &["a_paused_route_leaves_no_lane_to_anybody"]),
+    (Mutant::CancelIgnoresReaders, &["an_entry_of_a_held_lane_is_not_cancelled"]),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

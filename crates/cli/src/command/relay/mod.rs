@@ -12,6 +12,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::context::Context;
+use crate::database::Database;
 use crate::destination::Destination;
 use crate::fault::Fault;
 use crate::signal::Signals;
@@ -40,6 +41,9 @@ pub(crate) struct RelayArgs {
     /// Stop when nothing is due, and print what was done
     #[arg(long)]
     drain: bool,
+    /// With --drain: at most this many entries of each route, so that one run has an end whatever the backlog is
+    #[arg(long, value_name = "N", requires = "drain", value_parser = clap::value_parser!(u64).range(1..))]
+    max: Option<u64>,
     /// Only this route; may be given many times [default: every configured route]
     #[arg(long = "route", value_name = "ROUTE")]
     routes: Vec<RouteName>,
@@ -54,7 +58,8 @@ pub(crate) struct RelayArgs {
 /// How long a relay works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    Drained,
+    /// Nothing is due, or so many entries of a route were taken.
+    Drained(Option<u64>),
     Stopped,
 }
 
@@ -70,7 +75,7 @@ struct TallyJson {
 }
 
 pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault> {
-    let until = if args.drain { Until::Drained } else { Until::Stopped };
+    let until = if args.drain { Until::Drained(args.max) } else { Until::Stopped };
     let routes = plan::routes(&args.routes, args.to, args.allow_private, &context.config)?;
     let mut signals = Signals::new()?;
     let (stop, stopped) = watch::channel(false);
@@ -101,19 +106,38 @@ async fn work(
         context.out.say(format_args!("relaying {route} to {}", config.to));
     }
     let result = match until {
-        Until::Drained => work.drain(stopped).await,
+        Until::Drained(max) => work.drain(stopped, max).await,
         Until::Stopped => work.run(stopped).await,
     };
     let down = work.down();
     drop(work);
+    if matches!((until, &result), (Until::Drained(_), Ok(tally)) if tally.claimed == 0) {
+        tell_paused(routes, context, &database).await?;
+    }
     database.staging.close().await;
     tell(until, routes, context, &result?)?;
     match down {
-        Some((route, CircuitState::Open | CircuitState::Probing)) if until == Until::Drained => {
+        Some((route, CircuitState::Open | CircuitState::Probing)) if matches!(until, Until::Drained(_)) => {
             destination_down(&route, routes)
         }
         _ => Ok(()),
     }
+}
+
+/// Says that there may be entries all the same.
+async fn tell_paused(routes: &plan::Routes, context: &Context, database: &Database) -> Result<(), Fault> {
+    let counts = database.admin.counts(None).await?;
+    for counts in counts.iter().filter(|counts| routes.contains_key(&counts.route)) {
+        if let Some(pause) = &counts.paused {
+            let route = &counts.route;
+            let reason = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
+            context.out.warn(format_args!(
+                "{route} was paused by {} at {}{reason}, so nothing of it is delivered; `pillarbox resume {route}` ends that",
+                pause.actor, pause.at
+            ));
+        }
+    }
+    Ok(())
 }
 
 // Events and a tally on one stdout would be two kinds of data: the events are what was asked for.
@@ -136,7 +160,7 @@ fn tell(until: Until, routes: &plan::Routes, context: &Context, tally: &Tally) -
         )
     };
     match (until, on_stdout) {
-        (Until::Drained, true) => context.out.data(text),
+        (Until::Drained(_), true) => context.out.data(text),
         _ => {
             context.out.say(text);
             Ok(())

@@ -72,10 +72,17 @@ impl Work {
     }
 
     /// Works until nothing is due, then lets go of what is old.
-    pub(crate) async fn drain(&self, stopped: watch::Receiver<bool>) -> Result<Tally, Fault> {
+    pub(crate) async fn drain(
+        &self,
+        stopped: watch::Receiver<bool>,
+        max: Option<u64>,
+    ) -> Result<Tally, Fault> {
         let handles: Vec<Handle> = self.relays.iter().map(Relay::handle).collect();
-        let relays =
-            join_all(self.relays.iter().map(|relay| relay.drain_until(self.until_stopped(stopped.clone()))));
+        let relays = join_all(
+            self.relays
+                .iter()
+                .map(|relay| relay.drain_until_or_at_most(self.until_stopped(stopped.clone()), max)),
+        );
         let tallies = tokio::select! {
             tallies = relays => tallies,
             () = progress::show(self.out, &handles) => Vec::new(),

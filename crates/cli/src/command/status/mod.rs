@@ -1,19 +1,21 @@
 //! `pillarbox status [--check]`
 
+mod problems;
 mod relays;
 mod sagas;
 
 use std::time::Duration;
 
 use clap::Args;
-use pillarbox_core::port::{RelaySeen, RouteCounts, SagaCounts, SchemaState};
-use pillarbox_core::{Status, format_duration, parse_duration};
+use pillarbox_core::port::{RouteCounts, SchemaState};
+use pillarbox_core::{EventId, Standing, Status, Timestamp, format_duration, parse_duration};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Align, Table};
 
+use problems::Problem;
 use relays::RelayJson;
 use sagas::SagasJson;
 
@@ -29,8 +31,9 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
-    /// Exit 3 when anything is dead, a saga waits for an operator or takes longer than it may, the oldest due entry
-    /// has waited for longer than --max-age, or the tables need `pillarbox migrate`
+    /// Exit 3, and name all of it, when anything is dead, a saga waits for an operator or takes longer than it may, the
+    /// oldest due entry of a route has waited for longer than --max-age, the relay of a route died and no other runs, or
+    /// the tables need `pillarbox migrate`
     #[arg(long)]
     check: bool,
     /// The longest wait that --check calls healthy
@@ -45,6 +48,7 @@ struct StatusJson<'a> {
     sagas: SagasJson,
     mode: &'a str,
     relays: Vec<RelayJson<'a>>,
+    problems: &'a [Problem],
 }
 
 #[derive(Serialize)]
@@ -52,6 +56,23 @@ struct RouteJson<'a> {
     route: &'a str,
     #[serde(flatten)]
     counts: CountsJson,
+    blocked_by: Vec<HeadJson<'a>>,
+    paused: Option<PauseJson<'a>>,
+}
+
+/// A dead entry that blocks its key.
+#[derive(Serialize)]
+struct HeadJson<'a> {
+    event_id: EventId,
+    key: &'a str,
+    blocked: u64,
+}
+
+#[derive(Serialize)]
+struct PauseJson<'a> {
+    at: Timestamp,
+    by: &'a str,
+    reason: &'a str,
 }
 
 #[derive(Default, Serialize)]
@@ -59,6 +80,7 @@ struct CountsJson {
     pending: u64,
     in_flight: u64,
     retrying: u64,
+    blocked: u64,
     delivered: u64,
     dead: u64,
     discarded: u64,
@@ -80,6 +102,8 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
     let mode = database.staging.mode();
     let tables = if args.check { database.schema.inspect().await? } else { SchemaState::Missing };
     database.staging.close().await;
+    let mut problems = problems::find(&routes, &sagas, &relays, args.max_age);
+    problems.extend(problems::of_tables(&tables));
     if context.out.json {
         context.out.json(&StatusJson {
             routes: routes.iter().map(RouteJson::from).collect(),
@@ -87,9 +111,13 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
             sagas: SagasJson::from(&sagas),
             mode: &mode,
             relays: relays.iter().map(RelayJson::from).collect(),
+            problems: &problems,
         })?;
     } else {
         context.out.data(table(&routes))?;
+        for table in [blocked(&routes), paused(&routes)].into_iter().flatten() {
+            context.out.data(format_args!("\n{table}"))?;
+        }
         if let Some(table) = sagas::table(&sagas) {
             context.out.data(format_args!("\n{table}"))?;
         }
@@ -98,24 +126,27 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         }
         context.out.say(format_args!("mode: {mode}"));
     }
-    if !args.check {
-        return Ok(());
-    }
-    check_tables(&tables)?;
-    check(&routes, &sagas, &relays, args.max_age)
-}
-
-/// What will only hurt was said when the database was opened; here it counts.
-fn check_tables(tables: &SchemaState) -> Result<(), Fault> {
-    match tables {
-        SchemaState::Ready { warnings } if !warnings.is_empty() => Err(Fault::Unhealthy(warnings.join("; "))),
-        _ => Ok(()),
-    }
+    if args.check { problems::check(&problems) } else { Ok(()) }
 }
 
 impl<'a> From<&'a RouteCounts> for RouteJson<'a> {
     fn from(counts: &'a RouteCounts) -> Self {
-        Self { route: counts.route.as_str(), counts: total(std::slice::from_ref(counts)) }
+        let heads = counts.heads.iter().map(|head| HeadJson {
+            event_id: head.event_id,
+            key: &head.key,
+            blocked: head.blocked,
+        });
+        let paused = counts.paused.as_ref().map(|pause| PauseJson {
+            at: pause.at,
+            by: &pause.actor,
+            reason: &pause.reason,
+        });
+        Self {
+            route: counts.route.as_str(),
+            counts: total(std::slice::from_ref(counts)),
+            blocked_by: heads.collect(),
+            paused,
+        }
     }
 }
 
@@ -125,6 +156,7 @@ fn total(routes: &[RouteCounts]) -> CountsJson {
         pending: sum(Status::Pending),
         in_flight: sum(Status::InFlight),
         retrying: sum(Status::Retrying),
+        blocked: routes.iter().map(|counts| counts.blocked).sum(),
         delivered: sum(Status::Delivered),
         dead: sum(Status::Dead),
         discarded: sum(Status::Discarded),
@@ -138,13 +170,17 @@ fn oldest(routes: &[RouteCounts]) -> Option<Duration> {
 
 fn table(routes: &[RouteCounts]) -> Table {
     let mut columns = vec![("route", Align::Left)];
-    columns.extend(Status::ALL.map(|status| (status.as_str(), Align::Right)));
+    columns.extend(Standing::ALL.map(|standing| (standing.as_str(), Align::Right)));
     columns.push(("oldest due", Align::Right));
     let mut table = Table::new(&columns);
-    let mut add = |name: &str, counts: &[RouteCounts]| {
-        let sums =
-            Status::ALL.map(|status| counts.iter().map(|counts| counts.of(status)).sum::<u64>().to_string());
-        let age = oldest(counts).map_or_else(|| "-".to_owned(), |age| format_duration(whole_seconds(age)));
+    let count = |counts: &RouteCounts, standing| match standing {
+        Standing::Is(status) => counts.of(status),
+        Standing::Blocked => counts.blocked,
+    };
+    let mut add = |name: &str, routes: &[RouteCounts]| {
+        let sums = Standing::ALL
+            .map(|standing| routes.iter().map(|counts| count(counts, standing)).sum::<u64>().to_string());
+        let age = oldest(routes).map_or_else(|| "-".to_owned(), |age| format_duration(whole_seconds(age)));
         table.row([name.to_owned()].into_iter().chain(sums).chain([age]));
     };
     routes.iter().for_each(|counts| add(counts.route.as_str(), std::slice::from_ref(counts)));
@@ -152,34 +188,42 @@ fn table(routes: &[RouteCounts]) -> Table {
     table
 }
 
-fn whole_seconds(age: Duration) -> Duration {
-    Duration::from_secs(age.as_secs())
+/// Whom blocked entries wait for; `None` where nothing is blocked.
+fn blocked(routes: &[RouteCounts]) -> Option<Table> {
+    let mut table = Table::new(&[
+        ("blocked by the dead", Align::Left),
+        ("route", Align::Left),
+        ("key", Align::Left),
+        ("behind it", Align::Right),
+    ]);
+    for counts in routes {
+        for head in &counts.heads {
+            let behind = head.blocked.to_string();
+            table.row([head.event_id.to_string(), counts.route.to_string(), head.key.clone(), behind]);
+        }
+    }
+    routes.iter().any(|counts| !counts.heads.is_empty()).then_some(table)
 }
 
-fn check(
-    routes: &[RouteCounts],
-    sagas: &SagaCounts,
-    relays: &[RelaySeen],
-    max_age: Duration,
-) -> Result<(), Fault> {
-    // First: behind a stuck saga are dead entries too, and it says more than they do.
-    sagas::check(sagas)?;
-    let dead: u64 = routes.iter().map(|counts| counts.of(Status::Dead)).sum();
-    if dead > 0 {
-        return Err(Fault::Unhealthy(format!(
-            "{dead} dead: `pillarbox list --status dead` shows why, `pillarbox requeue --status dead` tries again"
-        )));
+/// The routes that are paused; `None` where none is.
+fn paused(routes: &[RouteCounts]) -> Option<Table> {
+    let mut table = Table::new(&[
+        ("paused", Align::Left),
+        ("since", Align::Left),
+        ("by", Align::Left),
+        ("why", Align::Left),
+    ]);
+    for counts in routes {
+        if let Some(pause) = &counts.paused {
+            let cells = [pause.at.to_string(), pause.actor.clone(), pause.reason.clone()];
+            table.row([counts.route.to_string()].into_iter().chain(cells));
+        }
     }
-    let waits = routes.iter().filter_map(|counts| Some((counts.oldest_due_age?, &counts.route)));
-    match waits.max() {
-        Some((age, route)) if age > max_age => Err(Fault::Unhealthy(format!(
-            "the oldest due entry, of {route}, has waited for {}, which is over {}: {}",
-            format_duration(whole_seconds(age)),
-            format_duration(max_age),
-            relays::hint(route, relays)
-        ))),
-        _ => Ok(()),
-    }
+    routes.iter().any(|counts| counts.paused.is_some()).then_some(table)
+}
+
+fn whole_seconds(age: Duration) -> Duration {
+    Duration::from_secs(age.as_secs())
 }
 
 #[cfg(test)]
@@ -188,27 +232,14 @@ mod tests {
 
     use super::*;
 
-    fn counts(dead: u64, age: Option<u64>) -> RouteCounts {
-        let mut counts = RouteCounts::zero(RouteName::new("orders").unwrap());
-        counts.counts.insert(Status::Dead, dead);
-        counts.oldest_due_age = age.map(Duration::from_secs);
-        counts
-    }
-
-    #[test]
-    fn dead_or_old_is_unhealthy() {
-        let (max_age, none) = (Duration::from_secs(60), SagaCounts::zero());
-        assert!(check(&[counts(0, Some(60))], &none, &[], max_age).is_ok());
-        assert_eq!(check(&[counts(0, Some(61))], &none, &[], max_age).unwrap_err().exit_code(), 3);
-        assert_eq!(check(&[counts(1, None)], &none, &[], max_age).unwrap_err().exit_code(), 3);
-    }
-
     #[test]
     fn the_shape_names_every_status() {
-        let json = serde_json::to_string(&RouteJson::from(&counts(2, None))).unwrap();
+        let mut counts = RouteCounts::zero(RouteName::new("orders").unwrap());
+        counts.counts.insert(Status::Dead, 2);
+        let json = serde_json::to_string(&RouteJson::from(&counts)).unwrap();
         assert_eq!(
             json,
-            r#"{"route":"orders","pending":0,"in_flight":0,"retrying":0,"delivered":0,"dead":2,"discarded":0,"oldest_due_age_seconds":null}"#
+            r#"{"route":"orders","pending":0,"in_flight":0,"retrying":0,"blocked":0,"delivered":0,"dead":2,"discarded":0,"oldest_due_age_seconds":null,"blocked_by":[],"paused":null}"#
         );
     }
 }

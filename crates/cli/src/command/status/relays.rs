@@ -85,6 +85,11 @@ fn circuit(relay: &RelaySeen) -> String {
     }
 }
 
+/// Whether somebody delivers this route.
+pub(super) fn is_relayed(route: &RouteName, relays: &[RelaySeen]) -> bool {
+    relays.iter().any(|relay| relay.route == *route && !relay.is_gone())
+}
+
 /// What to look at when the entries of this route wait.
 pub(super) fn hint(route: &RouteName, relays: &[RelaySeen]) -> String {
     let of_route = || relays.iter().filter(|relay| relay.route == *route && !relay.is_gone());
@@ -99,13 +104,13 @@ pub(super) fn hint(route: &RouteName, relays: &[RelaySeen]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use pillarbox_core::port::RunId;
     use pillarbox_core::{CircuitState, Failure, FailureKind};
 
     use super::*;
 
-    fn relay(unseen_secs: u64, circuit: CircuitState) -> RelaySeen {
+    pub(in crate::command::status) fn relay(unseen_secs: u64, circuit: CircuitState) -> RelaySeen {
         let at = |secs: i64| Timestamp::from_micros(1_767_225_600_000_000 + secs * 1_000_000).unwrap();
         let down = circuit != CircuitState::Closed;
         RelaySeen {
@@ -122,6 +127,7 @@ mod tests {
             started_at: at(0),
             seen_at: at(60),
             unseen_for: Duration::from_secs(unseen_secs),
+            lease_until: at(70),
         }
     }
 
@@ -131,6 +137,11 @@ mod tests {
             anstream::adapter::strip_str(&table(&[relay(2, CircuitState::Open)]).to_string()).to_string();
         assert!(text.contains("open for 1m2s, tried 3x"), "{text}");
         assert!(text.contains("down/unreachable: connection refused"), "{text}");
+    }
+
+    #[test]
+    fn a_relay_is_gone_when_its_lease_has_ended() {
+        assert!(!relay(9, CircuitState::Closed).is_gone() && relay(12, CircuitState::Closed).is_gone());
     }
 
     #[test]

@@ -5,7 +5,6 @@ use pillarbox_core::{SagaStatus, format_duration};
 use serde::Serialize;
 
 use super::whole_seconds;
-use crate::fault::Fault;
 use crate::output::{Align, Table};
 
 /// Sagas as `status --json` shows them.
@@ -55,11 +54,8 @@ pub(super) fn table(counts: &SagaCounts) -> Option<Table> {
     Some(table)
 }
 
-/// A saga that waits for an operator, or takes longer than it may, is not healthy.
-pub(super) fn check(counts: &SagaCounts) -> Result<(), Fault> {
-    if counts.stuck() == 0 {
-        return Ok(());
-    }
+/// What is wrong: sagas that wait for an operator, and those that take longer than they may.
+pub(super) fn problems(counts: &SagaCounts) -> Vec<String> {
     let waiting = [SagaStatus::Blocked, SagaStatus::CompensationFailed].into_iter();
     let mut parts: Vec<String> = waiting
         .filter(|status| counts.of(*status) > 0)
@@ -74,7 +70,7 @@ pub(super) fn check(counts: &SagaCounts) -> Result<(), Fault> {
     if counts.overdue > 0 {
         parts.push(format!("{} overdue: is a relay running that has their handlers?", sagas(counts.overdue)));
     }
-    Err(Fault::Unhealthy(parts.join("; ")))
+    parts
 }
 
 fn sagas(count: u64) -> String {
@@ -93,17 +89,13 @@ mod tests {
 
     #[test]
     fn a_stuck_saga_is_unhealthy_and_named_by_what_it_is() {
-        assert!(check(&counts(&[(SagaStatus::Running, 9), (SagaStatus::Compensating, 1)])).is_ok());
-        let fault =
-            check(&counts(&[(SagaStatus::Blocked, 2), (SagaStatus::CompensationFailed, 1)])).unwrap_err();
-        assert_eq!(fault.exit_code(), 3);
-        let message = fault.message().unwrap();
-        assert!(
-            message.contains("2 sagas blocked") && message.contains("1 saga compensation_failed"),
-            "{message}"
-        );
+        assert!(problems(&counts(&[(SagaStatus::Running, 9), (SagaStatus::Compensating, 1)])).is_empty());
+        let stuck = problems(&counts(&[(SagaStatus::Blocked, 2), (SagaStatus::CompensationFailed, 1)]));
+        assert_eq!(stuck.len(), 2);
+        assert!(stuck[0].contains("2 sagas blocked"), "{stuck:?}");
+        assert!(stuck[1].contains("1 saga compensation_failed"), "{stuck:?}");
         let late = SagaCounts { overdue: 1, ..counts(&[(SagaStatus::Running, 1)]) };
-        assert!(check(&late).unwrap_err().message().unwrap().contains("1 saga overdue"));
+        assert!(problems(&late)[0].contains("1 saga overdue"));
     }
 
     #[test]

@@ -20,7 +20,9 @@ impl Pipeline<'_> {
     }
 
     fn room(&self) -> u32 {
-        self.window.next(self.places.len(), self.relay.options.in_flight_max, self.in_flight_bytes)
+        let room =
+            self.window.next(self.places.len(), self.relay.options.in_flight_max, self.in_flight_bytes);
+        self.claims_left.map_or(room, |left| room.min(u32::try_from(left).unwrap_or(u32::MAX)))
     }
 
     /// When the next claim is to be sent, as things are; `None`: something else must happen first.
@@ -123,6 +125,10 @@ impl Pipeline<'_> {
         self.suspects.claimed(asked.company, &claim, Instant::now());
         let taken = claim.entries.len() + claim.undecodable.len();
         self.tally.claimed += u64::try_from(taken).unwrap_or(u64::MAX);
+        if let Some(left) = &mut self.claims_left {
+            *left = left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
+            self.claimed_enough |= *left == 0;
+        }
         if asked.company == Company::Open {
             let lacking = usize::try_from(asked.limit).unwrap_or(usize::MAX).saturating_sub(taken);
             let lanes = self.relay.lanes.as_ref();

@@ -112,9 +112,15 @@ macro_rules! __lanes_cases {
                 a_discard_is_noticed_by_the_lane,
                 dead_heads_are_listed_by_lane,
                 counts_show_what_lanes_have_handed_out,
+                a_listing_agrees_with_the_counts_of_lanes,
+                a_paused_route_leaves_no_lane_to_anybody,
+                an_entry_of_a_held_lane_is_not_cancelled,
+                a_hastened_entry_is_noticed_by_the_lane,
             }
             running {
                 a_long_line_behind_a_failing_head_is_read_once_and_slows_nobody,
+                a_running_relay_by_lanes_honours_a_pause,
+                a_hastened_entry_is_delivered_by_a_running_relay,
             }
         }
     };

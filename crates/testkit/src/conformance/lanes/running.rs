@@ -9,10 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join;
 use pillarbox_core::port::{
-    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
-    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Settled,
+    Admin, AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest,
+    IsolateRequest, LaneRead, LaneSettleRequest, Lanes, PauseChange, PauseRequest, PauseTo, ReadRequest,
+    ReapRequest, Reaped, Settled,
 };
-use pillarbox_core::{Backoff, Jitter, Outcome, Result, Status};
+use pillarbox_core::{Backoff, Failure, FailureKind, Jitter, Outcome, Result, Status};
 use pillarbox_engine::{Relay, RelayOptions};
 use tokio::sync::oneshot;
 
@@ -136,4 +137,65 @@ pub async fn a_long_line_behind_a_failing_head_is_read_once_and_slows_nobody<H: 
     let gone = tally.unwrap().delivered - 4 * OTHERS;
     assert_eq!(hot, ids_of(1..=gone), "in their order");
     assert_eq!(count(harness, Status::Delivered).await, 4 * OTHERS + gone);
+}
+
+/// A relay by lanes stops handing out, gives up its lanes, and goes on after that, without being started anew.
+pub async fn a_running_relay_by_lanes_honours_a_pause<H: LanesHarness>(harness: &H) {
+    let sink = MemorySink::new();
+    let lanes = harness.store() as Arc<dyn Lanes>;
+    let relay = |owner: &str| {
+        let relay = Relay::ordered(Arc::clone(&lanes), Arc::new(sink.clone())).route(ROUTE);
+        relay.options(options()).owner(owner).build().unwrap()
+    };
+    let running = relay("relay-1");
+    let set = async |to| {
+        let request =
+            PauseRequest { route: route(ROUTE), to, actor: "ops".into(), reason: String::new(), now: None };
+        assert_eq!(harness.store().set_pause(request).await.unwrap(), PauseChange::Changed);
+    };
+    // An entry of a lane that nobody holds can be cancelled: so it shows that the lanes were given up.
+    let next = AtomicU64::new(100);
+    let given_up = async || {
+        let n = next.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(stage(harness, vec![keyed(n, "z")]).await.len(), 1);
+        harness.store().cancel(select_ids([n])).await.unwrap().changed == 1
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let operator = async {
+        assert_eq!(stage(harness, vec![keyed(1, "a")]).await.len(), 1);
+        eventually(PATIENCE, async || sink.received().len() == 1).await;
+        set(PauseTo::Paused).await;
+        eventually(PATIENCE, given_up).await;
+        let before = count(harness, Status::Delivered).await;
+        assert_eq!(stage(harness, vec![keyed(3, "a"), keyed(4, "b")]).await.len(), 2);
+        assert_eq!(relay("relay-2").drain().await.unwrap().claimed, 0, "a drain honours it too");
+        let waiting = harness.store().counts(None).await.unwrap().remove(0).undrained();
+        assert_eq!(count(harness, Status::Delivered).await, before, "nobody takes anything");
+        set(PauseTo::Running).await;
+        eventually(PATIENCE, async || count(harness, Status::Delivered).await == before + waiting).await;
+        stop.send(()).unwrap();
+    };
+    let (tally, ()) = join(running.run(async { drop(stopped.await) }), operator).await;
+    tally.unwrap();
+}
+
+/// A reader that knows an entry to wait for an hour delivers it once an operator has made it due.
+pub async fn a_hastened_entry_is_delivered_by_a_running_relay<H: LanesHarness>(harness: &H) {
+    let sink = MemorySink::new();
+    let failure = Failure::new(FailureKind::Failed, "busy", "");
+    let later = Outcome::Failed { failure, retry_after: Some(HOUR) };
+    sink.on(Which::Event(id(1)), Reply::Answer(later));
+    let relay = Relay::ordered(harness.store() as Arc<dyn Lanes>, Arc::new(sink.clone())).route(ROUTE);
+    let relay = relay.options(options()).owner("relay-1").build().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let operator = async {
+        assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "a")]).await.len(), 2);
+        eventually(PATIENCE, async || count(harness, Status::Retrying).await == 1).await;
+        sink.heal();
+        assert_eq!(harness.store().hasten(select_ids([1])).await.unwrap().changed, 1);
+        eventually(PATIENCE, async || sink.received_ids() == ids_of([1, 2])).await;
+        stop.send(()).unwrap();
+    };
+    let (tally, ()) = join(relay.run(async { drop(stopped.await) }), operator).await;
+    tally.unwrap();
 }

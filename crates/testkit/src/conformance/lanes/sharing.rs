@@ -173,8 +173,8 @@ pub async fn leaving_frees_lanes_at_once_and_spends_nothing<H: LanesHarness>(har
     assert_eq!(stage(harness, vec![event(1), keyed(2, "a"), keyed(3, "a")]).await.len(), 3);
     let now = soon(harness).await;
     let first = Reader::join(harness, 1, now).await;
-    assert_eq!(first.entries().await.len(), 3);
     let before = all(harness).await;
+    assert_eq!(first.entries().await.len(), 3);
     first.leave().await;
     let second = Reader::join(harness, 2, now).await;
     assert_eq!(second.lanes.len(), 64);

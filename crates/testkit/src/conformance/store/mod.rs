@@ -5,6 +5,7 @@ pub mod claiming;
 pub mod failing;
 pub mod forgetting;
 pub mod inbox;
+pub mod operating;
 pub mod outcomes;
 pub mod owners;
 pub mod presence;
@@ -183,6 +184,20 @@ macro_rules! __store_cases {
                 one_slow_delivery_does_not_delay_settling_the_others,
                 many_entries_are_delivered_at_once,
             }
+            operating {
+                a_paused_route_is_not_claimed_until_it_is_resumed,
+                a_pause_that_cannot_be_audited_does_not_happen,
+                a_running_relay_honours_a_pause,
+                a_change_is_narrowed_by_time_tenant_and_error,
+                a_change_goes_on_behind_its_cursor,
+                a_listing_goes_on_behind_its_last_entry,
+                entries_are_counted_by_type_error_key_and_tenant,
+                a_waiting_entry_is_hastened,
+                a_waiting_entry_is_cancelled_and_never_delivered,
+                nothing_is_hastened_or_cancelled_while_the_audit_fails,
+                what_waits_behind_a_dead_entry_is_blocked,
+                the_heads_that_hold_back_the_most_are_named,
+            }
             stamps {
                 stamps_grow_with_every_staged_event,
                 a_stamp_survives_claims_and_retries,
@@ -274,6 +289,7 @@ mod tests {
             ("failing", include_str!("failing.rs")),
             ("forgetting", include_str!("forgetting.rs")),
             ("inbox", include_str!("inbox.rs")),
+            ("operating", include_str!("operating.rs")),
             ("outcomes", include_str!("outcomes.rs")),
             ("owners", include_str!("owners.rs")),
             ("presence", include_str!("presence.rs")),

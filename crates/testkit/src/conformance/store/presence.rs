@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join;
-use pillarbox_core::limits::{RELAY_GONE_AFTER, RELAY_SWEPT_AFTER};
+use pillarbox_core::limits::RELAY_SWEPT_AFTER;
 use pillarbox_core::port::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 use pillarbox_core::{Backoff, CircuitState, ErrorKind, Failure, FailureKind, Jitter, Outcome, Timestamp};
 use tokio::sync::oneshot;
@@ -27,6 +27,8 @@ macro_rules! presence {
     };
 }
 
+const LEASE_OF_PRESENCE: Duration = Duration::from_secs(7);
+
 fn announcement(run: i64, now: Timestamp) -> AnnounceRequest {
     AnnounceRequest {
         run: RunId(run),
@@ -37,6 +39,8 @@ fn announcement(run: i64, now: Timestamp) -> AnnounceRequest {
         in_flight: 0,
         circuit: CircuitState::Closed,
         outage: None,
+        lease: LEASE_OF_PRESENCE,
+        on_dead: None,
         now: Some(now),
     }
 }
@@ -81,6 +85,7 @@ pub async fn an_announced_relay_is_listed_as_it_said<H: StoreHarness>(harness: &
         started_at: now,
         seen_at: now,
         unseen_for: SECOND,
+        lease_until: now.saturating_add(LEASE_OF_PRESENCE),
     };
     let listed = seen(&presence, later).await;
     assert_eq!(listed, [wanted]);
@@ -129,7 +134,8 @@ pub async fn a_withdrawn_relay_is_not_listed<H: StoreHarness>(harness: &H) {
     }
 }
 
-/// A killed relay does not take its row with it: it shows as gone, later not at all, and the next one sweeps it.
+/// A killed relay does not take its row with it: when its own lease has ended it shows as gone, later not at all, and the
+/// next one sweeps it.
 pub async fn a_silent_relay_is_gone_and_then_forgotten<H: StoreHarness>(harness: &H) {
     let presence = presence!(harness);
     let now = harness.now().await;
@@ -139,10 +145,13 @@ pub async fn a_silent_relay_is_gone_and_then_forgotten<H: StoreHarness>(harness:
     let gone =
         |listed: Vec<RelaySeen>| listed.iter().map(|relay| (relay.is_gone(), relay.is_down())).collect();
     let at = |after: Duration| now.saturating_add(after);
-    let listed: Vec<_> = gone(seen(&presence, at(RELAY_GONE_AFTER - SECOND)).await);
+    let listed: Vec<_> = gone(seen(&presence, at(LEASE_OF_PRESENCE - SECOND)).await);
     assert_eq!(listed, [(false, true)]);
-    let listed: Vec<_> = gone(seen(&presence, at(RELAY_GONE_AFTER)).await);
+    let listed: Vec<_> = gone(seen(&presence, at(LEASE_OF_PRESENCE)).await);
     assert_eq!(listed, [(true, false)], "nobody knows how its destination is");
+    announce(&presence, AnnounceRequest { lease: HOUR / 2, ..announcement(1, now) }).await;
+    let listed: Vec<_> = gone(seen(&presence, at(LEASE_OF_PRESENCE)).await);
+    assert_eq!(listed, [(false, false)], "it has said how long to wait");
     assert_eq!(seen(&presence, at(RELAY_SWEPT_AFTER)).await, []);
     announce(&presence, announcement(2, at(RELAY_SWEPT_AFTER))).await;
     // Back in time, only what is still stored can be seen.

@@ -204,7 +204,7 @@ pub(in crate::conformance) async fn reap<H: StoreHarness>(harness: &H, request: 
 }
 
 pub(in crate::conformance) fn select(selection: Selection) -> SelectionRequest {
-    SelectionRequest { selection, actor: "ops".into(), effect: Effect::Apply, now: None }
+    SelectionRequest { selection, limit: None, actor: "ops".into(), effect: Effect::Apply, now: None }
 }
 
 pub(in crate::conformance) fn select_ids(numbers: impl IntoIterator<Item = u64>) -> SelectionRequest {

@@ -26,9 +26,15 @@ impl State {
             if self.is(Mutant::FenceRestarts) { |_, _| Fence(1) } else { Fence::next };
         let surplus_told = !self.is(Mutant::SurplusIsNotTold);
         let agreed = !self.is(Mutant::SharesAreNotAgreed);
+        let paused = self.paused.contains_key(&request.route) && !self.is(Mutant::PausedLanesAreKept);
         let table = self.lanes.entry(request.route.clone()).or_default();
         table.renew(request, now);
-        let shares = if agreed { table.shares() } else { request.shares };
+        // A paused route is nobody's: who holds lanes of it is to give them up.
+        let shares = match paused {
+            true => 0,
+            false if agreed => table.shares(),
+            false => request.shares,
+        };
         let mut attendance = table.share(me, shares, |fence| next(fence, now));
         if !surplus_told {
             attendance.surplus.clear();
@@ -198,6 +204,9 @@ impl LaneTable {
 
     /// The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits.
     fn share_of(&self, session: SessionId, shares: u8) -> usize {
+        if shares == 0 {
+            return 0;
+        }
         let sharing = self.sessions.len().min(usize::from(shares)).max(1);
         let ranks: BTreeMap<u64, SessionId> =
             self.sessions.iter().map(|(session, known)| (known.rank, *session)).collect();

@@ -138,6 +138,12 @@ impl State {
         self.lanes.get(route).is_some_and(|table| !table.sessions.is_empty())
     }
 
+    /// Whether a relay holds the lane of this entry: it may have read it.
+    pub(crate) fn is_lane_held(&self, entry: &Entry) -> bool {
+        let table = self.lanes.get(&entry.route);
+        table.is_some_and(|table| table.handed(lane_of_entry(entry)).is_some())
+    }
+
     /// Tells the readers of a lane that an operator has changed one of its entries.
     pub(crate) fn revise(&mut self, seq: i64) {
         let Some(row) = self.rows.get(&seq) else { return };

@@ -62,6 +62,7 @@ async fn some_dead(admin: &dyn Admin, rng: &mut Rng) -> Result<Option<SelectionR
     let dead = admin.list(Filter::dead().limit(LIST_MAX)).await?;
     let ids: Vec<EventId> = dead.iter().filter(|_| rng.permille(500)).map(|entry| entry.event_id).collect();
     let request = SelectionRequest {
+        limit: None,
         selection: Selection::Ids(ids.clone()),
         actor: "operator".into(),
         effect: Effect::Apply,

@@ -222,8 +222,13 @@ async fn act(world: &World, rng: &mut Rng, healed: bool) -> Result<()> {
         let dead = world.store.list(Filter::dead().limit(1_000)).await?;
         let ids = dead.iter().filter(|_| rng.permille(500)).map(|entry| entry.event_id).collect();
         let selection = Selection::Ids(ids);
-        let request =
-            SelectionRequest { selection, actor: "operator".into(), effect: Effect::Apply, now: None };
+        let request = SelectionRequest {
+            selection,
+            limit: None,
+            actor: "operator".into(),
+            effect: Effect::Apply,
+            now: None,
+        };
         let _ = world.store.requeue(request).await?;
     }
     Ok(())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
-    Admin, Changed, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
-    SelectionRequest, Story,
+    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
+    PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, Status, Timestamp};
 
@@ -59,6 +59,10 @@ impl Admin for RecordingAdmin {
         self.inner.list(filter).await
     }
 
+    async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
+        self.inner.count_by(request).await
+    }
+
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
         self.inner.inventory(request).await
     }
@@ -87,6 +91,18 @@ impl Admin for RecordingAdmin {
         let changed = self.inner.discard(request).await?;
         self.record_gone(before, &[Status::Dead], |seq| Happened::Discarded { seq }).await?;
         Ok(changed)
+    }
+
+    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
+        self.inner.hasten(request).await
+    }
+
+    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
+        self.inner.cancel(request).await
+    }
+
+    async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
+        self.inner.set_pause(request).await
     }
 
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {

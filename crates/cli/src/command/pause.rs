@@ -1,0 +1,60 @@
+//! `pillarbox pause ROUTE` and `pillarbox resume ROUTE`
+
+use clap::Args;
+use pillarbox_core::RouteName;
+use pillarbox_core::port::{PauseChange, PauseRequest, PauseTo};
+use serde::Serialize;
+
+use super::operator;
+use crate::context::Context;
+use crate::fault::Fault;
+
+const EXAMPLES: &str = "\
+While a route is paused no relay takes anything of it, wherever it runs and also with --drain; what is in flight is finished, \
+and staging goes on. `pillarbox status` shows it.
+
+Examples:
+  pillarbox pause orders --reason 'the broker is being moved'
+  pillarbox resume orders";
+
+/// Which route.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PauseArgs {
+    /// The route
+    #[arg(value_name = "ROUTE")]
+    route: RouteName,
+    /// Why, for the audit trail and `status`
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct PauseJson<'a> {
+    route: &'a str,
+    paused: bool,
+    changed: bool,
+}
+
+pub(crate) async fn run(to: PauseTo, args: PauseArgs, context: &Context) -> Result<(), Fault> {
+    let request =
+        PauseRequest { route: args.route.clone(), to, actor: operator(), reason: args.reason, now: None };
+    request.check()?;
+    let database = context.open().await?;
+    let change = database.admin.set_pause(request).await?;
+    database.staging.close().await;
+    let paused = to == PauseTo::Paused;
+    let changed = change == PauseChange::Changed;
+    if context.out.json {
+        return context.out.json(&PauseJson { route: args.route.as_str(), paused, changed });
+    }
+    let route = &args.route;
+    context.out.data(match (to, change) {
+        (PauseTo::Paused, PauseChange::Changed) => {
+            format!("{route} is paused: relays take nothing of it from now on; `pillarbox resume {route}` ends that")
+        }
+        (PauseTo::Paused, PauseChange::Already) => format!("{route} was paused already"),
+        (PauseTo::Running, PauseChange::Changed) => format!("{route} is delivered again"),
+        (PauseTo::Running, PauseChange::Already) => format!("{route} was not paused"),
+    })
+}

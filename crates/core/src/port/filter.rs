@@ -1,0 +1,144 @@
+//! Which entries an operator means.
+
+use crate::error::{Error, Result};
+use crate::limits::{LIST_DEFAULT, LIST_MAX};
+use crate::name::RouteName;
+use crate::outcome::FailureKind;
+use crate::standing::Standing;
+use crate::status::Status;
+use crate::time::Timestamp;
+
+/// Which entries to list. Every field that is set narrows the list.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Filter {
+    /// As an operator sees it: what a lane has handed out is in flight. Default: any.
+    pub status: Option<Standing>,
+    /// Default: any.
+    pub route: Option<RouteName>,
+    /// Default: any.
+    pub event_type: Option<String>,
+    /// Default: any.
+    pub key: Option<String>,
+    /// Default: any.
+    pub tenant: Option<String>,
+    /// Only entries whose last error is of this kind. Default: any.
+    pub error: Option<FailureKind>,
+    /// Only what came to its end at this time or later; of what is not at its end, what was staged then. Default: any.
+    pub since: Option<Timestamp>,
+    /// Only what came to its end, or was staged, before this time. Default: any.
+    pub until: Option<Timestamp>,
+    /// Only what is above this seq: the last one of the page before. Default: from the beginning.
+    pub after: Option<i64>,
+    /// At most this many. Default: [`LIST_DEFAULT`].
+    pub limit: u32,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            status: None,
+            route: None,
+            event_type: None,
+            key: None,
+            tenant: None,
+            error: None,
+            since: None,
+            until: None,
+            after: None,
+            limit: LIST_DEFAULT,
+        }
+    }
+}
+
+impl Filter {
+    /// Dead entries, oldest first.
+    #[must_use]
+    pub fn dead() -> Self {
+        Self::default().status(Status::Dead)
+    }
+
+    /// Only this route.
+    #[must_use]
+    pub fn route(mut self, route: RouteName) -> Self {
+        self.route = Some(route);
+        self
+    }
+
+    /// Only this status, or only what is blocked.
+    #[must_use]
+    pub fn status(mut self, status: impl Into<Standing>) -> Self {
+        self.status = Some(status.into());
+        self
+    }
+
+    /// Only this type.
+    #[must_use]
+    pub fn event_type(mut self, event_type: impl Into<String>) -> Self {
+        self.event_type = Some(event_type.into());
+        self
+    }
+
+    /// Only this key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Only this tenant.
+    #[must_use]
+    pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
+        self.tenant = Some(tenant.into());
+        self
+    }
+
+    /// Only entries whose last error is of this kind.
+    #[must_use]
+    pub fn error(mut self, error: FailureKind) -> Self {
+        self.error = Some(error);
+        self
+    }
+
+    /// Only what came to its end, or was staged, at this time or later.
+    #[must_use]
+    pub fn since(mut self, since: Timestamp) -> Self {
+        self.since = Some(since);
+        self
+    }
+
+    /// Only what came to its end, or was staged, before this time.
+    #[must_use]
+    pub fn until(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// Only what is above this seq.
+    #[must_use]
+    pub fn after(mut self, seq: i64) -> Self {
+        self.after = Some(seq);
+        self
+    }
+
+    /// At most this many.
+    #[must_use]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Refuses a limit over [`LIST_MAX`].
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) with the limit.
+    pub fn check(&self) -> Result<()> {
+        if self.limit > LIST_MAX {
+            return Err(Error::invalid(format!(
+                "a limit of {}; at most {LIST_MAX} entries are listed",
+                self.limit
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,9 @@
+-- How many entries match, by one of their fields, the largest group first. $19 the field, $20 limit of the groups
+{matching}select case $19::text when 'type' then type when 'key' then key when 'tenant' then tenant
+        else split_part(last_error, ': ', 1) end as value,
+    count(*) as entries
+from matching
+where $1::text is null or standing = $1
+group by 1
+order by 2 desc, 1
+limit $20
