@@ -83,7 +83,7 @@ impl<'a> From<&'a Entry> for EntryJson<'a> {
 }
 
 /// The columns in their order, the payload last: for people.
-pub(crate) const COLUMNS: [&str; 28] = [
+pub(crate) const COLUMNS: [&str; 29] = [
     "event_id",
     "route",
     "type",

@@ -83,7 +83,13 @@ async fn what_lies_below_is_claimed(order: ClaimOrder) {
 
     slow.commit().await.unwrap();
     let selection = Selection::Matching(Filter::dead());
-    let requeue = SelectionRequest { selection, limit: None, actor: "operator".into(), effect: Effect::Apply, now: None };
+    let requeue = SelectionRequest {
+        selection,
+        limit: None,
+        actor: "operator".into(),
+        effect: Effect::Apply,
+        now: None,
+    };
     assert_eq!(store.requeue(requeue).await.unwrap().changed, 1);
     let plain = "insert into {s}.pillarbox_outbox (route, type, payload, priority, due_at) \
          values ('orders', 'order.placed', '1', 1, null), \

@@ -125,7 +125,13 @@ async fn who_expects_little_is_told_of_much_of_changes_and_of_nobody_elses_lanes
     // An operator requeues one: the revision of its lane is another.
     let _ = settle(&store, &held, vec![(&first.entries[0], dead())], Keep::No).await;
     let selection = Selection::Ids(vec![first.entries[0].event_id]);
-    let requeue = SelectionRequest { selection, limit: None, actor: "operator".into(), effect: Effect::Apply, now: None };
+    let requeue = SelectionRequest {
+        selection,
+        limit: None,
+        actor: "operator".into(),
+        effect: Effect::Apply,
+        now: None,
+    };
     assert_eq!(store.requeue(requeue).await.unwrap().changed, 1);
     let changed = read_after(&store, 1, (many.drawn, 100), Seen { drawn: many.drawn, ..seen.clone() }).await;
     assert_ne!(changed.revisions, seen.revisions);

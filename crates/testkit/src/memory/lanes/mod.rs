@@ -141,7 +141,7 @@ impl State {
     /// Whether a relay holds the lane of this entry: it may have read it.
     pub(crate) fn is_lane_held(&self, entry: &Entry) -> bool {
         let table = self.lanes.get(&entry.route);
-        table.is_some_and(|table| table.handed(lane_of_entry(entry)).is_some())
+        table.is_some_and(|table| table.holder(lane_of_entry(entry)).is_some())
     }
 
     /// Tells the readers of a lane that an operator has changed one of its entries.
