@@ -44,10 +44,14 @@ pub enum AuditKind {
     Compensated,
     /// An operator let a saga go on.
     Resumed,
+    /// An operator let a saga go on without a step that was given up; `detail` says why.
+    StepSkipped,
+    /// An operator ended a saga as it was; `detail` says why.
+    Abandoned,
 }
 
 impl AuditKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::Dead,
         Self::Requeued,
         Self::Discarded,
@@ -62,6 +66,8 @@ impl AuditKind {
         Self::Completed,
         Self::Compensated,
         Self::Resumed,
+        Self::StepSkipped,
+        Self::Abandoned,
     ];
 
     /// The name in SQL and JSON.
@@ -82,6 +88,8 @@ impl AuditKind {
             Self::Completed => "completed",
             Self::Compensated => "compensated",
             Self::Resumed => "resumed",
+            Self::StepSkipped => "step_skipped",
+            Self::Abandoned => "abandoned",
         }
     }
 }

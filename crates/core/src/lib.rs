@@ -38,7 +38,7 @@ pub use event::{CONTENT_TYPE_DEFAULT, Event, EventId, EventLimits, Headers, PRIO
 pub use hlc::{Hlc, HybridClock};
 pub use ident::Ident;
 pub use json::deterministic_json;
-pub use lane::lane_of;
+pub use lane::{NO_LANE, lane_of};
 pub use name::{RouteName, check_name};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use received::{Attributes, Received};
@@ -46,7 +46,7 @@ pub use redact::{redact, redact_url};
 pub use saga::{
     Direction, EntryMove, EntryWork, Moves, NewAudit, Reference, STEP_CONTENT_TYPE, Saga, SagaBuilder,
     SagaColumns, SagaId, SagaOrder, SagaRecord, SagaStatus, SagaWork, Step, StepInput, StepKind, StepRecord,
-    StepSeen, StepState, TimelineItem, step_key, timeline,
+    StepSeen, StepState, TimelineItem, is_step, step_key, timeline,
 };
 pub use status::{Action, Status, TRANSITIONS};
 pub use template::Template;

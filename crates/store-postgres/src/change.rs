@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillarbox_core::port::{Changed, Effect, Selection, SelectionRequest};
-use pillarbox_core::{AuditKind, Error, ErrorKind, EventId, Result, RouteName, check_name};
+use pillarbox_core::{AuditKind, Error, ErrorKind, EventId, Result, RouteName, SagaId, check_name};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -22,8 +22,10 @@ impl PostgresStore {
         let found = unit.rows(&self.sql().selected, selection.bind().done()?).await?;
         let found = Found::read(found.first())?;
         let missing = selection.missing(&found.known);
+        // A discard leaves the steps of open sagas as they are.
+        let left = if kind == AuditKind::Discarded { found.steps } else { 0 };
         let changed = match request.effect {
-            Effect::DryRun => found.dead,
+            Effect::DryRun => found.dead.saturating_sub(left),
             Effect::Apply => {
                 let sql = if kind == AuditKind::Requeued { &self.sql().requeue } else { &self.sql().discard };
                 let bind = selection.bind().text(&request.actor).at(request.now);
@@ -33,8 +35,8 @@ impl PostgresStore {
         };
         unit.commit(Phase::Committing).await?;
         // By the filter, what is not dead was never meant. By id it was, whoever got there first.
-        let skipped = if selection.ids.is_some() { found.entries.saturating_sub(changed) } else { 0 };
-        Ok(Changed { changed, missing, skipped })
+        let skipped = if selection.ids.is_some() { found.entries.saturating_sub(changed + left) } else { 0 };
+        Ok(Changed { changed, missing, skipped, sagas: found.sagas })
     }
 }
 
@@ -78,13 +80,23 @@ struct Found {
     dead: u64,
     entries: u64,
     known: Vec<Uuid>,
+    /// Of the dead, those of sagas that have not ended; and these sagas.
+    steps: u64,
+    sagas: Vec<SagaId>,
 }
 
 impl Found {
     fn read(row: Option<&PgRow>) -> Result<Self> {
         let row = row.ok_or_else(unreadable)?;
         let known: Option<Vec<Uuid>> = row.try_get(2).map_err(|_| unreadable())?;
-        Ok(Self { dead: number(row, 0)?, entries: number(row, 1)?, known: known.unwrap_or_default() })
+        let sagas: Option<Vec<String>> = row.try_get(4).map_err(|_| unreadable())?;
+        Ok(Self {
+            dead: number(row, 0)?,
+            entries: number(row, 1)?,
+            known: known.unwrap_or_default(),
+            steps: number(row, 3)?,
+            sagas: sagas.unwrap_or_default().iter().filter_map(|id| id.parse().ok()).collect(),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Steps, Undecodable};
 use pillarbox_core::{Entry, Hlc, Result, Status};
 use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -38,6 +38,7 @@ impl PostgresStore {
     /// One claim from the floor, or a sweep.
     async fn claim_from(&self, request: &ClaimRequest, floor: Option<Floor>) -> Result<Claim> {
         let limit = i64::from(request.limit);
+        let steps = request.steps == Steps::Take;
         let Floor { due, ready: [ready, seq] } = floor.unwrap_or(Floor::NONE);
         let bind = Bind::new()
             .text(request.route.as_str())
@@ -51,8 +52,8 @@ impl PostgresStore {
             .value(due)
             .number(ready);
         let (sql, arguments) = match request.order {
-            ClaimOrder::Staged => (&self.sql().claim_staged, bind.number(seq).done()?),
-            ClaimOrder::Causal => (&self.sql().claim_causal, bind.done()?),
+            ClaimOrder::Staged => (&self.sql().claim_staged, bind.number(seq).value(steps).done()?),
+            ClaimOrder::Causal => (&self.sql().claim_causal, bind.value(steps).done()?),
         };
         let begun = Instant::now();
         let floors = self.floors(request.order);

@@ -176,7 +176,7 @@ const NAME: &str = "character varying(255)";
 /// Without these staging and accepting fail.
 const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 13] = [
+const WANTED_INDEXES: [&str; 14] = [
     "outbox_open",
     "outbox_lane",
     "outbox_ended",
@@ -187,6 +187,7 @@ const WANTED_INDEXES: [&str; 13] = [
     "saga_due",
     "saga_status",
     "saga_ended",
+    "saga_open",
     "inbox_age",
     "stage()",
     "serialize()",

@@ -1,10 +1,11 @@
 //! What operators change: requeue and discard, audited first.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use async_trait::async_trait;
+use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{Changed, Effect, Selection, SelectionRequest};
-use pillarbox_core::{AuditKind, Error, EventId, Result, Status, Timestamp};
+use pillarbox_core::{AuditKind, Error, EventId, Result, SagaId, Status, Timestamp};
 use sqlx::{Row, SqliteConnection};
 
 use crate::claim::seqs_json;
@@ -56,15 +57,22 @@ impl Change<'_> {
         };
         let mut dead = Vec::new();
         let mut known = HashSet::new();
+        let mut sagas = BTreeSet::new();
         let mut changed = Changed::default();
         for row in selected.fetch_all(connection).await.map_err(classify)? {
             known.insert(row.try_get_unchecked::<&str, _>(1).map_err(classify)?.parse::<EventId>()?);
-            if row.try_get_unchecked::<&str, _>(2).map_err(classify)? == Status::Dead.as_str() {
-                dead.push(row.try_get_unchecked(0).map_err(classify)?);
-            } else {
+            if row.try_get_unchecked::<&str, _>(2).map_err(classify)? != Status::Dead.as_str() {
                 changed.skipped += 1;
+                continue;
+            }
+            let saga: Option<&str> = row.try_get_unchecked(3).map_err(classify)?;
+            sagas.extend(saga.and_then(|id| id.parse::<SagaId>().ok()));
+            // A discard leaves the steps of open sagas as they are.
+            if saga.is_none() || self.kind != AuditKind::Discarded {
+                dead.push(row.try_get_unchecked(0).map_err(classify)?);
             }
         }
+        changed.sagas = sagas.into_iter().take(usize::try_from(LIST_MAX).unwrap_or(usize::MAX)).collect();
         // An id that was named twice is missing once.
         changed.missing = ids.iter().copied().filter(|id| known.insert(*id)).collect();
         Ok((dead, changed))

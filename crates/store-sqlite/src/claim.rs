@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Steps, Undecodable};
 use pillarbox_core::{Entry, Error, Fence, Held, Result};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -33,7 +33,8 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
         .bind(request.limit)
         .bind(micros(request.lease))
         .bind(request.owner)
-        .bind(request.max_attempts);
+        .bind(request.max_attempts)
+        .bind(request.steps == Steps::Take);
     let rows = store.writer.fetch_all(take).await?;
     let mut claim = Claim { entries: Vec::with_capacity(rows.len()), undecodable: Vec::new() };
     for row in rows {
@@ -60,6 +61,7 @@ async fn claimable(
         .bind(request.now.map(|now| now.as_micros()))
         .bind(request.route.as_str().to_owned())
         .bind(request.max_attempts)
+        .bind(request.steps == Steps::Take)
         .fetch_one(connection)
         .await
         .map_err(classify)?;

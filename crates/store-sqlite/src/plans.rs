@@ -97,15 +97,11 @@ async fn check_all(store: &SqliteStore, when: &str) {
     check(store, when, &s.count_ended, &["USING COVERING INDEX pillarbox_outbox_ended"], true).await;
     check(store, when, &s.show, &["USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)"], false)
         .await;
-    check(
-        store,
-        when,
-        &s.selected_ids,
-        &["USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)"],
-        false,
-    )
-    .await;
-    check(store, when, &s.selected_matching, &["USING INDEX pillarbox_outbox_ended (status=?"], false).await;
+    let (event, saga) =
+        ("USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)", "USING PRIMARY KEY (id=?)");
+    let ended = "USING INDEX pillarbox_outbox_ended (status=?";
+    check(store, when, &s.selected_ids, &[event, saga], false).await;
+    check(store, when, &s.selected_matching, &[ended, saga], false).await;
     check(store, when, &s.list_ended, &["USING INDEX pillarbox_outbox_ended (status=?"], true).await;
     check_lanes(store, when).await;
     check(store, when, &s.audit_of, &["USING INDEX pillarbox_audit_event (event_id=?)"], false).await;
@@ -129,6 +125,7 @@ async fn check_sagas(store: &SqliteStore, when: &str) {
     check(store, when, &s.saga_entries, &[event], true).await;
     let sweep = [dead_step, "pillarbox_saga_dead", "pillarbox_saga_due", saga];
     check(store, when, &s.saga_sweep, &sweep, true).await;
+    check(store, when, &s.saga_open, &["INDEX pillarbox_saga_open (route=?)"], false).await;
     check(store, when, &s.saga_stage, &[generation], false).await;
     let age = "INDEX pillarbox_saga_ended (ended_at";
     check(store, when, &s.saga_purgeable, &[age], false).await;

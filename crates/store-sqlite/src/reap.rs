@@ -1,7 +1,7 @@
 //! Returning expired leases, and burying what has no attempts left.
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Death, Effect, ReapRequest, Reaped};
+use pillarbox_core::port::{Death, Effect, ReapRequest, Reaped, Steps};
 use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -95,6 +95,7 @@ impl Reap<'_> {
                 .bind(left)
                 .bind(self.request.max_attempts)
                 .bind(failure.to_string())
+                .bind(self.request.steps == Steps::Take)
                 .fetch_all(&mut *connection)
                 .await
                 .map_err(classify)?;

@@ -67,7 +67,7 @@ const WANTED: [(&str, &[&str]); 9] = [
 ];
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 14] = [
+const WANTED_INDEXES: [&str; 15] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
@@ -81,6 +81,7 @@ const WANTED_INDEXES: [&str; 14] = [
     "saga_due",
     "saga_status",
     "saga_ended",
+    "saga_open",
     "inbox_age",
 ];
 

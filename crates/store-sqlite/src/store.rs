@@ -9,7 +9,7 @@ use pillarbox_core::port::{
     Migrated, PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest,
     SettleRequest, Settled, Store, Story,
 };
-use pillarbox_core::{AuditRecord, EventId, Result, Timestamp};
+use pillarbox_core::{AuditRecord, EventId, Result, RouteName, Timestamp};
 use sqlx::pool::PoolConnection;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
@@ -141,6 +141,10 @@ impl Store for SqliteStore {
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
         reap::reap(self, request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
     }
 }
 

@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 27] = [
+const NAMES: [(&str, &str); 28] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{saga}", "saga"),
@@ -33,6 +33,7 @@ const NAMES: [(&str, &str); 27] = [
     ("{saga_due_index}", "saga_due"),
     ("{saga_status_index}", "saga_status"),
     ("{saga_ended_index}", "saga_ended"),
+    ("{saga_open_index}", "saga_open"),
     ("{inbox_age_index}", "inbox_age"),
 ];
 
@@ -48,6 +49,9 @@ const LIVE: &str = "(status = 'pending' or status = 'retrying' or status = 'in_f
 const UNSETTLED: &str = "(status = 'pending' or status = 'retrying')";
 const ENDED: &str = "(status = 'delivered' or status = 'dead' or status = 'discarded')";
 
+/// Not a step of a saga: what a relay that knows no sagas may have. Steps are in the lane that nobody reads, `NO_LANE`.
+const PLAIN: &str = "(lane is not 64)";
+
 /// The quoted names for one prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -62,7 +66,13 @@ impl Tables {
         let prefix = options.prefix.as_str();
         // The prefix matches `[a-z_][a-z0-9_]*` by construction, so quotes are all the escaping there is.
         let names = NAMES.map(|(mark, suffix)| (mark, format!("\"{prefix}_{suffix}\"")));
-        let parts = [("{now}", NOW), ("{live}", LIVE), ("{unsettled}", UNSETTLED), ("{ended}", ENDED)];
+        let parts = [
+            ("{now}", NOW),
+            ("{live}", LIVE),
+            ("{unsettled}", UNSETTLED),
+            ("{ended}", ENDED),
+            ("{plain}", PLAIN),
+        ];
         let parts = parts.map(|(mark, text)| (mark, text.to_owned())).into_iter();
         let saga = SAGA.map(|column| format!("saga.{column}")).join(", ");
         let parts = parts.chain([("{columns}", COLUMNS.join(", ")), ("{saga_columns}", saga)]);
@@ -79,6 +89,11 @@ impl Tables {
 mod tests {
     use super::*;
     use pillarbox_core::Ident;
+
+    #[test]
+    fn steps_are_where_nobody_reads() {
+        assert_eq!(PLAIN, format!("(lane is not {})", pillarbox_core::NO_LANE));
+    }
 
     #[test]
     fn names_are_filled_in_with_quotes() {

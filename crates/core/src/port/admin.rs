@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::limits::{LIST_DEFAULT, LIST_MAX};
 use crate::name::RouteName;
+use crate::saga::SagaId;
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -37,7 +38,8 @@ pub trait Admin: Send + Sync {
     /// Puts dead entries back with a fresh budget under the same event id. Skips what is not dead.
     async fn requeue(&self, request: SelectionRequest) -> Result<Changed>;
 
-    /// Gives dead entries up for good. Skips what is not dead.
+    /// Gives dead entries up for good. Skips what is not dead, and the dead steps of sagas that have not ended: without
+    /// them these could never end. They go with their saga, see [`Intervention`](super::Intervention).
     async fn discard(&self, request: SelectionRequest) -> Result<Changed>;
 
     /// Deletes delivered and discarded entries that were settled long enough ago. Never dead ones.
@@ -249,6 +251,9 @@ pub struct Changed {
     pub missing: Vec<EventId>,
     /// Entries that were named by id and are not dead.
     pub skipped: u64,
+    /// Sagas that have not ended and that have dead steps among what was selected, at most [`LIST_MAX`]: a requeue lets
+    /// them go on, and a discard leaves those steps as they are.
+    pub sagas: Vec<SagaId>,
 }
 
 /// A wish to delete old entries, old rows of the inbox, or sagas that ended long ago.

@@ -31,8 +31,8 @@ pub use lanes::{
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use saga::{
-    ResumeHow, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Sagas, StageSaga,
-    StagedSaga, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
+    Intervened, Intervention, InterventionRequest, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Sagas,
+    StageSaga, StagedSaga, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
 };
 pub use saga_hooks::{AuditSink, SagaEnd, SagaEnding, SagaHooks};
 pub use schema::{Migrated, Schema, SchemaState};
@@ -41,6 +41,6 @@ pub use source::{Message, Position, Receipt, Source, SourceCapabilities, Subscri
 pub use stage::{Buffer, Stage};
 pub use store::{
     Claim, ClaimOrder, ClaimRequest, Death, ExtendRequest, Extended, Keep, ReapRequest, Reaped,
-    SettleRequest, Settled, Settlement, Store, Undecodable, Verdict,
+    SettleRequest, Settled, Settlement, Steps, Store, Undecodable, Verdict,
 };
 pub use transcript::{Pages, Transcript};

@@ -40,7 +40,7 @@ pub struct AnnounceRequest {
     pub route: RouteName,
     /// Its name, for people.
     pub owner: String,
-    /// How long it works: `run` or `drain`. 1 to 255 characters.
+    /// How long it works, `run` or `drain`, and behind a space `sagas` if it does their steps. 1 to 255 characters.
     pub mode: String,
     /// How it learns of new entries, such as `poll`. 1 to 255 characters.
     pub wake: String,
@@ -86,7 +86,7 @@ pub struct RelaySeen {
     pub route: RouteName,
     /// Its name, for people.
     pub owner: String,
-    /// How long it works: `run` or `drain`.
+    /// How long it works, `run` or `drain`, and behind a space `sagas` if it does their steps.
     pub mode: String,
     /// How it learns of new entries.
     pub wake: String,
@@ -113,6 +113,12 @@ impl RelaySeen {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.unseen_for >= RELAY_GONE_AFTER
+    }
+
+    /// Whether it does the steps of sagas.
+    #[must_use]
+    pub fn does_sagas(&self) -> bool {
+        self.mode.split(' ').any(|word| word == "sagas")
     }
 
     /// Whether it is here and cannot deliver.

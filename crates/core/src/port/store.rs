@@ -35,6 +35,12 @@ pub trait Store: Send + Sync {
 
     /// Returns expired leases to the queue, and buries what has no attempts left.
     async fn reap(&self, request: ReapRequest) -> Result<Reaped>;
+
+    /// How many sagas of a route have not ended, up to
+    /// [`OPEN_SAGAS_MAX`](crate::limits::OPEN_SAGAS_MAX): a relay that leaves their steps alone says so. Default: none, as in a store that keeps no sagas.
+    async fn open_sagas(&self, _route: &RouteName) -> Result<u64> {
+        Ok(0)
+    }
 }
 
 /// Which due entry is the oldest.
@@ -45,6 +51,19 @@ pub enum ClaimOrder {
     Staged,
     /// By clock stamp, those without one last, then by staging time, then by the order of staging.
     Causal,
+}
+
+/// Whether steps of sagas are meant, beside other entries.
+///
+/// Only a relay that knows sagas may have them: what it settles moves their saga. Delivered by another one, they would be
+/// gone and their saga would never know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Steps {
+    /// They are left alone: whoever asks knows no sagas.
+    #[default]
+    Leave,
+    /// They are taken as any other entry.
+    Take,
 }
 
 /// A wish for due entries.
@@ -62,6 +81,8 @@ pub struct ClaimRequest {
     pub max_attempts: u32,
     /// Which are the oldest.
     pub order: ClaimOrder,
+    /// Whether steps of sagas are taken too.
+    pub steps: Steps,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
@@ -238,6 +259,8 @@ pub struct ReapRequest {
     pub limit: u32,
     /// Attempts allowed where the entry does not say; `None`: bury nothing.
     pub max_attempts: Option<u32>,
+    /// Whether steps of sagas are reaped too. Their attempts are those of the relay that has their handlers.
+    pub steps: Steps,
     /// Who reaps, for the audit trail.
     pub owner: String,
     /// Whether to act or only to count.
@@ -296,6 +319,7 @@ mod tests {
             owner: "w".into(),
             max_attempts: 1,
             order: ClaimOrder::Staged,
+            steps: Steps::Leave,
             now: None,
         };
         change(&mut request);

@@ -45,7 +45,7 @@ enum Step {
     Delivered { batch: BatchId, ended: Ended },
     Settled { group: Group, sent: Instant, result: Result<Settled> },
     Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
-    Reaped(Result<Reaped>),
+    Reaped { sagas: u64, result: Result<Reaped> },
     Prepared(Result<()>),
 }
 
@@ -128,6 +128,8 @@ pub(crate) struct Pipeline<'a> {
     reaping: bool,
     reap_at: Instant,
     reaped_once: bool,
+    /// When to look for sagas that this relay leaves alone; `None`: it has told of them.
+    sagas_asked_at: Option<Instant>,
 
     store_failures: u32,
     grace_end: Option<Instant>,
@@ -179,6 +181,7 @@ impl<'a> Pipeline<'a> {
             reaping: false,
             reap_at: now,
             reaped_once: false,
+            sagas_asked_at: Some(now),
             store_failures: 0,
             grace_end: None,
             fatal: None,
@@ -241,7 +244,7 @@ impl<'a> Pipeline<'a> {
             Step::Delivered { batch, ended } => self.on_delivered(batch, ended),
             Step::Settled { group, sent, result } => self.on_settled(group, sent, result),
             Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
-            Step::Reaped(result) => self.on_reaped(result),
+            Step::Reaped { sagas, result } => self.on_reaped(sagas, result),
             Step::Prepared(result) => self.on_prepared(result),
         }
     }

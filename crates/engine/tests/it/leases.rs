@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pillarbox_core::port::{ClaimOrder, ClaimRequest, Store};
+use pillarbox_core::port::{ClaimOrder, ClaimRequest, Steps, Store};
 use pillarbox_core::{Event, RouteName, Status};
 use pillarbox_engine::sink::Handlers;
 use pillarbox_testkit::sim::SimClock;
@@ -95,6 +95,7 @@ async fn a_relay_whose_lease_was_taken_over_is_fenced_and_changes_nothing() {
             owner: "other".into(),
             max_attempts: 5,
             order: ClaimOrder::Staged,
+            steps: Steps::Leave,
             now: Some(now),
         };
         world.store.claim(request).await.unwrap().entries.remove(0)

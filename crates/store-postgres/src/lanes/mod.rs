@@ -8,11 +8,11 @@ pub(crate) mod row;
 mod settle;
 
 use async_trait::async_trait;
-use pillarbox_core::Result;
 use pillarbox_core::port::{
     AttendRequest, Attendance, DeadHead, DeadRequest, FetchRequest, Fetched, HandOverRequest, LaneRead,
     LaneSettleRequest, Lanes, ReadRequest, Settled,
 };
+use pillarbox_core::{Result, RouteName};
 
 use crate::store::PostgresStore;
 
@@ -36,6 +36,10 @@ impl Lanes for PostgresStore {
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
         self.settle_lanes(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
     }
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {

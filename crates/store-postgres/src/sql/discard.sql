@@ -1,4 +1,4 @@
--- Gives dead entries up for good.
+-- Gives dead entries up for good, but for the steps of sagas that have not ended: these go with their saga.
 -- The rows are locked in the order of staging, so that two operators never deadlock: the second waits, finds
 -- them not dead any more and changes nothing. The audit records are counted, and so written, before the change.
 with picked as materialized (
@@ -6,6 +6,7 @@ with picked as materialized (
     from {outbox}
     where status = 'dead' and ($1::uuid[] is null or event_id = any ($1)) and ($2::text is null or route = $2)
         and ($3::text is null or type = $3) and ($4::text is null or key = $4)
+        and ({plain} or not exists (select from {saga} as s where s.id = group_id and s.ended_at is null))
     order by seq
     for update
 ), audited as (

@@ -1,12 +1,12 @@
 -- Returns expired leases of one route and buries what has no attempts left, audited in the same step.
 -- Two arms of one partial index (and with a hidden limit, as in a claim): what is due by time, and what is due at once but
--- stuck, which the index has at the beginning, before what nobody had yet.
+-- stuck, which the index has at the beginning, before what nobody had yet. Steps of sagas are only for relays that know sagas ($7).
 with expired as materialized (
     select seq, route, event_id, type, attempts, max_attempts, status, last_error
     from {outbox}
     where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
         and status >= 'in_flight'
-        and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
+        and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3))) and ($7 or {plain})
     order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
@@ -14,7 +14,7 @@ with expired as materialized (
     select seq, route, event_id, type, attempts, max_attempts, status, last_error
     from {outbox}
     where route = $1 and due_at is null and status >= 'in_flight' and status < 'pending'
-        and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3)))
+        and (status = 'in_flight' or (attempts > 0 and attempts >= coalesce(max_attempts, $3))) and ($7 or {plain})
     order by due_at nulls first, status, priority, seq
     limit $4 - (select count(*) from expired)
     for update skip locked

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    ClaimOrder, ClaimRequest, Effect, Keep, ReapRequest, SettleRequest, Settlement, Store, Verdict,
+    ClaimOrder, ClaimRequest, Effect, Keep, ReapRequest, SettleRequest, Settlement, Steps, Store, Verdict,
 };
 use pillarbox_core::{Entry, Event, EventId, Failure, FailureKind, RouteName};
 use pillarbox_store_postgres::{Outbox, PostgresStore};
@@ -27,6 +27,7 @@ pub(crate) fn claim_request(limit: u32) -> ClaimRequest {
         owner: "worker-1".into(),
         max_attempts: 5,
         order: ClaimOrder::Staged,
+        steps: Steps::Leave,
         now: None,
     }
 }
@@ -40,6 +41,7 @@ pub(crate) fn reap_request() -> ReapRequest {
         route: Some(route()),
         limit: 100,
         max_attempts: Some(5),
+        steps: Steps::Leave,
         owner: "reaper-1".into(),
         effect: Effect::Apply,
         now: None,

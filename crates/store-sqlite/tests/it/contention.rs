@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pillarbox_core::port::{Admin, Effect, Filter, ReapRequest, Reaped, Schema, SchemaState, Store, Verdict};
+use pillarbox_core::port::{
+    Admin, Effect, Filter, ReapRequest, Reaped, Schema, SchemaState, Steps, Store, Verdict,
+};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use pillarbox_testkit::StoreHarness;
@@ -135,6 +137,7 @@ async fn a_relay_with_nothing_to_do_is_in_no_writers_way() {
         route: None,
         limit: 100,
         max_attempts: Some(5),
+        steps: Steps::Leave,
         owner: "reaper".into(),
         effect: Effect::Apply,
         now: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    Claim, ClaimOrder, ClaimRequest, Keep, SettleRequest, Settled, Settlement, Store, Verdict,
+    Claim, ClaimOrder, ClaimRequest, Keep, SettleRequest, Settled, Settlement, Steps, Store, Verdict,
 };
 use pillarbox_core::{Entry, Event, Failure, FailureKind, RouteName};
 use pillarbox_store_sqlite::{Outbox, SqliteStore};
@@ -36,6 +36,7 @@ pub(crate) fn wish(limit: u32) -> ClaimRequest {
         owner: "worker".into(),
         max_attempts: 5,
         order: ClaimOrder::Staged,
+        steps: Steps::Leave,
         now: None,
     }
 }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
     Admin, Changed, Effect, Filter, InventoryRequest, InventoryRow, PurgeRequest, Purged, RouteCounts,
     Selection, SelectionRequest, Story,
 };
 use pillarbox_core::{
-    Action, AuditKind, AuditRecord, Entry, EventId, Reference, Result, RouteName, Status, Timestamp,
+    Action, AuditKind, AuditRecord, Entry, EventId, Reference, Result, RouteName, SagaId, Status, Timestamp,
 };
 
+use super::mutant::Mutant;
 use super::state::State;
 use super::store::MemoryStore;
 
@@ -135,13 +137,28 @@ impl State {
         (dead, changed)
     }
 
+    /// The saga of a step that has not ended.
+    fn open_saga(&self, seq: i64) -> Option<SagaId> {
+        let entry = &self.rows.get(&seq)?.entry;
+        let id = entry.group_id.as_deref().filter(|_| entry.is_step())?.parse().ok()?;
+        self.sagas.get(&id).filter(|saga| saga.ended_at.is_none()).map(|_| id)
+    }
+
     fn change_dead(
         &mut self,
         request: &SelectionRequest,
         kind: AuditKind,
         now: Timestamp,
     ) -> Result<Changed> {
-        let (dead, changed) = self.select(&request.selection);
+        let (mut dead, mut changed) = self.select(&request.selection);
+        let (of_open, rest): (Vec<i64>, Vec<i64>) =
+            dead.iter().partition(|seq| self.open_saga(**seq).is_some());
+        let sagas: BTreeSet<SagaId> = of_open.iter().filter_map(|seq| self.open_saga(*seq)).collect();
+        changed.sagas = sagas.into_iter().take(usize::try_from(LIST_MAX).unwrap_or(usize::MAX)).collect();
+        if kind == AuditKind::Discarded && !self.is(Mutant::DiscardTakesSteps) {
+            dead = rest;
+            changed.changed = dead.len() as u64;
+        }
         if request.effect == Effect::DryRun {
             return Ok(changed);
         }

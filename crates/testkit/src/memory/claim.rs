@@ -1,6 +1,6 @@
 //! Taking due entries under a lease, and keeping them for longer.
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Steps, Undecodable};
 use pillarbox_core::{Action, Entry, Failure, FailureKind, Fence, Held, Hlc, Status, Timestamp};
 
 use super::mutant::Mutant;
@@ -33,9 +33,11 @@ impl State {
     fn claimable(&self, request: &ClaimRequest, now: Timestamp) -> impl Iterator<Item = &Entry> {
         let passed = if self.is(Mutant::ReadsByLastSeq) { self.highest_claimed } else { 0 };
         let ignores_lease = self.is(Mutant::ClaimIgnoresLease);
+        let steps = request.steps == Steps::Take || self.is(Mutant::ClaimTakesSteps);
         self.rows.values().map(|row| &row.entry).filter(move |entry| {
             let leased = entry.status == Status::InFlight;
             entry.route == request.route
+                && (steps || !entry.is_step())
                 && !entry.status.is_terminal()
                 && (entry.due_at.is_none_or(|due| due <= now) || (ignores_lease && leased))
                 && !entry.is_last_attempt(request.max_attempts)

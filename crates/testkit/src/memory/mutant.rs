@@ -44,11 +44,19 @@ pub enum Mutant {
     CompletesWithoutLock,
     /// A saga is undone from its first step on.
     CompensatesForward,
+    /// Past its deadline a saga takes an expired lease for a failure.
+    DeadlineIgnoresLostLease,
+    /// Every sweep begins with the first saga.
+    SweepStartsOver,
+    /// Steps of sagas are given to whoever claims.
+    ClaimTakesSteps,
+    /// A discard takes the dead steps of open sagas too.
+    DiscardTakesSteps,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -69,5 +77,9 @@ impl Mutant {
         Self::AuditAfterStatus,
         Self::CompletesWithoutLock,
         Self::CompensatesForward,
+        Self::DeadlineIgnoresLostLease,
+        Self::SweepStartsOver,
+        Self::ClaimTakesSteps,
+        Self::DiscardTakesSteps,
     ];
 }

@@ -1,6 +1,6 @@
 //! Returning what nobody holds any more, and burying what has no attempts left.
 
-use pillarbox_core::port::{Death, Effect, ReapRequest, Reaped};
+use pillarbox_core::port::{Death, Effect, ReapRequest, Reaped, Steps};
 use pillarbox_core::{Action, Entry, Failure, FailureKind, Result, Status, Timestamp};
 
 use super::mutant::Mutant;
@@ -12,6 +12,7 @@ impl State {
             .rows
             .values()
             .map(|row| &row.entry)
+            .filter(|entry| request.steps == Steps::Take || !entry.is_step())
             .filter(|entry| request.route.as_ref().is_none_or(|route| *route == entry.route))
             .filter(|entry| !entry.status.is_terminal() && entry.due_at.is_none_or(|due| due <= now))
             .filter(|entry| entry.status == Status::InFlight || is_spent(entry, request))
@@ -37,7 +38,7 @@ impl State {
                     failure,
                 });
             } else {
-                self.put_back(entry.seq);
+                self.put_back(entry.seq, failure_of(&entry));
                 reaped.released += 1;
             }
         }
@@ -45,7 +46,7 @@ impl State {
     }
 
     /// The attempt stays counted: whoever held it may have delivered it.
-    fn put_back(&mut self, seq: i64) {
+    fn put_back(&mut self, seq: i64, failure: Failure) {
         if self.is(Mutant::ReapForgetsEntry) {
             self.remove(seq);
             return;
@@ -54,6 +55,7 @@ impl State {
         row.step(Action::Reap);
         row.entry.due_at = None;
         row.entry.owner = None;
+        row.entry.last_error = Some(failure);
     }
 }
 

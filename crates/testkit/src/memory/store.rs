@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::{
     Claim, ClaimRequest, Clock, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
 };
-use pillarbox_core::{Entry, HybridClock, Result, Timestamp};
+use pillarbox_core::{Entry, HybridClock, Result, RouteName, Timestamp};
 use tokio::sync::Notify;
 
 use super::clock::TokioClock;
@@ -150,5 +150,9 @@ impl Store for MemoryStore {
         request.check()?;
         let now = self.shared.now(request.now);
         self.shared.lock().reap(&request, now)
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        Ok(self.shared.lock().open_sagas(route))
     }
 }

@@ -67,6 +67,7 @@ impl Pipeline<'_> {
             owner: self.relay.owner.clone(),
             max_attempts: options.max_attempts,
             order: options.order,
+            steps: self.relay.steps,
             now: None,
         };
         let lease = self.relay.options.lease;

@@ -3,17 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use pillarbox_core::port::{AuditSink, SagaHooks};
+use pillarbox_core::port::{AuditSink, ReapRequest, SagaHooks, Steps};
 use pillarbox_core::{AuditKind, Error, ErrorKind, FailureKind, NewAudit, Result, SagaStatus, Status};
 use pillarbox_engine::sink::Handlers;
 
 use super::SagaHarness;
 use super::steps::{
-    dead, done, erasure, kinds, person, relay, settle, show, stage, sweep, trail, try_settle, work,
+    claim, dead, done, erasure, kinds, person, relay, settle, show, stage, sweep, trail, try_settle, work,
 };
 use crate::conformance::Tamper;
 use crate::conformance::store::between::PATIENCE;
-use crate::conformance::store::steps::{LEASE, claim, reap, reap_request, soon, tamper};
+use crate::conformance::store::steps::{LEASE, reap, reap_request, soon, tamper};
 use crate::eventually;
 
 /// Remembers what it was told, and refuses the records of one subject.
@@ -154,7 +154,8 @@ pub async fn a_reaped_step_is_noticed<H: SagaHarness>(harness: &H) {
         assert_eq!(claim(harness, 10, now).await.len(), 3);
         now = now.saturating_add(LEASE * 2);
     }
-    assert_eq!(reap(harness, reap_request(now)).await.dead.len(), 3);
+    let request = ReapRequest { steps: Steps::Take, ..reap_request(now) };
+    assert_eq!(reap(harness, request).await.dead.len(), 3);
     assert_eq!(sweep(harness, now).await.changed, 1);
     let story = show(harness, id).await;
     assert_eq!((story.saga.status, story.saga.dead()), (SagaStatus::Blocked, 3));

@@ -10,12 +10,10 @@ use pillarbox_core::{AuditKind, FailureKind, Fence, Held, SagaId, SagaStatus, St
 
 use super::SagaHarness;
 use super::steps::{
-    StagesEnd, booking, dead, done, ended, erasure, forward, kinds, person, request, settle, show, stage,
-    sweep, try_settle, work,
+    StagesEnd, booking, claim, dead, done, ended, erasure, forward, kinds, person, request, settle, show,
+    stage, sweep, try_settle, work,
 };
-use crate::conformance::store::steps::{
-    HOUR, LEASE, ROUTE, all, claim, event, select, several_writers, soon,
-};
+use crate::conformance::store::steps::{HOUR, LEASE, ROUTE, all, event, select, several_writers, soon};
 
 /// A rollback takes the saga and its entries with it; a commit makes both visible.
 pub async fn a_saga_is_staged_in_the_callers_transaction<H: SagaHarness>(harness: &H) {

@@ -138,7 +138,7 @@ pub async fn requeue_resets_attempts_and_keeps_the_event_id<H: StoreHarness>(har
     bury(harness, [1]).await;
     let before = entry(harness, 1).await;
     let changed = harness.store().requeue(select_ids([1])).await.unwrap();
-    assert_eq!(changed, Changed { changed: 1, missing: vec![], skipped: 0 });
+    assert_eq!(changed, Changed { changed: 1, missing: vec![], skipped: 0, ..Changed::default() });
     let after = entry(harness, 1).await;
     assert_eq!((after.status, after.attempts), (Status::Pending, 0));
     assert_eq!((after.due_at, after.settled_at), (None, None));
@@ -154,7 +154,7 @@ pub async fn requeue_is_idempotent<H: StoreHarness>(harness: &H) {
     assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
     let (before, trail) = (all(harness).await, audit(harness).await);
     let again = harness.store().requeue(select_ids([1])).await.unwrap();
-    assert_eq!(again, Changed { changed: 0, missing: vec![], skipped: 1 });
+    assert_eq!(again, Changed { changed: 0, missing: vec![], skipped: 1, ..Changed::default() });
     assert_eq!((all(harness).await, audit(harness).await), (before, trail));
 }
 
@@ -166,7 +166,7 @@ pub async fn requeue_skips_what_is_not_dead<H: StoreHarness>(harness: &H) {
     let held = claim_one(harness, now).await;
     settle(harness, &held, Verdict::Delivered, now).await;
     let changed = harness.store().requeue(select_ids([1, 2, 3, 9])).await.unwrap();
-    assert_eq!(changed, Changed { changed: 1, missing: vec![id(9)], skipped: 2 });
+    assert_eq!(changed, Changed { changed: 1, missing: vec![id(9)], skipped: 2, ..Changed::default() });
     assert_eq!(entry(harness, 2).await.status, Status::Delivered);
     assert_eq!(entry(harness, 3).await.status, Status::Pending);
 }
@@ -218,7 +218,7 @@ pub async fn a_dry_run_of_requeue_or_discard_changes_nothing<H: StoreHarness>(ha
     bury(harness, [1, 2]).await;
     let (before, trail) = (all(harness).await, audit(harness).await);
     let dry = || SelectionRequest { effect: Effect::DryRun, ..select_ids([1, 2, 9]) };
-    let wanted = Changed { changed: 2, missing: vec![id(9)], skipped: 0 };
+    let wanted = Changed { changed: 2, missing: vec![id(9)], skipped: 0, ..Changed::default() };
     assert_eq!(harness.store().requeue(dry()).await.unwrap(), wanted);
     assert_eq!(harness.store().discard(dry()).await.unwrap(), wanted);
     assert_eq!((all(harness).await, audit(harness).await), (before, trail));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillarbox_core::port::{
     Admin, ClaimOrder, ClaimRequest, Effect, Filter, Keep, ReapRequest, Reaped, Selection, SelectionRequest,
-    SettleRequest, Settled, Settlement, Stage, Store, Verdict,
+    SettleRequest, Settled, Settlement, Stage, Steps, Store, Verdict,
 };
 use pillarbox_core::{
     AuditKind, Entry, Event, EventId, Failure, FailureKind, Held, RouteName, Staged, Status, Timestamp,
@@ -66,6 +66,7 @@ pub(in crate::conformance) fn claim_request(limit: u32, now: Timestamp) -> Claim
         owner: "worker-1".into(),
         max_attempts: 5,
         order: ClaimOrder::Staged,
+        steps: Steps::Leave,
         now: Some(now),
     }
 }
@@ -170,6 +171,7 @@ pub(in crate::conformance) fn reap_request(now: Timestamp) -> ReapRequest {
         route: Some(route(ROUTE)),
         limit: 1000,
         max_attempts: Some(5),
+        steps: Steps::Leave,
         owner: "reaper".into(),
         effect: Effect::Apply,
         now: Some(now),
