@@ -1,9 +1,13 @@
 //! What `requeue` and `discard` share: which dead entries are meant, asking, acting, telling.
 
+mod sagas;
+
 use clap::Args;
 use pillarbox_core::port::{Admin, Changed, Effect, Filter, Selection, SelectionRequest};
-use pillarbox_core::{EventId, Result as CoreResult, RouteName, Status};
+use pillarbox_core::{EventId, Result as CoreResult, RouteName, SagaId, Status};
 use serde::Serialize;
+
+use sagas::Ended;
 
 use super::operator;
 use crate::context::Context;
@@ -50,26 +54,35 @@ pub(crate) enum Verb {
     /// Try again.
     Requeue,
     /// Give up for good.
-    Discard,
+    Discard(OpenSagas),
+}
+
+/// What a discard does about sagas that have not ended: without their dead steps they never could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenSagas {
+    /// Nothing is discarded.
+    Refuse,
+    /// They end as they are.
+    Abandon,
 }
 
 impl Verb {
     fn done(self) -> &'static str {
         match self {
             Self::Requeue => "requeued",
-            Self::Discard => "discarded",
+            Self::Discard(_) => "discarded",
         }
     }
 
     // Whoever names entries to requeue one by one means it; nobody takes a discard back.
     fn asks(self, by_id: bool) -> bool {
-        self == Self::Discard || !by_id
+        matches!(self, Self::Discard(_)) || !by_id
     }
 
     async fn act(self, admin: &dyn Admin, request: SelectionRequest) -> CoreResult<Changed> {
         match self {
             Self::Requeue => admin.requeue(request).await,
-            Self::Discard => admin.discard(request).await,
+            Self::Discard(_) => admin.discard(request).await,
         }
     }
 }
@@ -79,6 +92,7 @@ struct ChangedJson<'a> {
     changed: u64,
     skipped: u64,
     missing: &'a [EventId],
+    sagas: &'a [SagaId],
     dry_run: bool,
 }
 
@@ -87,12 +101,20 @@ pub(crate) async fn change(verb: Verb, args: &SelectionArgs, context: &Context) 
     let count = args.request(Effect::DryRun)?;
     let database = context.open().await?;
     let mut changed = verb.act(&*database.admin, count).await?;
-    if !args.dry_run && changed.changed > 0 {
+    let abandons = matches!(verb, Verb::Discard(_)) && !changed.sagas.is_empty();
+    if verb == Verb::Discard(OpenSagas::Refuse) && abandons {
+        return Err(sagas::refused(&changed.sagas, &context.again()));
+    }
+    if !args.dry_run && (changed.changed > 0 || abandons) {
         if verb.asks(args.by_id()) {
-            let what = format!("{} will be {}", entries(changed.changed, "dead "), verb.done());
+            let sagas = if abandons { sagas::will_end(&changed.sagas) } else { String::new() };
+            let what = format!("{} will be {}{sagas}", entries(changed.changed, "dead "), verb.done());
             confirm(context.out, &what, args.yes)?;
         }
+        let ended = if abandons { sagas::abandon(&database, changed.sagas).await? } else { Ended::default() };
         changed = verb.act(&*database.admin, args.request(Effect::Apply)?).await?;
+        changed.changed += ended.discarded;
+        changed.sagas.extend(ended.sagas);
     }
     database.staging.close().await;
     tell(verb, args, context, &changed)?;
@@ -130,6 +152,7 @@ fn tell(verb: Verb, args: &SelectionArgs, context: &Context, changed: &Changed) 
             changed: changed.changed,
             skipped: changed.skipped,
             missing: &changed.missing,
+            sagas: &changed.sagas,
             dry_run: args.dry_run,
         });
     }
@@ -139,7 +162,11 @@ fn tell(verb: Verb, args: &SelectionArgs, context: &Context, changed: &Changed) 
     } else {
         format!(", {} not dead and left as they are", changed.skipped)
     };
-    context.out.data(format_args!("{} {done}{skipped}", entries(changed.changed, "")))
+    context.out.data(format_args!("{} {done}{skipped}", entries(changed.changed, "")))?;
+    if !changed.sagas.is_empty() {
+        context.out.say(sagas::follows(verb, &changed.sagas, args.dry_run));
+    }
+    Ok(())
 }
 
 // Ids that nobody carries are a failure of the command, after it has done what it could.

@@ -17,6 +17,7 @@ mod output;
 mod place;
 mod relay;
 mod saga;
+mod saga_ends;
 mod schema;
 mod server;
 mod signals;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pillarbox_core::RouteName;
 use pillarbox_core::port::{
     AttendRequest, ClaimOrder, ClaimRequest, HandOverRequest, Keep, LANES, LanePosition, LaneSettleRequest,
-    LaneSettlement, ReadRequest, Seen, SessionId, SettleRequest, Settlement, Verdict,
+    LaneSettlement, ReadRequest, Seen, SessionId, SettleRequest, Settlement, Steps, Verdict,
 };
 use pillarbox_core::{Entry, Fence, Held};
 
@@ -37,6 +37,7 @@ pub(crate) fn claim(args: &BenchArgs) -> Result<ClaimRequest, Fault> {
         owner: OWNER.into(),
         max_attempts: ATTEMPTS,
         order: ClaimOrder::Staged,
+        steps: Steps::Leave,
         now: None,
     })
 }
