@@ -88,7 +88,7 @@ pub(crate) enum Command {
     Purge(command::purge::PurgeArgs),
     /// Compare what was staged with what a destination received: lost, duplicated, invented, out of order
     Verify(command::verify::VerifyArgs),
-    /// List and show sagas, let those go on that wait for an operator, read the audit trail of a subject
+    /// List and show sagas, let those go on or end that wait for an operator, read the audit trail of a subject
     #[command(subcommand)]
     Saga(command::saga::SagaCommand),
     /// Check or show the configuration

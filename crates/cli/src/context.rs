@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pillarbox_core::{Event, RouteName, redact_url};
 
 use crate::cli::Globals;
+use crate::command::saga::advice::quoted;
 use crate::config::{self, Config};
 use crate::database::{self, Database, DatabaseOptions};
 use crate::fault::Fault;
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     /// The file, if there is one.
     pub(crate) file: Option<PathBuf>,
     database: Option<String>,
+    /// The file, if it was named on the command line.
+    named: Option<PathBuf>,
 }
 
 impl Context {
@@ -36,12 +39,25 @@ impl Context {
             loaded.warnings.iter().for_each(|warning| out.warn(warning));
             config = loaded.config;
         }
-        Ok(Self { out, config, file, database: globals.database.clone() })
+        Ok(Self { out, config, file, database: globals.database.clone(), named: globals.config.clone() })
     }
 
     /// The database of the option alone: a demo or a measurement never writes to one that was not named for it.
     pub(crate) fn database_option(&self) -> Option<&str> {
         self.database.as_deref()
+    }
+
+    /// How a command that is advised begins, so that it means the same database when it is typed. A URL with a password
+    /// is not repeated.
+    pub(crate) fn again(&self) -> String {
+        let mut again = "pillarbox".to_owned();
+        if let Some(file) = &self.named {
+            again.push_str(&format!(" --config {}", quoted(&file.to_string_lossy())));
+        }
+        if let Some(url) = self.database.as_ref().filter(|url| redact_url(url) == **url) {
+            again.push_str(&format!(" --database {}", quoted(url)));
+        }
+        again
     }
 
     /// The database to work on: named by the option, the file, the environment, or by nobody.

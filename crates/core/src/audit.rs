@@ -52,10 +52,14 @@ pub enum AuditKind {
     Compensated,
     /// An operator let a saga go on.
     Resumed,
+    /// An operator let a saga go on without a step that was given up; `detail` says why.
+    StepSkipped,
+    /// An operator ended a saga as it was; `detail` says why.
+    Abandoned,
 }
 
 impl AuditKind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::Dead,
         Self::Requeued,
         Self::Discarded,
@@ -74,6 +78,8 @@ impl AuditKind {
         Self::Completed,
         Self::Compensated,
         Self::Resumed,
+        Self::StepSkipped,
+        Self::Abandoned,
     ];
 
     /// The name in SQL and JSON.
@@ -98,6 +104,8 @@ impl AuditKind {
             Self::Completed => "completed",
             Self::Compensated => "compensated",
             Self::Resumed => "resumed",
+            Self::StepSkipped => "step_skipped",
+            Self::Abandoned => "abandoned",
         }
     }
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::event::{Event, EventId, EventLimits, Headers};
 use crate::hlc::Hlc;
+use crate::lane::{NO_LANE, lane_of};
 use crate::name::RouteName;
 use crate::outcome::Failure;
+use crate::saga::is_step;
 use crate::standing::Standing;
 use crate::status::Status;
 use crate::suspect::attempts_counted;
@@ -134,6 +136,12 @@ impl Entry {
         Held { seq: self.seq, fence: self.fence }
     }
 
+    /// Whether it is a step of a saga, or undoes one: only a relay that knows sagas may have it.
+    #[must_use]
+    pub fn is_step(&self) -> bool {
+        is_step(self.group_id.as_deref(), &self.content_type)
+    }
+
     /// Whether the attempt that this claim began is the last one allowed.
     #[must_use]
     pub fn is_last_attempt(&self, route_max_attempts: u32) -> bool {
@@ -161,6 +169,16 @@ pub struct NewEntry {
 }
 
 impl NewEntry {
+    /// The lane that it belongs to, by [`lane_of`]; a step of a saga to none.
+    #[must_use]
+    pub fn lane(&self) -> u8 {
+        let event = &self.event;
+        if is_step(event.group_id.as_deref(), &event.content_type) {
+            return NO_LANE;
+        }
+        lane_of(event.key.as_deref(), self.event_id)
+    }
+
     /// Checks an event and gives it its identity and stamp.
     ///
     /// # Errors

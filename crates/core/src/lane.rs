@@ -3,6 +3,9 @@
 use crate::event::EventId;
 use crate::port::LANES;
 
+/// The place of entries that are in no lane: steps of sagas, which no relay by lanes may have.
+pub const NO_LANE: u8 = LANES;
+
 /// The lane of an entry: FNV-1a of 32 bits over the UTF-8 bytes of its key, or over the 16 bytes of its event id if
 /// it has none, modulo [`LANES`].
 ///

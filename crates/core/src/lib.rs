@@ -43,7 +43,7 @@ pub use event::{CONTENT_TYPE_DEFAULT, Event, EventId, EventLimits, Headers, PRIO
 pub use hlc::{Hlc, HybridClock};
 pub use ident::Ident;
 pub use json::deterministic_json;
-pub use lane::lane_of;
+pub use lane::{NO_LANE, lane_of};
 pub use name::{RouteName, check_name};
 pub use on_dead::OnDead;
 pub use outcome::{Failure, FailureKind, Outcome};
@@ -53,7 +53,7 @@ pub use redact::{redact, redact_refused_url, redact_url};
 pub use saga::{
     Direction, EntryMove, EntryWork, Moves, NewAudit, Reference, STEP_CONTENT_TYPE, Saga, SagaBuilder,
     SagaColumns, SagaId, SagaOrder, SagaRecord, SagaStatus, SagaWork, Step, StepInput, StepKind, StepRecord,
-    StepSeen, StepState, TimelineItem, step_key, timeline,
+    StepSeen, StepState, TimelineItem, is_step, step_key, timeline,
 };
 pub use shown::{escape_json, is_deceptive};
 pub use standing::Standing;

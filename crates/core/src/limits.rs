@@ -43,6 +43,8 @@ pub const PRESENCE_LEASE_MIN: Duration = Duration::from_secs(3);
 pub const RELAY_SWEPT_AFTER: Duration = Duration::from_secs(3600);
 /// Longest name of a lane that an inbox remembers, with the source of its events, in bytes.
 pub const LANE_BYTES_MAX: usize = 1023;
+/// Open sagas of a route are counted up to this.
+pub const OPEN_SAGAS_MAX: u64 = 1_000;
 /// Most steps of one saga.
 pub const SAGA_STEPS_MAX: usize = 64;
 /// Largest input of a step, as JSON, in bytes.

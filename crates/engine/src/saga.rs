@@ -5,20 +5,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
     Claim, ClaimRequest, Effect, ExtendRequest, Extended, ReapRequest, Reaped, Sagas, SettleRequest, Settled,
     Settlement, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, Store, SweepRequest, Verdict,
 };
-use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Held, Result, SagaId};
+use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Held, Result, SagaId, Timestamp};
 use tokio::time::Instant;
 
 use crate::handle::Shared;
 use crate::sink::Passed;
 
-/// Most sagas of one sweep.
+/// Most sagas of one sweep. One that came to no end is followed by one of half as many.
 const SWEEP_LIMIT: u32 = 100;
+/// How long sweeps follow each other while there are more sagas to look at.
+const SWEEPS_FOR: Duration = Duration::from_secs(1);
 
 /// The outbox of one relay, with sagas.
 pub(crate) struct SagaStore {
@@ -32,12 +35,21 @@ pub(crate) struct SagaStore {
     pub(crate) state: Mutex<State>,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
     /// Claimed entries of sagas, and when the pipeline last showed that it has them.
     steps: BTreeMap<Held, Instant>,
     /// Settled by a call of which another part failed, and whether the claim still stood: that call comes again.
     settled: BTreeMap<Held, bool>,
+    /// Behind which saga the next sweep goes on, and how many it looks at.
+    swept: Option<SagaId>,
+    sweep_limit: u32,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (steps, settled) = (BTreeMap::new(), BTreeMap::new());
+        Self { steps, settled, swept: None, sweep_limit: SWEEP_LIMIT }
+    }
 }
 
 /// What came of settling steps.
@@ -151,6 +163,34 @@ impl SagaStore {
         }
     }
 
+    /// Looks at the next sagas that are not up to date, and at those behind them while there is time. Where it ended is
+    /// where the next one goes on: sagas that fail every time are passed over and hold up none.
+    async fn sweep(&self, owner: &str, now: Option<Timestamp>) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let request = {
+                let mut state = self.state();
+                let limit = state.sweep_limit;
+                // It may be cut off, by callbacks that take their time for one.
+                state.sweep_limit = (limit / 2).max(1);
+                SweepRequest { limit, after: state.swept, owner: owner.to_owned(), now }
+            };
+            let swept = self.sagas.sweep(request).await?;
+            let next = swept.next;
+            {
+                let mut state = self.state();
+                (state.swept, state.sweep_limit) = (next, SWEEP_LIMIT);
+            }
+            self.tell_ended(&swept.ended);
+            if swept.changed > 0 {
+                self.shared.wake.notify_one();
+            }
+            if next.is_none() || begun.elapsed() >= SWEEPS_FOR {
+                return Ok(());
+            }
+        }
+    }
+
     fn tell_ended(&self, ended: &[SagaId]) {
         for saga in ended {
             tracing::info!(%saga, "a saga has ended");
@@ -241,18 +281,10 @@ impl Store for SagaStore {
     }
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
-        let sweep = (request.effect == Effect::Apply).then(|| SweepRequest {
-            limit: SWEEP_LIMIT,
-            owner: request.owner.clone(),
-            now: request.now,
-        });
+        let (effect, owner, now) = (request.effect, request.owner.clone(), request.now);
         let reaped = self.store.reap(request).await?;
-        if let Some(sweep) = sweep {
-            let swept = self.sagas.sweep(sweep).await?;
-            self.tell_ended(&swept.ended);
-            if swept.changed > 0 {
-                self.shared.wake.notify_one();
-            }
+        if effect == Effect::Apply {
+            self.sweep(&owner, now).await?;
         }
         Ok(reaped)
     }

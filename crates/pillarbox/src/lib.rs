@@ -23,9 +23,9 @@
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
 
 pub use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, AuditSink, Buffer, Clock, Death, Entropy, Inbox, Presence, Report,
-    ResumeHow, ResumeRequest, SagaAdmin, SagaEnd, SagaFilter, Sagas, Schema, Sink, SinkCapabilities, Source,
-    Stage, StageSaga, StagedSaga, Store, Transactions, Wake,
+    AcceptRequest, Accepted, Admin, AuditSink, Buffer, Clock, Death, Entropy, Inbox, Intervention,
+    InterventionRequest, Presence, Report, SagaAdmin, SagaEnd, SagaFilter, Sagas, Schema, Sink,
+    SinkCapabilities, Source, Stage, StageSaga, StagedSaga, Store, Transactions, Wake,
 };
 pub use pillarbox_core::*;
 pub use pillarbox_engine::*;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
     Changed, Effect, Filter, PauseChange, PauseRequest, PauseTo, Selection, SelectionRequest, Skip, Skipped,
 };
 use pillarbox_core::{
-    Action, AuditKind, Error, ErrorKind, EventId, Result, RouteName, Standing, Status, check_name,
+    Action, AuditKind, Error, ErrorKind, EventId, Result, RouteName, SagaId, Standing, Status, check_name,
 };
 use sqlx::postgres::PgRow;
 use sqlx::{Decode, Postgres, Row, Type};
@@ -129,13 +130,18 @@ impl PostgresStore {
 fn sift(rows: &[PgRow], verb: Verb, ids: Option<&[EventId]>) -> Result<(Vec<i64>, Changed)> {
     let mut picked = Vec::new();
     let mut known = BTreeSet::new();
+    let mut sagas = BTreeSet::new();
     let mut changed = Changed::default();
     for row in rows {
         let seq = get(row, 0)?;
         let event_id = EventId(get(row, 1)?);
         known.insert(event_id);
         changed.cursor = Some(seq);
-        match refusal(row, verb)? {
+        let saga = get::<Option<&str>>(row, 7)?.map(str::parse::<SagaId>).transpose()?;
+        if get::<&str>(row, 3)?.parse::<Status>()? == Status::Dead {
+            sagas.extend(saga);
+        }
+        match refusal(row, verb, saga)? {
             None => picked.push(seq),
             Some(why) => {
                 let route = RouteName::new(get::<String>(row, 2)?)?;
@@ -143,20 +149,22 @@ fn sift(rows: &[PgRow], verb: Verb, ids: Option<&[EventId]>) -> Result<(Vec<i64>
             }
         }
     }
+    changed.sagas = sagas.into_iter().take(usize::try_from(LIST_MAX).unwrap_or(usize::MAX)).collect();
     // An id that was named twice is missing once.
     changed.missing = ids.into_iter().flatten().copied().filter(|id| known.insert(*id)).collect();
     changed.changed = picked.len() as u64;
     Ok((picked, changed))
 }
 
-/// Why a row of `selected.sql` cannot be changed so; `None`: it can.
-fn refusal(row: &PgRow, verb: Verb) -> Result<Option<Skip>> {
+/// Why a row of `selected.sql`, a step of this open saga, cannot be changed so; `None`: it can.
+fn refusal(row: &PgRow, verb: Verb, saga: Option<SagaId>) -> Result<Option<Skip>> {
     let status: Status = get::<&str>(row, 3)?.parse()?;
     if status.after(verb.action()).is_none() {
         return Ok(Some(Skip::Standing(get::<&str>(row, 4)?.parse()?)));
     }
     let (held, due): (bool, bool) = (get(row, 5)?, get(row, 6)?);
     Ok(match verb {
+        Verb::Discard | Verb::Cancel if saga.is_some() => saga.map(Skip::OpenSaga),
         Verb::Hasten if due => Some(Skip::Due),
         Verb::Cancel if held => Some(Skip::LaneHeld),
         _ => None,

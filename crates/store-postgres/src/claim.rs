@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::port::{
+    Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Steps, Undecodable,
+};
 use pillarbox_core::{COMPANY_MAX, CRASHES_IN_COMPANY, Entry, Hlc, Result, Status, company};
 use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -41,6 +43,7 @@ impl PostgresStore {
     /// One claim from the floor, or a sweep.
     async fn claim_from(&self, request: &ClaimRequest, floor: Option<Floor>) -> Result<Claim> {
         let limit = i64::from(request.limit);
+        let steps = request.steps == Steps::Take;
         let Floor { due, ready: [ready, seq] } = floor.unwrap_or(Floor::NONE);
         let bind = Bind::new()
             .text(request.route.as_str())
@@ -54,8 +57,8 @@ impl PostgresStore {
             .value(due)
             .number(ready);
         let (sql, arguments) = match request.order {
-            ClaimOrder::Staged => (&self.sql().claim_staged, bind.number(seq).done()?),
-            ClaimOrder::Causal => (&self.sql().claim_causal, bind.done()?),
+            ClaimOrder::Staged => (&self.sql().claim_staged, bind.number(seq).value(steps).done()?),
+            ClaimOrder::Causal => (&self.sql().claim_causal, bind.value(steps).done()?),
         };
         let begun = Instant::now();
         let floors = self.floors(request.order);
@@ -88,6 +91,7 @@ impl PostgresStore {
             .number(micros(request.lease))
             .number(i64::from(beside))
             .value(companies)
+            .value(request.steps == Steps::Take)
             .done()?;
         let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().claim_suspects, arguments).await?;
         let mut claim = suspects(&rows, request).map_err(|error| classify(error, Phase::Before))?;

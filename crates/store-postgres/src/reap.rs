@@ -1,6 +1,6 @@
 //! Reaping: expired leases go back to the queue, and what has no attempts left is buried.
 
-use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped};
+use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped, Steps};
 use pillarbox_core::{EventId, Failure, FailureKind, Result, RouteName, check_name};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -66,7 +66,8 @@ impl PostgresStore {
         let bind = bind(request, route, limit)
             .text(&expired.to_string())
             .text(&request.owner)
-            .value(request.leases == Leases::Impossible);
+            .value(request.leases == Leases::Impossible)
+            .value(request.steps == Steps::Take);
         let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().reap, bind.done()?).await?;
         for row in &rows {
             read(row, route, reaped).map_err(|error| classify(error, Phase::Before))?;
@@ -82,9 +83,8 @@ impl PostgresStore {
         limit: i64,
         reaped: &mut Reaped,
     ) -> Result<i64> {
-        let rows = self
-            .run(Line::Relay, Again::Always, &self.sql().stale, bind(request, route, limit).done()?)
-            .await?;
+        let bind = bind(request, route, limit).value(request.steps == Steps::Take);
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().stale, bind.done()?).await?;
         let number = |column: usize| -> Result<i64> {
             rows.first()
                 .ok_or(sqlx::Error::RowNotFound)

@@ -207,7 +207,7 @@ const NAME: &str = "character varying(255)";
 /// Without these staging, accepting and claiming fail.
 const NEEDED_INDEXES: [&str; 4] = ["outbox_event", "inbox_pkey", "inbox_fence_pkey", "may_claim()"];
 /// Without these everything works, slowly, or not from plain SQL.
-const WANTED_INDEXES: [&str; 13] = [
+const WANTED_INDEXES: [&str; 14] = [
     "outbox_open",
     "outbox_lane",
     "outbox_ended",
@@ -218,6 +218,7 @@ const WANTED_INDEXES: [&str; 13] = [
     "saga_due",
     "saga_status",
     "saga_ended",
+    "saga_open",
     "inbox_age",
     "stage()",
     "serialize()",

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pillarbox_core::Result;
 use pillarbox_core::port::{
     Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Purging, ReapRequest, Reaped, SettleRequest,
     Settled, Store,
 };
+use pillarbox_core::{Result, RouteName};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgPool};
 
@@ -205,6 +205,10 @@ impl Store for PostgresStore {
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
         self.reap_leases(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
     }
 
     fn purging(&self) -> Option<Purging> {

@@ -15,6 +15,9 @@ const COUNTED: &str = "(attempts - least(crashes, {in_company}))";
 /// The payload in bytes, whichever column has it; null if both have one, or neither.
 const PAYLOAD_OF: &str = "case when payload is null then payload_bytes \
     when payload_bytes is null then convert_to(payload, 'UTF8') end";
+/// Not a step of a saga, as `pillarbox_core::is_step` has it: what a relay that knows no sagas may have. Steps are in no
+/// lane, whatever `LANE_OF` says of them.
+const PLAIN: &str = "(group_id is null or content_type <> 'application/vnd.pillarbox.step+json')";
 
 /// Parts of the statements that read lanes.
 const WRITERS: &str = include_str!("sql/lanes_writers.sql");
@@ -32,7 +35,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 50],
+    names: [(&'static str, String); 52],
 }
 
 impl Tables {
@@ -59,6 +62,7 @@ impl Tables {
                 ("{claimed}", CLAIMED.to_owned()),
                 ("{read}", READ.to_owned()),
                 ("{lane_of}", LANE_OF.to_owned()),
+                ("{plain}", PLAIN.to_owned()),
                 ("{lane_of_o}", LANE_OF.replace("key", "o.key").replace("seq", "o.seq")),
                 ("{unread}", vec!["null"; READ_COLUMNS - 1].join(", ")),
                 ("{columns}", format!("{CLAIMED}, {DELIVERY}")),
@@ -97,6 +101,7 @@ impl Tables {
                 ("{saga_due_index}", bare("saga_due")),
                 ("{saga_status_index}", bare("saga_status")),
                 ("{saga_ended_index}", bare("saga_ended")),
+                ("{saga_open_index}", bare("saga_open")),
                 ("{inbox_age_index}", bare("inbox_age")),
             ],
         }
@@ -111,6 +116,11 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_is_told_as_everywhere() {
+        assert!(PLAIN.contains(pillarbox_core::STEP_CONTENT_TYPE));
+    }
 
     #[test]
     fn every_name_is_quoted_and_has_its_schema() {

@@ -1,6 +1,6 @@
 //! Many events as the parameters of one statement.
 
-use pillarbox_core::{Error, NewEntry, Result, lane_of};
+use pillarbox_core::{Error, NewEntry, Result};
 
 use crate::statement::headers_json;
 
@@ -32,8 +32,7 @@ impl Batch {
             }
             let event = &entry.event;
             // SQL counts bytes from one. With the lane, because a tuple ends at sixteen.
-            let lane = lane_of(event.key.as_deref(), entry.event_id);
-            let cut = (payloads.len() + 1, event.payload.len(), lane);
+            let cut = (payloads.len() + 1, event.payload.len(), entry.lane());
             payloads.extend_from_slice(&event.payload);
             let fields = (
                 entry.event_id,

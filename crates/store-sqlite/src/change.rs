@@ -1,12 +1,13 @@
 //! What operators change: entries by hand, and whether a route is paused. Audited first.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use async_trait::async_trait;
+use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
     Changed, Effect, Filter, PauseChange, PauseRequest, PauseTo, Selection, SelectionRequest, Skip, Skipped,
 };
-use pillarbox_core::{Action, AuditKind, EventId, Result, Standing, Status, Timestamp, check_name};
+use pillarbox_core::{Action, AuditKind, EventId, Result, SagaId, Standing, Status, Timestamp, check_name};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -83,13 +84,19 @@ impl Change<'_> {
         let selected = asked.query(&self.statements.selected)?;
         let mut picked = Vec::new();
         let mut known = HashSet::new();
+        let mut sagas = BTreeSet::new();
         let mut changed = Changed::default();
         for row in selected.fetch_all(connection).await.map_err(classify)? {
             let seq = row.try_get_unchecked(0).map_err(classify)?;
             let event_id = row.try_get_unchecked::<&str, _>(1).map_err(classify)?.parse::<EventId>()?;
             known.insert(event_id);
             changed.cursor = Some(seq);
-            match self.refusal(&row)? {
+            let saga: Option<&str> = row.try_get_unchecked(7).map_err(classify)?;
+            let saga = saga.map(str::parse::<SagaId>).transpose()?;
+            if row.try_get_unchecked::<&str, _>(3).map_err(classify)? == Status::Dead.as_str() {
+                sagas.extend(saga);
+            }
+            match self.refusal(&row, saga)? {
                 None => picked.push(seq),
                 Some(why) => {
                     let route = shown_route(row.try_get_unchecked(2).map_err(classify)?)?;
@@ -97,14 +104,15 @@ impl Change<'_> {
                 }
             }
         }
+        changed.sagas = sagas.into_iter().take(usize::try_from(LIST_MAX).unwrap_or(usize::MAX)).collect();
         // An id that was named twice is missing once.
         changed.missing = ids.into_iter().flatten().copied().filter(|id| known.insert(*id)).collect();
         changed.changed = picked.len() as u64;
         Ok((picked, changed))
     }
 
-    /// Why a row of `selected.sql` cannot be changed so; `None`: it can.
-    fn refusal(&self, row: &SqliteRow) -> Result<Option<Skip>> {
+    /// Why a row of `selected.sql`, a step of this open saga, cannot be changed so; `None`: it can.
+    fn refusal(&self, row: &SqliteRow, saga: Option<SagaId>) -> Result<Option<Skip>> {
         let status: Status = row.try_get_unchecked::<&str, _>(3).map_err(classify)?.parse()?;
         if status.after(self.verb.action()).is_none() {
             let standing = row.try_get_unchecked::<&str, _>(4).map_err(classify)?.parse()?;
@@ -113,6 +121,7 @@ impl Change<'_> {
         let (held, due): (bool, bool) =
             (row.try_get_unchecked(5).map_err(classify)?, row.try_get_unchecked(6).map_err(classify)?);
         Ok(match self.verb {
+            Verb::Discard | Verb::Cancel if saga.is_some() => saga.map(Skip::OpenSaga),
             Verb::Hasten if due => Some(Skip::Due),
             Verb::Cancel if held => Some(Skip::LaneHeld),
             _ => None,

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::port::{
+    Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Steps, Undecodable,
+};
 use pillarbox_core::{COMPANY_MAX, Entry, Error, Fence, Held, Result, company};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -36,7 +38,8 @@ pub(crate) async fn claim(store: &SqliteStore, request: ClaimRequest) -> Result<
         .bind(request.limit)
         .bind(micros(request.lease))
         .bind(request.owner)
-        .bind(request.max_attempts);
+        .bind(request.max_attempts)
+        .bind(request.steps == Steps::Take);
     let rows = store.writer.fetch_all(take).await?;
     read(&rows, request.order)
 }
@@ -65,6 +68,7 @@ async fn claim_suspects(store: &SqliteStore, request: &ClaimRequest, beside: u32
         .bind(request.route.to_string())
         .bind(request.max_attempts)
         .bind(COMPANY_MAX)
+        .bind(request.steps == Steps::Take)
         .fetch_all(&mut *store.reader().await?)
         .await
         .map_err(classify)?;
@@ -99,6 +103,7 @@ async fn claimable(
         .bind(request.now.map(|now| now.as_micros()))
         .bind(request.route.as_str().to_owned())
         .bind(request.max_attempts)
+        .bind(request.steps == Steps::Take)
         .fetch_one(connection)
         .await
         .map_err(classify)?;

@@ -101,13 +101,13 @@ async fn check_all(store: &SqliteStore, when: &str) {
     check(store, when, &s.count_due, &["USING COVERING INDEX pillarbox_outbox_due"], true).await;
     check(store, when, &s.count_ended, &["USING COVERING INDEX pillarbox_outbox_ended"], true).await;
     // What an operator means is found by its ids or by the index of its status. It is put in its order, and compared with
-    // the few dead entries that block a key.
+    // the few dead entries that block a key, and with the saga of a step.
     let event = "USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)";
-    let dead = "INDEX pillarbox_outbox_ended (status=?";
+    let (dead, saga) = ("INDEX pillarbox_outbox_ended (status=?", "USING PRIMARY KEY (id=?)");
     check(store, when, &s.list.ids, &[event, dead, row], true).await;
     check(store, when, &s.list.ended, &[dead, row], true).await;
-    check(store, when, &s.selected.ids, &[event, dead], true).await;
-    check(store, when, &s.selected.ended, &[dead], true).await;
+    check(store, when, &s.selected.ids, &[event, dead, saga], true).await;
+    check(store, when, &s.selected.ended, &[dead, saga], true).await;
     let live = ["INDEX pillarbox_outbox_ready", "INDEX pillarbox_outbox_due", dead, row];
     check(store, when, &s.list.live, &live, true).await;
     let behind = "USING INDEX pillarbox_outbox_lane (route=? AND lane=? AND seq>?)";
@@ -134,6 +134,7 @@ async fn check_sagas(store: &SqliteStore, when: &str) {
     check(store, when, &s.saga_entries, &[event], true).await;
     let sweep = [dead_step, "pillarbox_saga_dead", "pillarbox_saga_due", saga];
     check(store, when, &s.saga_sweep, &sweep, true).await;
+    check(store, when, &s.saga_open, &["INDEX pillarbox_saga_open (route=?)"], false).await;
     check(store, when, &s.saga_stage, &[generation], false).await;
     let age = "INDEX pillarbox_saga_ended (ended_at";
     check(store, when, &s.saga_purgeable, &[age], false).await;

@@ -1,7 +1,7 @@
 //! Returning expired leases, and burying what has no attempts left.
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped};
+use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped, Steps};
 use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -92,6 +92,7 @@ impl Reap<'_> {
             .bind(route.to_string())
             .bind(u32::MAX)
             .bind(1)
+            .bind(self.request.steps == Steps::Take)
             .fetch_all(connection)
             .await
             .map_err(classify)?;
@@ -126,6 +127,7 @@ impl Reap<'_> {
                 .bind(self.request.max_attempts)
                 .bind(failure.to_string())
                 .bind(self.request.leases == Leases::Impossible)
+                .bind(self.request.steps == Steps::Take)
                 .fetch_all(&mut *connection)
                 .await
                 .map_err(classify)?;

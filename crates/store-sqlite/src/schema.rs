@@ -72,7 +72,7 @@ const WANTED: [(&str, &[&str]); 10] = [
 ];
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 14] = [
+const WANTED_INDEXES: [&str; 15] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
@@ -86,6 +86,7 @@ const WANTED_INDEXES: [&str; 14] = [
     "saga_due",
     "saga_status",
     "saga_ended",
+    "saga_open",
     "inbox_age",
 ];
 

@@ -181,6 +181,7 @@ statements! {
     saga_held,
     saga_list,
     saga_move,
+    saga_open,
     saga_purge,
     saga_purge_audit,
     saga_purgeable,

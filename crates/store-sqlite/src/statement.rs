@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillarbox_core::{Error, Headers, NewEntry, Result, lane_of};
+use pillarbox_core::{Error, Headers, NewEntry, Result};
 
 /// One statement for any SQLite driver. Run it in the application's own transaction.
 ///
@@ -54,7 +54,7 @@ pub(crate) fn stage_one(sql: &Arc<str>, entry: NewEntry) -> Result<Statement> {
 /// The parameters of `stage_one.sql`.
 pub(crate) fn params_of(entry: NewEntry) -> Result<Vec<Param>> {
     let delay = entry.delay_micros();
-    let lane = lane_of(entry.event.key.as_deref(), entry.event_id);
+    let lane = entry.lane();
     let event = entry.event;
     Ok(vec![
         entry.event_id.to_string().into(),

@@ -10,7 +10,7 @@ use pillarbox_core::port::{
     ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest, SettleRequest, Settled, Store,
     Story,
 };
-use pillarbox_core::{AuditRecord, EventId, Result, Timestamp};
+use pillarbox_core::{AuditRecord, EventId, Result, RouteName, Timestamp};
 use sqlx::pool::PoolConnection;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
@@ -144,6 +144,10 @@ impl Store for SqliteStore {
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
         reap::reap(self, request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
     }
 
     fn purging(&self) -> Option<Purging> {

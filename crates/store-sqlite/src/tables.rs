@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 28] = [
+const NAMES: [(&str, &str); 29] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{saga}", "saga"),
@@ -36,6 +36,7 @@ const NAMES: [(&str, &str); 28] = [
     ("{saga_due_index}", "saga_due"),
     ("{saga_status_index}", "saga_status"),
     ("{saga_ended_index}", "saga_ended"),
+    ("{saga_open_index}", "saga_open"),
     ("{inbox_age_index}", "inbox_age"),
 ];
 
@@ -60,6 +61,9 @@ const PARTS: [(&str, &str); 3] = [
     ("{readers}", include_str!("sql/readers.sql")),
 ];
 
+/// Not a step of a saga: what a relay that knows no sagas may have. Steps are in the lane that nobody reads, `NO_LANE`.
+const PLAIN: &str = "(lane is not 64)";
+
 /// The quoted names for one prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
@@ -80,6 +84,7 @@ impl Tables {
             ("{unsettled}", UNSETTLED),
             ("{ended}", ENDED),
             ("{counted}", COUNTED),
+            ("{plain}", PLAIN),
         ];
         let parts = parts.map(|(mark, text)| (mark, text.to_owned())).into_iter();
         let saga = SAGA.map(|column| format!("saga.{column}")).join(", ");
@@ -102,6 +107,11 @@ impl Tables {
 mod tests {
     use super::*;
     use pillarbox_core::Ident;
+
+    #[test]
+    fn steps_are_where_nobody_reads() {
+        assert_eq!(PLAIN, format!("(lane is not {})", pillarbox_core::NO_LANE));
+    }
 
     #[test]
     fn names_are_filled_in_with_quotes() {

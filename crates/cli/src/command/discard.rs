@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::selection::{SelectionArgs, Verb, change};
+use super::selection::{OpenSagas, SelectionArgs, Verb, change};
 use crate::context::Context;
 use crate::fault::Fault;
 
@@ -10,7 +10,11 @@ const EXAMPLES: &str = "\
 Examples:
   pillarbox discard 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e --yes
   pillarbox discard --route orders --type order.test --dry-run
-  pillarbox discard --route orders --status dead --yes";
+  pillarbox discard --route orders --status dead --yes
+  pillarbox discard --route erasures --status dead --sagas --dry-run
+
+A saga whose dead step is discarded could never end. So steps of sagas that have not ended are refused: `pillarbox requeue` and
+`pillarbox saga resume` try them again, `pillarbox saga skip` goes on without them, and with --sagas their sagas are abandoned.";
 
 /// Which dead entries to give up for good.
 #[derive(Args, Debug)]
@@ -18,8 +22,13 @@ Examples:
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
     selection: SelectionArgs,
+    /// Abandon the sagas that have not ended and whose dead steps are among these entries: they end as they are, and
+    /// nothing is undone
+    #[arg(long)]
+    sagas: bool,
 }
 
 pub(crate) async fn run(args: &DiscardArgs, context: &Context) -> Result<(), Fault> {
-    change(Verb::Discard, &args.selection, context).await
+    let sagas = if args.sagas { OpenSagas::Abandon } else { OpenSagas::Refuse };
+    change(Verb::Discard(sagas), &args.selection, context).await
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use pillarbox_core::RouteName;
-use pillarbox_core::port::{Effect, Leases, ReapRequest};
+use pillarbox_core::port::{Effect, Leases, ReapRequest, Steps};
 use serde::Serialize;
 
 use super::operator;
@@ -51,6 +51,7 @@ pub(crate) async fn run(args: ReapArgs, context: &Context) -> Result<(), Fault> 
         route: args.route,
         limit: args.limit,
         max_attempts: args.max_attempts.or(configured),
+        steps: Steps::Take,
         owner: operator(),
         effect: if args.dry_run { Effect::DryRun } else { Effect::Apply },
         now: None,

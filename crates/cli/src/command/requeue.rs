@@ -10,7 +10,9 @@ const EXAMPLES: &str = "\
 Examples:
   pillarbox requeue 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e
   pillarbox requeue --route orders --status dead --dry-run
-  pillarbox requeue --route orders --status dead --yes";
+  pillarbox requeue --route orders --status dead --yes
+
+A saga whose dead steps are requeued goes on, as with `pillarbox saga resume`.";
 
 /// Which dead entries to try again.
 #[derive(Args, Debug)]

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+mod sagas;
+
 use clap::Args;
 use pillarbox_core::port::{Admin, Changed, Effect, Selection, SelectionRequest};
-use pillarbox_core::{EventId, Result as CoreResult, Standing, Status};
+use pillarbox_core::{EventId, Result as CoreResult, SagaId, Standing, Status};
 use serde::Serialize;
+
+use sagas::Ended;
 
 use super::meant::FilterArgs;
 use super::operator;
@@ -47,18 +51,27 @@ pub(crate) enum Verb {
     /// Try again.
     Requeue,
     /// Give up for good.
-    Discard,
+    Discard(OpenSagas),
     /// Make due at once.
     Retry,
     /// Give up before it is delivered.
     Cancel,
 }
 
+/// What a discard does about sagas that have not ended: without their dead steps they never could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenSagas {
+    /// Nothing is discarded.
+    Refuse,
+    /// They end as they are.
+    Abandon,
+}
+
 impl Verb {
     fn done(self) -> &'static str {
         match self {
             Self::Requeue => "requeued",
-            Self::Discard => "discarded",
+            Self::Discard(_) => "discarded",
             Self::Retry => "retried now",
             Self::Cancel => "cancelled",
         }
@@ -67,21 +80,21 @@ impl Verb {
     /// What it is done to.
     fn what(self) -> &'static str {
         match self {
-            Self::Requeue | Self::Discard => "dead ",
+            Self::Requeue | Self::Discard(_) => "dead ",
             Self::Retry | Self::Cancel => "waiting ",
         }
     }
 
     // Whoever names entries to try again one by one means it; nobody takes a discard or a cancellation back.
     fn asks(self, by_id: bool) -> bool {
-        matches!(self, Self::Discard | Self::Cancel) || !by_id
+        matches!(self, Self::Discard(_) | Self::Cancel) || !by_id
     }
 
     /// Refuses a status that it never changes.
     fn check(self, status: Option<Standing>) -> Result<(), Fault> {
         let Some(status) = status else { return Ok(()) };
         let allowed = match self {
-            Self::Requeue | Self::Discard => &[Standing::Is(Status::Dead)][..],
+            Self::Requeue | Self::Discard(_) => &[Standing::Is(Status::Dead)][..],
             Self::Retry | Self::Cancel => {
                 &[Standing::Is(Status::Pending), Standing::Is(Status::Retrying), Standing::Blocked]
             }
@@ -100,7 +113,7 @@ impl Verb {
     async fn act(self, admin: &dyn Admin, request: SelectionRequest) -> CoreResult<Changed> {
         match self {
             Self::Requeue => admin.requeue(request).await,
-            Self::Discard => admin.discard(request).await,
+            Self::Discard(_) => admin.discard(request).await,
             Self::Retry => admin.hasten(request).await,
             Self::Cancel => admin.cancel(request).await,
         }
@@ -114,6 +127,7 @@ struct ChangedJson<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skips: Vec<SkippedJson<'a>>,
     missing: &'a [EventId],
+    sagas: &'a [SagaId],
     dry_run: bool,
 }
 
@@ -130,16 +144,25 @@ pub(crate) async fn change(verb: Verb, args: &SelectionArgs, context: &Context) 
     let count = args.request(Effect::DryRun)?;
     let database = context.open().await?;
     let mut changed = verb.act(&*database.admin, count).await?;
-    if !args.dry_run && changed.changed > 0 {
+    let abandons = matches!(verb, Verb::Discard(_)) && !changed.sagas.is_empty();
+    if verb == Verb::Discard(OpenSagas::Refuse) && abandons {
+        return Err(sagas::refused(&changed.sagas, &context.again()));
+    }
+    if !args.dry_run && (changed.changed > 0 || abandons) {
         if verb.asks(args.by_id()) {
-            let what = format!("{} will be {}", entries(changed.changed, verb.what()), verb.done());
+            let sagas = if abandons { sagas::will_end(&changed.sagas) } else { String::new() };
+            let what = format!("{} will be {}{sagas}", entries(changed.changed, verb.what()), verb.done());
             confirm(context.out, &what, args.yes)?;
         }
+        let counted = changed.changed;
+        let ended = if abandons { sagas::abandon(&database, changed.sagas).await? } else { Ended::default() };
         let request = args.request(Effect::Apply)?;
         changed = match args.rate {
-            Some(rate) => paced(verb, &*database.admin, request, changed.changed, rate).await?,
+            Some(rate) => paced(verb, &*database.admin, request, counted, rate).await?,
             None => verb.act(&*database.admin, request).await?,
         };
+        changed.changed += ended.discarded;
+        changed.sagas.extend(ended.sagas);
     }
     database.staging.close().await;
     tell(verb, args, context, &changed)?;
@@ -165,6 +188,9 @@ async fn paced(
         total.changed += changed.changed;
         total.skipped += changed.skipped;
         total.skips.extend(changed.skips);
+        total.sagas.extend(changed.sagas);
+        total.sagas.sort_unstable();
+        total.sagas.dedup();
         let Some(cursor) = changed.cursor.filter(|_| total.changed < counted) else { return Ok(total) };
         if let Selection::Matching(filter) = &mut request.selection {
             filter.after = Some(cursor);
@@ -207,6 +233,7 @@ fn tell(verb: Verb, args: &SelectionArgs, context: &Context, changed: &Changed) 
             skipped: changed.skipped,
             skips: skips.collect(),
             missing: &changed.missing,
+            sagas: &changed.sagas,
             dry_run: args.dry_run,
         });
     }
@@ -216,10 +243,14 @@ fn tell(verb: Verb, args: &SelectionArgs, context: &Context, changed: &Changed) 
     let done = if args.dry_run { format!("would be {}", verb.done()) } else { verb.done().to_owned() };
     let skipped = match (changed.skipped, verb) {
         (0, _) => String::new(),
-        (skipped, Verb::Requeue | Verb::Discard) => format!(", {skipped} not dead and left as they are"),
+        (skipped, Verb::Requeue | Verb::Discard(_)) => format!(", {skipped} not dead and left as they are"),
         (skipped, Verb::Retry | Verb::Cancel) => format!(", {skipped} left as they are"),
     };
-    context.out.data(format_args!("{} {done}{skipped}", entries(changed.changed, "")))
+    context.out.data(format_args!("{} {done}{skipped}", entries(changed.changed, "")))?;
+    if !changed.sagas.is_empty() {
+        context.out.say(sagas::follows(verb, &changed.sagas, args.dry_run));
+    }
+    Ok(())
 }
 
 // Ids that nobody carries are a failure of the command, after it has done what it could.

@@ -6,7 +6,7 @@ use pillarbox_core::port::{
     HandOverRequest, Head, HeadsRequest, IsolateRequest, LaneRead, LaneSettleRequest, Lanes, ReadRequest,
     ReapRequest, Reaped, SettleRequest, Settled, Store,
 };
-use pillarbox_core::{Error, ErrorKind, Result};
+use pillarbox_core::{Error, ErrorKind, Result, RouteName};
 use tokio::task::JoinSet;
 
 /// A store whose calls run beside the relay.
@@ -37,6 +37,10 @@ impl<S: Store + Clone + 'static> Store for Apart<S> {
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
         let store = self.0.clone();
         apart(async move { store.reap(request).await }).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.0.open_sagas(route).await
     }
 }
 
@@ -75,6 +79,10 @@ impl<S: Lanes + Clone + 'static> Lanes for Apart<S> {
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
         let store = self.0.clone();
         apart(async move { Lanes::settle(&store, request).await }).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        Lanes::open_sagas(&self.0, route).await
     }
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {

@@ -21,6 +21,7 @@ mod pair;
 mod place;
 mod relay;
 mod saga;
+mod saga_ends;
 mod schema;
 mod server;
 mod signals;

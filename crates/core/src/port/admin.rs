@@ -13,6 +13,7 @@ use crate::event::EventId;
 use crate::limits::SKIPS_TOLD_MAX;
 use crate::name::RouteName;
 use crate::port::SagaAdmin;
+use crate::saga::SagaId;
 use crate::standing::Standing;
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -46,7 +47,8 @@ pub trait Admin: Send + Sync {
     /// Puts dead entries back with a fresh budget under the same event id. Skips what is not dead.
     async fn requeue(&self, request: SelectionRequest) -> Result<Changed>;
 
-    /// Gives dead entries up for good. Skips what is not dead.
+    /// Gives dead entries up for good. Skips what is not dead, and the dead steps of sagas that have not ended: without
+    /// them these could never end. They go with their saga, see [`Intervention`](super::Intervention).
     async fn discard(&self, request: SelectionRequest) -> Result<Changed>;
 
     /// Makes entries due at once that wait for their time: between two attempts, or staged with a delay. What they have
@@ -225,6 +227,9 @@ pub struct Changed {
     pub skipped: u64,
     /// The first of these with their reasons, at most [`SKIPS_TOLD_MAX`](crate::limits::SKIPS_TOLD_MAX).
     pub skips: Vec<Skipped>,
+    /// Sagas that have not ended and that have dead steps among what was selected, at most [`LIST_MAX`]: a requeue lets
+    /// them go on, and a discard leaves those steps as they are.
+    pub sagas: Vec<SagaId>,
     /// The last entry that was changed or skipped. As [`Filter::after`] it lets the next request go on behind it.
     pub cursor: Option<i64>,
 }

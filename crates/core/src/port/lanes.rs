@@ -54,6 +54,12 @@ pub trait Lanes: Send + Sync {
     /// Returns what relays by rows had in flight and left, and buries what has no attempts left.
     async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped>;
 
+    /// How many sagas of a route have not ended, up to [`OPEN_SAGAS_MAX`](crate::limits::OPEN_SAGAS_MAX). Their steps are
+    /// in no lane: a relay by lanes says that it leaves them alone. Default: none, as in a store that keeps no sagas.
+    async fn open_sagas(&self, _route: &RouteName) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.
     async fn hand_over(&self, request: HandOverRequest) -> Result<()>;
 

@@ -38,8 +38,8 @@ pub use operating::{
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
 pub use saga::{
-    ResumeHow, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Sagas, StageSaga,
-    StagedSaga, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
+    Intervened, Intervention, InterventionRequest, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Sagas,
+    StageSaga, StagedSaga, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
 };
 pub use saga_hooks::{AuditSink, SagaEnd, SagaEnding, SagaHooks};
 pub use schema::{Migrated, Schema, SchemaState};
@@ -48,6 +48,6 @@ pub use source::{Message, Position, Receipt, Source, SourceCapabilities, Subscri
 pub use stage::{Buffer, Stage};
 pub use store::{
     Claim, ClaimOrder, ClaimRequest, Company, Death, ExtendRequest, Extended, Keep, Leases, ReapRequest,
-    Reaped, SettleRequest, Settled, Settlement, Store, Undecodable, Verdict,
+    Reaped, SettleRequest, Settled, Settlement, Steps, Store, Undecodable, Verdict,
 };
 pub use transcript::{Pages, Transcript};

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::event::EventId;
 use crate::name::{RouteName, check_name};
 use crate::outcome::Failure;
+use crate::saga::SagaId;
 use crate::standing::Standing;
 use crate::time::Timestamp;
 
@@ -116,6 +117,8 @@ pub enum Skip {
     LaneHeld,
     /// It is due already.
     Due,
+    /// It is a step of this saga, which has not ended and never could without it.
+    OpenSaga(SagaId),
 }
 
 impl fmt::Display for Skip {
@@ -126,6 +129,12 @@ impl fmt::Display for Skip {
                 f.write_str("a relay holds its lane and may have read it: pause the route first")
             }
             Self::Due => f.write_str("it is due already"),
+            Self::OpenSaga(id) => {
+                write!(
+                    f,
+                    "it is a step of saga {id}, which has not ended: `pillarbox saga show` says what can be done"
+                )
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct AnnounceRequest {
     pub route: RouteName,
     /// Its name, for people.
     pub owner: String,
-    /// How long it works: `run` or `drain`. 1 to 255 characters.
+    /// How long it works, `run` or `drain`, and behind a space `sagas` if it does their steps. 1 to 255 characters.
     pub mode: String,
     /// How it learns of new entries, such as `poll`. 1 to 255 characters.
     pub wake: String,
@@ -91,7 +91,7 @@ pub struct RelaySeen {
     pub route: RouteName,
     /// Its name, for people.
     pub owner: String,
-    /// How long it works: `run` or `drain`.
+    /// How long it works, `run` or `drain`, and behind a space `sagas` if it does their steps.
     pub mode: String,
     /// How it learns of new entries.
     pub wake: String,
@@ -120,6 +120,12 @@ impl RelaySeen {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.seen_at.saturating_add(self.unseen_for) >= self.lease_until
+    }
+
+    /// Whether it does the steps of sagas.
+    #[must_use]
+    pub fn does_sagas(&self) -> bool {
+        self.mode.split(' ').any(|word| word == "sagas")
     }
 
     /// Whether it is here and cannot deliver.

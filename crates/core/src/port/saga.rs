@@ -10,6 +10,7 @@ use crate::audit::AuditRecord;
 use crate::entry::{Entry, Held};
 use crate::error::{Error, Result};
 use crate::limits::{LIST_DEFAULT, LIST_MAX};
+use crate::name::RouteName;
 use crate::outcome::Failure;
 use crate::saga::{Reference, Saga, SagaId, SagaRecord, SagaStatus, TimelineItem, timeline};
 use crate::time::Timestamp;
@@ -57,6 +58,7 @@ pub trait Sagas: Send + Sync {
     async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled>;
 
     /// Brings sagas up to date with what happened to their entries elsewhere: deaths by a reap, requeues, deadlines.
+    /// In the order of their ids. One that fails is told of and passed over.
     async fn sweep(&self, request: SweepRequest) -> Result<Swept>;
 }
 
@@ -116,6 +118,9 @@ pub struct StepsSettled {
 pub struct SweepRequest {
     /// At most this many sagas.
     pub limit: u32,
+    /// Only sagas behind this one, in the order of their ids; `None`: from the first. So that sagas that fail every
+    /// time hold up none behind them.
+    pub after: Option<SagaId>,
     /// Who sweeps, for the audit trail.
     pub owner: String,
     /// The time to act at; `None`: the database's clock.
@@ -130,11 +135,15 @@ pub struct Swept {
     pub seen: u64,
     /// Of these, changed.
     pub changed: u64,
+    /// Of these, not changed because something failed; a later sweep looks at them again.
+    pub failed: u64,
+    /// Behind which saga the next sweep goes on; `None`: there is none behind.
+    pub next: Option<SagaId>,
     /// Sagas that have just ended.
     pub ended: Vec<SagaId>,
 }
 
-/// Sagas as an operator sees them. Reading changes nothing; a resume and a purge are audited before they happen.
+/// Sagas as an operator sees them. Reading changes nothing; an intervention and a purge are audited before they happen.
 #[async_trait]
 pub trait SagaAdmin: Send + Sync {
     /// Sagas that match, oldest first.
@@ -143,8 +152,9 @@ pub trait SagaAdmin: Send + Sync {
     /// Everything known of one saga.
     async fn show_saga(&self, id: SagaId) -> Result<Option<SagaStory>>;
 
-    /// Lets a saga go on that waits for an operator.
-    async fn resume_saga(&self, request: ResumeRequest) -> Result<Resumed>;
+    /// Does what an operator asks for, without callbacks and sinks: a saga that completes or is undone by it ends with
+    /// the next sweep of a relay.
+    async fn intervene(&self, request: InterventionRequest) -> Result<Intervened>;
 
     /// Sagas per status. `now` pins the time that deadlines are compared with.
     async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts>;
@@ -239,37 +249,53 @@ impl SagaStory {
     }
 }
 
-/// How a saga that waits for an operator is to go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ResumeHow {
+/// What an operator does to a saga that does not go on by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Intervention {
     /// Its dead entries are tried again under the same keys, with a fresh budget.
     #[default]
     Retry,
     /// The step whose outcome is unknown is given up, and what may have run is undone, that step included.
     Compensate,
+    /// The saga goes on without a step that was given up. Only for steps that cannot be undone: the others are
+    /// compensated.
+    Skip {
+        /// The step's name.
+        step: String,
+        /// Why, for the audit trail.
+        reason: String,
+    },
+    /// The saga ends as it is, wherever it is. Its open entries are discarded; nothing is undone, and the callback of
+    /// the application is not called. What a handler is just doing may still take effect.
+    Abandon {
+        /// Why, for the audit trail.
+        reason: String,
+    },
 }
 
-/// A wish to let a saga go on.
+/// An operator's wish.
 #[derive(Clone, Debug)]
-pub struct ResumeRequest {
-    /// Which one.
+pub struct InterventionRequest {
+    /// Which saga.
     pub id: SagaId,
-    /// How.
-    pub how: ResumeHow,
+    /// What to do.
+    pub what: Intervention,
     /// Who asks, for the audit trail.
     pub actor: String,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
-/// What a resume did.
+/// What an intervention did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Resumed {
+pub struct Intervened {
     /// Where the saga is now.
     pub status: SagaStatus,
     /// Entries that are tried again.
     pub requeued: u64,
+    /// Entries that are given up for good.
+    pub discarded: u64,
 }
 
 /// How many sagas there are.
@@ -281,6 +307,8 @@ pub struct SagaCounts {
     pub overdue: u64,
     /// How long the oldest saga that waits for an operator has not changed; `None` when none does.
     pub oldest_stuck_age: Option<Duration>,
+    /// Sagas that have not ended, per route that has some.
+    pub open: BTreeMap<RouteName, u64>,
 }
 
 impl SagaCounts {
@@ -288,7 +316,7 @@ impl SagaCounts {
     #[must_use]
     pub fn zero() -> Self {
         let counts = SagaStatus::ALL.into_iter().map(|status| (status, 0)).collect();
-        Self { counts, overdue: 0, oldest_stuck_age: None }
+        Self { counts, overdue: 0, oldest_stuck_age: None, open: BTreeMap::new() }
     }
 
     /// Sagas of this status.

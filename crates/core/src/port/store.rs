@@ -38,6 +38,12 @@ pub trait Store: Send + Sync {
     /// expired are buried too, so that a route can be changed from lanes to rows.
     async fn reap(&self, request: ReapRequest) -> Result<Reaped>;
 
+    /// How many sagas of a route have not ended, up to [`OPEN_SAGAS_MAX`](crate::limits::OPEN_SAGAS_MAX): a relay that
+    /// leaves their steps alone says so. Default: none, as in a store that keeps no sagas.
+    async fn open_sagas(&self, _route: &RouteName) -> Result<u64> {
+        Ok(0)
+    }
+
     /// What retention of a relay on this store purges. Default: nothing, and the table grows until somebody purges it.
     fn purging(&self) -> Option<Purging> {
         None
@@ -67,6 +73,19 @@ pub enum Company {
     },
 }
 
+/// Whether steps of sagas are meant, beside other entries.
+///
+/// Only a relay that knows sagas may have them: what it settles moves their saga. Delivered by another one, they would be
+/// gone and their saga would never know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Steps {
+    /// They are left alone: whoever asks knows no sagas.
+    #[default]
+    Leave,
+    /// They are taken as any other entry.
+    Take,
+}
+
 /// A wish for due entries.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
@@ -84,6 +103,8 @@ pub struct ClaimRequest {
     pub order: ClaimOrder,
     /// Suspects or others.
     pub company: Company,
+    /// Whether steps of sagas are taken too.
+    pub steps: Steps,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
@@ -276,6 +297,8 @@ pub struct ReapRequest {
     pub max_attempts: Option<u32>,
     /// Which leases are over.
     pub leases: Leases,
+    /// Whether steps of sagas are reaped too. Their attempts are those of the relay that has their handlers.
+    pub steps: Steps,
     /// Who reaps, for the audit trail.
     pub owner: String,
     /// Whether to act or only to count.
@@ -339,6 +362,7 @@ mod tests {
             max_attempts: 1,
             order: ClaimOrder::Staged,
             company: Company::Open,
+            steps: Steps::Leave,
             now: None,
         };
         change(&mut request);

@@ -45,7 +45,7 @@ impl SagaRecord {
                 step.error = None;
                 step.data = data.unwrap_or(Value::Null);
                 moves.note(self, AuditKind::StepSucceeded, Some((&name, event_id)), "");
-                self.go_on(at, now, &mut moves)?;
+                self.go_on(now, &mut moves)?;
             }
             (Direction::Compensation, StepState::Compensating | StepState::CompensationFailed) => {
                 step.state = StepState::Compensated;
@@ -143,10 +143,10 @@ impl SagaRecord {
     }
 
     /// Forward: the next step, or the end.
-    fn go_on(&mut self, at: usize, now: Timestamp, moves: &mut Moves) -> Result<()> {
+    pub(super) fn go_on(&mut self, now: Timestamp, moves: &mut Moves) -> Result<()> {
         let dead = self.steps.iter().any(|step| matches!(step.state, StepState::Dead | StepState::Abandoned));
         self.status = if dead { SagaStatus::Blocked } else { SagaStatus::Running };
-        if self.steps.iter().all(|step| step.state == StepState::Done) {
+        if self.steps.iter().all(|step| matches!(step.state, StepState::Done | StepState::Skipped)) {
             self.status = SagaStatus::Completed;
             self.ended_at = Some(now);
             moves.note(self, AuditKind::Completed, None, "");
@@ -160,7 +160,10 @@ impl SagaRecord {
             self.undo_done(moves);
             return self.go_back(now, moves);
         }
-        self.stage(at + 1, Direction::Forward, moves)
+        match self.steps.iter().position(|step| step.state == StepState::Waiting) {
+            Some(next) => self.stage(next, Direction::Forward, moves),
+            None => Ok(()),
+        }
     }
 
     /// Backward: the latest step that is to be undone, one at a time, or the end.
@@ -212,7 +215,7 @@ impl SagaRecord {
 }
 
 /// The handler may or may not have done it, and nobody knows: going back would be a guess.
-fn is_unknown(failure: &Failure) -> bool {
+pub(super) fn is_unknown(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Unknown | FailureKind::LeaseExpired)
 }
 

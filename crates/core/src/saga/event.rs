@@ -16,6 +16,13 @@ use super::states::{Direction, StepState};
 /// The content type of a step's entry: its payload is a [`StepInput`].
 pub const STEP_CONTENT_TYPE: &str = "application/vnd.pillarbox.step+json";
 
+/// Whether an entry with this group and content type is a step of a saga, or undoes one. A group alone does not make a
+/// step: it may be a group that is no saga's, or an event of an application about one.
+#[must_use]
+pub fn is_step(group_id: Option<&str>, content_type: &str) -> bool {
+    group_id.is_some() && content_type == STEP_CONTENT_TYPE
+}
+
 /// What a handler is told of the step that it does or undoes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepInput {

@@ -8,6 +8,7 @@ mod decide;
 mod definition;
 mod event;
 mod id;
+mod intervene;
 mod mermaid;
 mod moves;
 mod reconcile;
@@ -21,7 +22,7 @@ mod timeline;
 mod work;
 
 pub use definition::{Saga, SagaBuilder, SagaOrder};
-pub use event::{STEP_CONTENT_TYPE, StepInput};
+pub use event::{STEP_CONTENT_TYPE, StepInput, is_step};
 pub use id::{SagaId, step_key};
 pub use moves::{EntryMove, Moves, NewAudit};
 pub use reconcile::StepSeen;

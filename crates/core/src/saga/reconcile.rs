@@ -1,19 +1,16 @@
-//! What a saga learns from its entries: deaths by a reap, requeues, its own deadline; and what operators ask for.
+//! What a saga learns from its entries: deaths by a reap, requeues, its own deadline.
 
-use crate::audit::AuditKind;
 use crate::entry::Held;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::EventId;
 use crate::outcome::{Failure, FailureKind};
-use crate::port::ResumeHow;
 use crate::status::Status;
 use crate::time::Timestamp;
 
-use super::definition::SagaOrder;
-use super::moves::{EntryMove, Moves};
+use super::decide::is_unknown;
+use super::moves::Moves;
 use super::record::SagaRecord;
 use super::states::{Direction, SagaStatus, StepState};
-use super::step::StepKind;
 
 /// An entry of a saga as a sweep sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +73,13 @@ impl SagaRecord {
         if self.status == SagaStatus::Compensating {
             self.go_back(now, &mut moves)?;
         }
+        // An operator skipped the last step that held it: the next one, or the end, is for whoever has the callback.
+        let holds = |step: &super::StepRecord| {
+            matches!(step.state, StepState::Running | StepState::Dead | StepState::Abandoned)
+        };
+        if self.status == SagaStatus::Running && !self.steps.iter().any(holds) {
+            self.go_on(now, &mut moves)?;
+        }
         self.due_at = self.sweep_at().filter(|due| *due > now).or_else(|| {
             // The step is in flight: its outcome is not known yet. Look again soon.
             self.sweep_at().map(|_| now.saturating_add(std::time::Duration::from_secs(1)))
@@ -83,7 +87,7 @@ impl SagaRecord {
         Ok(moves)
     }
 
-    /// What an operator discarded, or somebody deleted, nobody will requeue.
+    /// What somebody took away by hand nobody will requeue.
     fn note_discarded(&mut self, seen: &[StepSeen]) {
         for at in 0..self.steps.len() {
             if !self.steps[at].state.is_dead() {
@@ -107,7 +111,7 @@ impl SagaRecord {
         });
         let Some(entry) = waiting else { return Ok(()) };
         let last = entry.last_error.clone();
-        if last.as_ref().is_some_and(|last| last.kind == FailureKind::Unknown) {
+        if last.as_ref().is_some_and(is_unknown) {
             // Not known whether it ran: it is tried again under the same key until that is known.
             return Ok(());
         }
@@ -116,64 +120,6 @@ impl SagaRecord {
         self.turn_back(at, key, entry.attempts > 0 || entry.last_error.is_some(), failure, now, moves)?;
         self.updated_at = now;
         Ok(())
-    }
-
-    /// An operator asks it to go on.
-    ///
-    /// # Errors
-    /// When it does not wait for an operator, or cannot go where it is asked to.
-    pub fn resume(&mut self, how: ResumeHow, now: Timestamp) -> Result<Moves> {
-        if !self.status.is_stuck() {
-            return Err(Error::invalid(format!("the saga is {}: there is nothing to resume", self.status)));
-        }
-        let mut moves = Moves::default();
-        match how {
-            ResumeHow::Retry => {
-                let requeued = |step: &super::StepRecord| match step.state {
-                    StepState::Dead => Some((Direction::Forward, StepState::Running)),
-                    StepState::CompensationFailed => Some((Direction::Compensation, StepState::Compensating)),
-                    _ => None,
-                };
-                for at in 0..self.steps.len() {
-                    let Some((direction, state)) = requeued(&self.steps[at]) else { continue };
-                    let name = self.steps[at].name.clone();
-                    let key = self.key_of(&name, direction);
-                    moves.note(self, AuditKind::Resumed, Some((&name, key)), "retry");
-                    moves.entries.push((key, EntryMove::Requeue));
-                    self.steps[at].state = state;
-                }
-                if moves.entries.is_empty() {
-                    return Err(Error::invalid(
-                        "the dead entries of the saga were discarded: nothing can be resumed",
-                    ));
-                }
-                self.unblock();
-            }
-            ResumeHow::Compensate => {
-                let at = self.steps.iter().position(|step| step.state == StepState::Dead);
-                let at = at.filter(|at| {
-                    self.order == SagaOrder::Steps && self.steps[*at].kind != StepKind::Retryable
-                });
-                let Some(at) = at else {
-                    return Err(Error::invalid("the saga is past the point from which it only goes forward"));
-                };
-                let name = self.steps[at].name.clone();
-                let key = self.key_of(&name, Direction::Forward);
-                moves.note(self, AuditKind::Resumed, Some((&name, key)), "compensate");
-                let failure = Failure::new(FailureKind::Rejected, "operator", "an operator gave the step up");
-                moves.entries.push((key, EntryMove::Discard(failure)));
-                let undo = self.steps[at].compensation.is_some();
-                self.steps[at].state = if undo { StepState::Undoing } else { StepState::Failed };
-                self.undo_done(&mut moves);
-                // The relay goes on from here: what ends a saga is its, with the callback.
-                self.updated_at = now;
-                self.due_at = Some(now);
-                return Ok(moves);
-            }
-        }
-        self.updated_at = now;
-        self.due_at = self.sweep_at();
-        Ok(moves)
     }
 
     /// Whether this entry is what the step's state is about.
@@ -185,7 +131,7 @@ impl SagaRecord {
         self.key_of(&self.steps[at].name, direction) == event_id
     }
 
-    fn unblock(&mut self) {
+    pub(super) fn unblock(&mut self) {
         let any = |state| self.steps.iter().any(|step| step.state == state);
         self.status = match self.status {
             _ if any(StepState::Abandoned) => self.status,

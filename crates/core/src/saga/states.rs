@@ -23,17 +23,20 @@ pub enum SagaStatus {
     Completed,
     /// Everything that may have run was undone. The end.
     Compensated,
+    /// An operator gave it up as it was: nothing more is done, and nothing is undone. The end.
+    Abandoned,
 }
 
 impl SagaStatus {
     /// Every status, in the order in which counts name them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Running,
         Self::Blocked,
         Self::Compensating,
         Self::CompensationFailed,
         Self::Completed,
         Self::Compensated,
+        Self::Abandoned,
     ];
 
     /// The name in SQL, JSON and on the command line.
@@ -46,13 +49,14 @@ impl SagaStatus {
             Self::CompensationFailed => "compensation_failed",
             Self::Completed => "completed",
             Self::Compensated => "compensated",
+            Self::Abandoned => "abandoned",
         }
     }
 
     /// Nothing moves it any more.
     #[must_use]
     pub const fn is_ended(self) -> bool {
-        matches!(self, Self::Completed | Self::Compensated)
+        matches!(self, Self::Completed | Self::Compensated | Self::Abandoned)
     }
 
     /// It waits for an operator.
@@ -101,8 +105,10 @@ pub enum StepState {
     Compensated,
     /// Its compensation's entry is dead, and an operator may requeue it.
     CompensationFailed,
-    /// An operator discarded its dead entry: it holds its saga for ever.
+    /// Its entry was given up with its saga, or was taken away by hand: nobody can try it again.
     Abandoned,
+    /// It was given up, and an operator let its saga go on without it.
+    Skipped,
 }
 
 impl StepState {
@@ -120,6 +126,7 @@ impl StepState {
             Self::Compensated => "compensated",
             Self::CompensationFailed => "compensation_failed",
             Self::Abandoned => "abandoned",
+            Self::Skipped => "skipped",
         }
     }
 

@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, Result};
 use crate::event::EventId;
 use crate::name::RouteName;
 use crate::outcome::{Failure, FailureKind};
-use crate::port::ResumeHow;
+use crate::port::Intervention;
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -125,7 +125,7 @@ fn a_dead_step_blocks_a_group_until_it_is_done_after_all() {
     assert!(matches!(moves.entries[..], [(_, EntryMove::Bury(_))]));
     assert!(!saga.done(b, None, NOW).unwrap().ended);
     assert_eq!((saga.status, saga.dead()), (SagaStatus::Blocked, 1));
-    let moves = saga.resume(ResumeHow::Retry, NOW).unwrap();
+    let moves = saga.intervene(&[], &Intervention::Retry, NOW).unwrap();
     assert_eq!(moves.entries, [(a, EntryMove::Requeue)]);
     assert_eq!((saga.status, saga.dead()), (SagaStatus::Running, 0));
     assert!(saga.done(a, None, NOW).unwrap().ended);
@@ -190,8 +190,11 @@ fn an_unknown_outcome_compensates_nothing() {
         assert!(moves.stage.is_empty() && matches!(moves.entries[..], [(_, EntryMove::Bury(_))]));
         assert_eq!(saga.status, SagaStatus::Blocked);
         let mut other = saga.clone();
-        assert_eq!(other.resume(ResumeHow::Retry, NOW).unwrap().entries, [(hotel, EntryMove::Requeue)]);
-        let moves = saga.resume(ResumeHow::Compensate, NOW).unwrap();
+        assert_eq!(
+            other.intervene(&[], &Intervention::Retry, NOW).unwrap().entries,
+            [(hotel, EntryMove::Requeue)]
+        );
+        let moves = saga.intervene(&[], &Intervention::Compensate, NOW).unwrap();
         assert!(matches!(moves.entries[..], [(_, EntryMove::Discard(_))]));
         // The relay goes on from here.
         assert!(moves.stage.is_empty() && saga.due_at == Some(NOW));
@@ -208,8 +211,13 @@ fn after_the_pivot_it_only_goes_forward() {
     let moves = saga.given_up(forward(&saga, "mail"), false, failed(FailureKind::Rejected), NOW).unwrap();
     assert!(moves.stage.is_empty());
     assert_eq!(saga.status, SagaStatus::Blocked);
-    assert!(saga.resume(ResumeHow::Compensate, NOW).unwrap_err().to_string().contains("only goes forward"));
-    let _ = saga.resume(ResumeHow::Retry, NOW).unwrap();
+    assert!(
+        saga.intervene(&[], &Intervention::Compensate, NOW)
+            .unwrap_err()
+            .to_string()
+            .contains("only goes forward")
+    );
+    let _ = saga.intervene(&[], &Intervention::Retry, NOW).unwrap();
     assert!(saga.done(forward(&saga, "mail"), None, NOW).unwrap().ended);
 }
 
@@ -225,7 +233,7 @@ fn a_failed_compensation_is_seen_and_the_rest_still_run() {
     assert_eq!((staged(&moves), saga.status), (vec!["hotel.cancel"], SagaStatus::CompensationFailed));
     let moves = saga.done(back(&saga, "hotel"), None, NOW).unwrap();
     assert!(!moves.ended && saga.status == SagaStatus::CompensationFailed);
-    let moves = saga.resume(ResumeHow::Retry, NOW).unwrap();
+    let moves = saga.intervene(&[], &Intervention::Retry, NOW).unwrap();
     assert_eq!(moves.entries, [(back(&saga, "car"), EntryMove::Requeue)]);
     assert_eq!(saga.status, SagaStatus::Compensating);
     assert!(saga.done(back(&saga, "car"), None, NOW).unwrap().ended);
@@ -246,7 +254,7 @@ fn a_sweep_sees_what_a_reap_or_an_operator_did() {
     let _ = saga.given_up(a, false, failed(FailureKind::Rejected), NOW).unwrap();
     let _ = saga.reconcile(&[seen(a, Status::Discarded, 1, None)], NOW).unwrap();
     assert_eq!((saga.status, saga.dead()), (SagaStatus::Blocked, 0));
-    assert!(saga.resume(ResumeHow::Retry, NOW).unwrap_err().to_string().contains("discarded"));
+    assert!(saga.intervene(&[], &Intervention::Retry, NOW).unwrap_err().to_string().contains("are gone"));
     assert!(!saga.done(forward(&saga, "b"), None, NOW).unwrap().ended);
     assert_eq!(saga.status, SagaStatus::Blocked);
 }
@@ -263,9 +271,15 @@ fn past_its_deadline_a_saga_before_its_pivot_goes_back() {
     assert!(busy.due_at > Some(late), "in flight: looked at again soon");
     // Done too late: no further step is begun.
     assert_eq!(staged(&busy.done(car, None, late).unwrap()), ["car.cancel"]);
-    let mut unknown = saga.clone();
-    let lost = seen(car, Status::Retrying, 1, Some(FailureKind::Unknown));
-    assert!(unknown.reconcile(&[lost], late).unwrap().is_empty(), "nobody knows whether it ran");
+    for kind in [FailureKind::Unknown, FailureKind::LeaseExpired] {
+        let mut unknown = saga.clone();
+        let lost = seen(car, Status::Retrying, 1, Some(kind));
+        assert!(
+            unknown.reconcile(&[lost], late).unwrap().is_empty(),
+            "{kind:?}: nobody knows whether it ran"
+        );
+        assert!(unknown.due_at > Some(late), "looked at again soon");
+    }
     let moves = saga.reconcile(&[seen(car, Status::Retrying, 1, Some(FailureKind::Failed))], late).unwrap();
     assert_eq!(staged(&moves), ["car.cancel"]);
     assert!(matches!(moves.entries[..], [(_, EntryMove::Discard(_))]));
@@ -277,7 +291,86 @@ fn past_its_deadline_a_saga_before_its_pivot_goes_back() {
 #[test]
 fn only_what_waits_for_an_operator_is_resumed() {
     let (mut saga, _) = started(group());
-    assert!(saga.resume(ResumeHow::Retry, NOW).unwrap_err().to_string().contains("nothing to resume"));
+    assert!(
+        saga.intervene(&[], &Intervention::Retry, NOW).unwrap_err().to_string().contains("nothing to resume")
+    );
+}
+
+fn skip(step: &str) -> Intervention {
+    Intervention::Skip { step: step.into(), reason: "sent by hand".into() }
+}
+
+#[test]
+fn a_saga_goes_on_without_a_step_that_an_operator_skips() {
+    let says = |saga: &mut SagaRecord, step: &str, part: &str| {
+        let error = saga.intervene(&[], &skip(step), NOW).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    let builder = booking().step(Step::retryable("survey", "survey.send"));
+    let (mut saga, _) = started(builder);
+    says(&mut saga, "nobody", "its steps are hotel, car, pay, mail, survey");
+    says(&mut saga, "hotel", "compensated, not skipped");
+    says(&mut saga, "mail", "is waiting");
+    for step in ["hotel", "car", "pay"] {
+        let _ = saga.done(forward(&saga, step), None, NOW).unwrap();
+    }
+    let _ = saga.given_up(forward(&saga, "mail"), false, failed(FailureKind::Rejected), NOW).unwrap();
+    let moves = saga.intervene(&[], &skip("mail"), NOW).unwrap();
+    assert_eq!((kinds(&moves), staged(&moves)), (vec![AuditKind::StepSkipped], vec!["survey.send"]));
+    assert_eq!(moves.audit[0].detail, "sent by hand");
+    assert!(matches!(moves.entries[..], [(_, EntryMove::Discard(_))]));
+    assert_eq!((saga.status, saga.steps[3].state), (SagaStatus::Running, StepState::Skipped));
+    let moves = saga.given_up(forward(&saga, "survey"), false, failed(FailureKind::Rejected), NOW).unwrap();
+    assert!(!moves.ended);
+    // The end is the relay's, with the callback.
+    assert!(!saga.intervene(&[], &skip("survey"), NOW).unwrap().ended);
+    assert_eq!((saga.status, saga.due_at), (SagaStatus::Running, Some(NOW)));
+    let moves = saga.reconcile(&[], NOW).unwrap();
+    assert!(moves.ended && kinds(&moves) == [AuditKind::Completed]);
+    assert_eq!((saga.status, saga.due_at), (SagaStatus::Completed, None));
+}
+
+#[test]
+fn a_group_completes_without_the_steps_that_were_skipped() {
+    let (mut saga, _) = started(group());
+    let _ = saga.given_up(forward(&saga, "a"), false, failed(FailureKind::Rejected), NOW).unwrap();
+    let _ = saga.intervene(&[], &skip("a"), NOW).unwrap();
+    assert!(saga.reconcile(&[], NOW).unwrap().is_empty(), "the other step is still to come");
+    assert!(saga.done(forward(&saga, "b"), None, NOW).unwrap().ended);
+}
+
+#[test]
+fn a_saga_is_abandoned_wherever_it_is() {
+    let abandon = Intervention::Abandon { reason: "the customer is gone".into() };
+    let (mut saga, _) = started(booking());
+    let _ = saga.done(forward(&saga, "hotel"), None, NOW).unwrap();
+    let entry = |status| [seen(forward(&saga, "car"), status, 1, None)];
+    for status in [Status::Pending, Status::InFlight, Status::Retrying, Status::Dead] {
+        let mut saga = saga.clone();
+        let moves = saga.intervene(&entry(status), &abandon, NOW).unwrap();
+        assert!(matches!(moves.entries[..], [(_, EntryMove::Discard(_))]), "{status}");
+        assert!(moves.ended && moves.stage.is_empty() && kinds(&moves) == [AuditKind::Abandoned]);
+        assert_eq!((saga.status, saga.ended_at, saga.due_at), (SagaStatus::Abandoned, Some(NOW), None));
+        let states: Vec<_> = saga.steps.iter().map(|step| step.state).collect();
+        use StepState::{Abandoned, Done, Waiting};
+        assert_eq!(states, [Done, Abandoned, Waiting, Waiting]);
+        assert_eq!(saga.dead(), 0, "no sweep comes back to it");
+        assert!(saga.intervene(&[], &abandon, NOW).unwrap_err().to_string().contains("nothing to abandon"));
+        assert!(saga.reconcile(&[], NOW).unwrap().is_empty());
+    }
+    let blank = Intervention::Abandon { reason: String::new() };
+    assert!(saga.intervene(&[], &blank, NOW).unwrap_err().to_string().contains("the reason"));
+}
+
+#[test]
+fn a_step_that_was_taken_away_by_hand_can_still_be_undone() {
+    let (mut saga, _) = started(booking());
+    let hotel = forward(&saga, "hotel");
+    let _ = saga.given_up(hotel, true, failed(FailureKind::Unknown), NOW).unwrap();
+    let _ = saga.reconcile(&[], NOW).unwrap();
+    assert_eq!(saga.steps[0].state, StepState::Abandoned);
+    assert!(saga.intervene(&[], &Intervention::Compensate, NOW).unwrap().entries.is_empty());
+    assert_eq!(staged(&saga.reconcile(&[], NOW).unwrap()), ["hotel.cancel"]);
 }
 
 #[test]

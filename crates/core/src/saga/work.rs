@@ -2,7 +2,7 @@
 
 use crate::entry::Held;
 use crate::error::Result;
-use crate::port::{ResumeHow, StepOutcome};
+use crate::port::{Intervened, Intervention, StepOutcome};
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -70,16 +70,36 @@ impl SagaWork {
         Ok((!same).then_some(work))
     }
 
-    /// An operator lets it go on. Whatever happened to its entries meanwhile comes first.
+    /// What an operator asks for. Whatever happened to its entries meanwhile comes first, unless nothing more is to come
+    /// of it.
     ///
     /// # Errors
     /// When it does not wait for an operator, or cannot go where it is asked to.
-    pub fn resume(saga: SagaRecord, seen: Vec<StepSeen>, how: ResumeHow, now: Timestamp) -> Result<Self> {
+    pub fn intervene(
+        saga: SagaRecord,
+        seen: Vec<StepSeen>,
+        what: &Intervention,
+        now: Timestamp,
+    ) -> Result<Self> {
         let mut work = Self::new(saga);
-        work.moves = work.saga.reconcile(&seen, now)?;
-        work.moves.append(work.saga.resume(how, now)?);
+        if !matches!(what, Intervention::Abandon { .. }) {
+            work.moves = work.saga.reconcile(&seen, now)?;
+        }
+        work.moves.append(work.saga.intervene(&seen, what, now)?);
         work.seen = seen;
         Ok(work)
+    }
+
+    /// What came of an operator's wish.
+    pub fn intervened(&self) -> Intervened {
+        let entries = self.entries();
+        let count =
+            |is: fn(&EntryMove) -> bool| entries.iter().filter(|entry| is(&entry.change)).count() as u64;
+        Intervened {
+            status: self.saga.status,
+            requeued: count(|change| *change == EntryMove::Requeue),
+            discarded: count(|change| matches!(change, EntryMove::Discard(_))),
+        }
     }
 
     /// What becomes of its entries. One that is not there any more, or that is not dead any more and was to be
@@ -92,11 +112,5 @@ impl SagaWork {
             possible.then(|| EntryWork { held: seen.held, seen: seen.status, change: change.clone() })
         };
         self.moves.entries.iter().filter_map(of).collect()
-    }
-
-    /// How many entries are requeued.
-    #[must_use]
-    pub fn requeued(&self) -> u64 {
-        self.entries().iter().filter(|entry| entry.change == EntryMove::Requeue).count() as u64
     }
 }

@@ -369,6 +369,10 @@ impl Store for LaneReader {
         }
         Ok(reaped)
     }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.lanes.open_sagas(route).await
+    }
 }
 
 /// A lane writes nothing when it hands out, so it has no budget to give back: a park is a retry.

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox_core::port::{Death, Lanes, Presence, Purging, Sagas, Sink, Store};
+use pillarbox_core::port::{Death, Lanes, Presence, Purging, Sagas, Sink, Steps, Store};
 use pillarbox_core::{Error, Result, RouteName};
 
 use crate::handle::{Handle, Shared};
@@ -60,6 +60,8 @@ pub struct Relay {
     pub(crate) route: RouteName,
     pub(crate) owner: String,
     pub(crate) options: RelayOptions,
+    /// Whether it takes steps of sagas: only if it moves their sagas too.
+    pub(crate) steps: Steps,
     /// How many settles may be under way at once.
     pub(crate) settles_max: usize,
     pub(crate) presence: Option<Arc<dyn Presence>>,
@@ -70,13 +72,14 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay from this store to this sink, by rows: any number of relays take what is due, without order.
+    /// A relay from this store to this sink, by rows: any number of relays take what is due, without order. Steps of
+    /// sagas are left alone: see [`Relay::sagas`].
     pub fn builder(store: Arc<dyn Store>, sink: Arc<dyn Sink>) -> RelayBuilder {
         Self::from(From::Rows(store), sink)
     }
 
     /// A relay from this store to this sink, by lanes: in order per key, and faster, because nothing is written before
-    /// an entry is settled.
+    /// an entry is settled. Steps of sagas are left alone.
     pub fn ordered(lanes: Arc<dyn Lanes>, sink: Arc<dyn Sink>) -> RelayBuilder {
         Self::from(From::Lanes(lanes), sink)
     }
@@ -149,7 +152,7 @@ impl Relay {
         entries: Option<u64>,
     ) -> Result<Tally> {
         let drain = Pipeline::new(self, Until::Drained).at_most(entries).run(shutdown);
-        let tally = announced(self, "drain", self.left(drain)).await?;
+        let tally = announced(self, self.mode("drain", "drain sagas"), self.left(drain)).await?;
         // A table that only cron jobs drain would grow for ever. That this failed is not the drain's failure.
         if let Some(retention) = &self.retention
             && let Err(error) = retention.run_once().await
@@ -166,7 +169,15 @@ impl Relay {
     /// Only for what waiting cannot mend: wrong tables or a wrong configuration.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
         let run = Pipeline::new(self, Until::Stopped).run(shutdown);
-        announced(self, "run", self.left(self.retaining(run))).await
+        announced(self, self.mode("run", "run sagas"), self.left(self.retaining(run))).await
+    }
+
+    /// What is announced of this relay.
+    fn mode(&self, plain: &'static str, sagas: &'static str) -> &'static str {
+        match self.steps {
+            Steps::Leave => plain,
+            Steps::Take => sagas,
+        }
     }
 
     /// Beside the work, what is old goes. Nothing of the work waits for that or fails with it.
@@ -314,8 +325,9 @@ impl RelayBuilder {
             _ => None,
         };
         let shared: Arc<Shared> = Arc::default();
+        let steps = if matches!(self.from, From::Sagas(..)) { Steps::Take } else { Steps::Leave };
         // Steps of one saga in two calls would wait for each other.
-        let settles_max = if matches!(self.from, From::Sagas(..)) { 1 } else { SETTLES_MAX };
+        let settles_max = if steps == Steps::Take { 1 } else { SETTLES_MAX };
         let (store, lanes): (Arc<dyn Store>, _) = match self.from {
             From::Rows(store) => (store, None),
             From::Sagas(store, sagas, passed) => {
@@ -346,6 +358,7 @@ impl RelayBuilder {
             route,
             owner,
             options: self.options,
+            steps,
             settles_max,
             presence: self.presence,
             on_death: self.on_death,

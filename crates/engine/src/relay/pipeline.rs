@@ -50,7 +50,7 @@ enum Step {
     Delivered { batch: BatchId, ended: Ended },
     Settled { group: Group, sent: Instant, result: Result<Settled> },
     Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
-    Reaped(Result<Reaped>),
+    Reaped { sagas: u64, result: Result<Reaped> },
     Prepared(Result<()>),
 }
 
@@ -151,6 +151,8 @@ pub(crate) struct Pipeline<'a> {
     impossible_at: Instant,
     /// The last reap found relays that read the route by lanes.
     beside_lanes: bool,
+    /// When to look for sagas that this relay leaves alone; `None`: it has told of them.
+    sagas_asked_at: Option<Instant>,
 
     store_failures: u32,
     grace_end: Option<Instant>,
@@ -207,6 +209,7 @@ impl<'a> Pipeline<'a> {
             reaped_once: false,
             impossible_at: now,
             beside_lanes: false,
+            sagas_asked_at: Some(now),
             store_failures: 0,
             grace_end: None,
             fatal: None,
@@ -276,7 +279,7 @@ impl<'a> Pipeline<'a> {
             Step::Delivered { batch, ended } => self.on_delivered(batch, ended),
             Step::Settled { group, sent, result } => self.on_settled(group, sent, result),
             Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
-            Step::Reaped(result) => self.on_reaped(result),
+            Step::Reaped { sagas, result } => self.on_reaped(sagas, result),
             Step::Prepared(result) => self.on_prepared(result),
         }
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pillarbox_core::port::{ClaimOrder, ClaimRequest, Company, Store};
+use pillarbox_core::port::{ClaimOrder, ClaimRequest, Company, Steps, Store};
 use pillarbox_core::{Event, RouteName, Status};
 use pillarbox_engine::sink::Handlers;
 use pillarbox_testkit::sim::SimClock;
@@ -96,6 +96,7 @@ async fn a_relay_whose_lease_was_taken_over_is_fenced_and_changes_nothing() {
             max_attempts: 5,
             order: ClaimOrder::Staged,
             company: Company::Open,
+            steps: Steps::Leave,
             now: Some(now),
         };
         world.store.claim(request).await.unwrap().entries.remove(0)

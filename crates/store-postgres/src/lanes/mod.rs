@@ -11,11 +11,11 @@ mod settle;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::Result;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
     LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped, Settled,
 };
+use pillarbox_core::{Result, RouteName};
 
 use crate::bind::Bind;
 use crate::call::{Again, Line};
@@ -51,6 +51,10 @@ impl Lanes for PostgresStore {
 
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
         self.settle_lanes(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
     }
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {

@@ -33,6 +33,8 @@ create index if not exists {audit_saga_index} on {audit} (saga_id, seq)
 -- What else a sweep looks for: sagas that know of dead steps, and sagas whose time has come.
 create index if not exists {saga_dead_index} on {saga} (id) where dead > 0;
 create index if not exists {saga_due_index} on {saga} (due_at) where due_at is not null;
+-- Sagas of a route that have not ended, for relays that leave their steps alone.
+create index if not exists {saga_open_index} on {saga} (route) where ended_at is null;
 -- For lists and counts.
 create index if not exists {saga_status_index} on {saga} (status, created_at, id);
 -- For purging sagas by age.

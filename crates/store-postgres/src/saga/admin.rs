@@ -1,12 +1,13 @@
 //! What operators see and do of sagas.
 
 use async_trait::async_trait;
+use pillarbox_core::limits::OPEN_SAGAS_MAX;
 use pillarbox_core::port::{
-    Keep, PurgeRequest, Purged, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
+    Intervened, InterventionRequest, Keep, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
 };
 use pillarbox_core::{
-    AuditRecord, Entry, Error, ErrorKind, Reference, Result, SagaId, SagaRecord, SagaStatus, SagaWork,
-    Timestamp, check_name,
+    AuditRecord, Entry, Error, ErrorKind, Reference, Result, RouteName, SagaId, SagaRecord, SagaStatus,
+    SagaWork, Timestamp, check_name,
 };
 use sqlx::Row;
 
@@ -20,6 +21,17 @@ use super::read::{now, saga, unreadable};
 
 /// Relays that move the same saga at the same time come first at most this often.
 const TRIES: usize = 16;
+
+impl PostgresStore {
+    /// Sagas of a route that have not ended, up to a limit.
+    pub(crate) async fn count_open_sagas(&self, route: &RouteName) -> Result<u64> {
+        let limit = i64::try_from(OPEN_SAGAS_MAX).unwrap_or(i64::MAX);
+        let arguments = Bind::new().text(route.as_str()).number(limit).done()?;
+        let rows = self.run(Line::Relay, Again::Always, &self.sql().saga_open, arguments).await?;
+        let open: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(|_| unreadable())?;
+        Ok(u64::try_from(open).unwrap_or(0))
+    }
+}
 
 #[async_trait]
 impl SagaAdmin for PostgresStore {
@@ -52,7 +64,7 @@ impl SagaAdmin for PostgresStore {
         Ok(Some(SagaStory { saga, entries, audit }))
     }
 
-    async fn resume_saga(&self, request: ResumeRequest) -> Result<Resumed> {
+    async fn intervene(&self, request: InterventionRequest) -> Result<Intervened> {
         check_name("actor", &request.actor)?;
         let sagas = self.sagas();
         for _ in 0..TRIES {
@@ -60,13 +72,16 @@ impl SagaAdmin for PostgresStore {
             let Some((saga, seen, now)) = loaded else {
                 return Err(Error::new(ErrorKind::NotFound, format!("there is no saga {}", request.id)));
             };
-            let work = SagaWork::resume(saga, seen, request.how, now)?;
+            let work = SagaWork::intervene(saga, seen, &request.what, now)?;
             let one = std::slice::from_ref(&work);
             if sagas.write(None, one, &request.actor, Keep::UntilPurged, now).await?.contains(&request.id) {
-                return Ok(Resumed { status: work.saga.status, requeued: work.requeued() });
+                return Ok(work.intervened());
             }
         }
-        Err(Error::new(ErrorKind::Contention, "relays move the same saga all the time"))
+        Err(Error::new(
+            ErrorKind::Contention,
+            format!("relays moved the saga {TRIES} times meanwhile, so nothing was done: try again"),
+        ))
     }
 
     async fn saga_counts(&self, pinned: Option<Timestamp>) -> Result<SagaCounts> {
@@ -79,7 +94,11 @@ impl SagaAdmin for PostgresStore {
                 Ok(u64::try_from(number).unwrap_or(0))
             };
             let status: SagaStatus = row.try_get::<&str, _>(0).map_err(|_| unreadable())?.parse()?;
-            counts.counts.insert(status, number(1)?);
+            *counts.counts.entry(status).or_default() += number(1)?;
+            if !status.is_ended() {
+                let route: String = row.try_get(5).map_err(|_| unreadable())?;
+                *counts.open.entry(RouteName::new(route)?).or_default() += number(1)?;
+            }
             let since = row.try_get::<At, _>(3).map_err(|_| unreadable())?.timestamp();
             if status.is_stuck() {
                 let age = now(row, 4)?.since(since.unwrap_or(Timestamp::MIN));

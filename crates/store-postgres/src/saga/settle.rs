@@ -69,22 +69,26 @@ impl port::Sagas for Sagas {
     }
 
     async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
-        let bind = Bind::new().at(request.now).number(request.limit.into()).done()?;
+        let after = request.after.map(|id| id.to_string());
+        let bind = Bind::new().at(request.now).number(request.limit.into()).value(after).done()?;
         let store = &self.store;
         let rows = store.run(Line::Relay, Again::Always, &store.sql().saga_sweep, bind).await?;
         let mut swept = Swept { seen: rows.len() as u64, ..Swept::default() };
+        let full = rows.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         for row in &rows {
             let id: &str = row.try_get(0).map_err(|_| unreadable())?;
             // A group whose name is not a saga's was joined away; one saga must not keep the others from being swept.
             let Ok(id) = id.parse() else { continue };
+            swept.next = Some(id).filter(|_| full);
             match self.sweep_one(id, &request).await {
                 Ok(Some(work)) => {
                     swept.changed += 1;
                     swept.ended.extend(work.moves.ended.then_some(id));
                 }
                 Ok(None) => {}
-                Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
-                Err(error) => {
+                Err(Unswept::Store(error)) => return Err(error),
+                Err(Unswept::Saga(error)) => {
+                    swept.failed += 1;
                     tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
                 }
             }
@@ -185,16 +189,22 @@ impl Sagas {
         Ok(done)
     }
 
-    async fn sweep_one(&self, id: SagaId, request: &SweepRequest) -> Result<Option<SagaWork>> {
+    async fn sweep_one(&self, id: SagaId, request: &SweepRequest) -> Result<Option<SagaWork>, Unswept> {
         for _ in 0..TRIES {
-            let Some((saga, seen, now)) = self.load(id, request.now).await? else { return Ok(None) };
-            let Some(work) = SagaWork::sweep(saga, seen, now)? else { return Ok(None) };
+            let Some((saga, seen, now)) = self.load(id, request.now).await.map_err(Unswept::loading)? else {
+                return Ok(None);
+            };
+            let Some(work) = SagaWork::sweep(saga, seen, now).map_err(Unswept::Saga)? else {
+                return Ok(None);
+            };
             let one = std::slice::from_ref(&work);
-            if self.write(None, one, &request.owner, Keep::UntilPurged, now).await?.contains(&id) {
+            let written = self.write(None, one, &request.owner, Keep::UntilPurged, now).await;
+            if written.map_err(Unswept::Saga)?.contains(&id) {
                 return Ok(Some(work));
             }
         }
-        Err(Error::new(ErrorKind::Contention, "others move the same saga all the time"))
+        let text = format!("other relays moved it {TRIES} times meanwhile; a later sweep looks at it again");
+        Err(Unswept::Saga(Error::new(ErrorKind::Contention, text)))
     }
 
     /// A saga with its entries.
@@ -223,6 +233,21 @@ impl Sagas {
             });
         }
         Ok(Some((saga, seen, now)))
+    }
+}
+
+/// Why a saga was not brought up to date.
+enum Unswept {
+    /// Nothing can be read from the store: no other saga will do better.
+    Store(Error),
+    /// Anything else, which may be this saga's alone: what cannot be read of it, or its callback. A callback's own error
+    /// looks as one of the store may.
+    Saga(Error),
+}
+
+impl Unswept {
+    fn loading(error: Error) -> Self {
+        if error.kind() == ErrorKind::Unavailable { Self::Store(error) } else { Self::Saga(error) }
     }
 }
 

@@ -8,6 +8,7 @@
 -- Each arm begins where one before may have ended ($8, and from $9), or at the very beginning: see floor.rs. Where this one
 -- ended stands in one row of its answer; what has no stamp is left out, it lies above all that is still to come. The arm
 -- of times, when it was not full, has seen all up to now.
+-- Steps of sagas are only for relays that know sagas ($10).
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
 -- Of a paused route nothing is taken.
 with route_now as materialized (
@@ -16,7 +17,7 @@ with route_now as materialized (
     select due_at, seq from {outbox}
     where not (select paused from route_now) and route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
         and due_at <= coalesce($2, statement_timestamp()) and status > 'in_flight'
-        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
+        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3)) and ($10 or {plain})
     order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
@@ -25,6 +26,7 @@ with route_now as materialized (
     where not (select paused from route_now) and route = $1 and due_at is null and status > 'in_flight'
         and coalesce(hlc, 9223372036854775807) >= $9
         and (status = 'pending' or crashes = 0 and (attempts <= 0 or {counted} < coalesce(max_attempts, $3)))
+        and ($10 or {plain})
     order by coalesce(hlc, 9223372036854775807), created_at, seq
     limit $5 - (select count(*) from due)
     for update skip locked

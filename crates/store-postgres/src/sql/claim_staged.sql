@@ -10,6 +10,7 @@
 -- takes for few rows. The rows come back by an array: a join would let it hash the whole table.
 -- Each arm begins where one before may have ended ($8, and from $9), or at the very beginning: see floor.rs. Where this one
 -- ended stands in one row of its answer. The arm of times, when it was not full, has seen all up to now.
+-- Steps of sagas are only for relays that know sagas ($11).
 -- set_config: a claim that a crash forgets is claimed again, so nobody waits for the disk.
 -- Of a paused route nothing is taken.
 with route_now as materialized (
@@ -18,20 +19,21 @@ with route_now as materialized (
     select due_at, seq from {outbox}
     where not (select paused from route_now) and route = $1 and due_at is not null and due_at >= coalesce($8, '-infinity')
         and due_at <= coalesce($2, statement_timestamp()) and status > 'in_flight'
-        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
+        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3)) and ($11 or {plain})
     order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
 ), returned as materialized (
     select seq from {outbox}
     where not (select paused from route_now) and route = $1 and due_at is null and status = 'retrying' and crashes = 0
-        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3))
+        and (attempts <= 0 or {counted} < coalesce(max_attempts, $3)) and ($11 or {plain})
     order by due_at nulls first, status, priority, seq
     limit $5 - (select count(*) from due)
     for update skip locked
 ), ready as materialized (
     select priority, seq from {outbox}
     where not (select paused from route_now) and route = $1 and due_at is null and status = 'pending' and (priority, seq) >= ($9, $10)
+        and ($11 or {plain})
     order by due_at nulls first, priority, seq
     limit $5 - (select count(*) from due) - (select count(*) from returned)
     for update skip locked

@@ -1,13 +1,14 @@
 -- Claims suspects, which came back from an expired lease and are the only ones that wait for somebody without a time: the
 -- least accused among the first ($4), and as many as may be together ($9, by the number of crashes) beside those that the
 -- relay has in flight already ($8). The company is told in any case: with none taken, they wait for a smaller one.
--- The limits are those of claim_staged.sql, and so are the last conditions of the update.
+-- The limits are those of claim_staged.sql, and so are the last conditions of the update. Steps of sagas are only for relays
+-- that know sagas ($10).
 with route_now as materialized (
     select exists (select from {route_state} where route = $1 and paused_at is not null) as paused
 ), head as materialized (
     select seq, crashes from {outbox}
     where not (select paused from route_now) and route = $1 and due_at is null and status = 'retrying' and crashes > 0
-        and {counted} < coalesce(max_attempts, $3)
+        and {counted} < coalesce(max_attempts, $3) and ($10 or {plain})
     order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked

@@ -17,6 +17,7 @@ with lost as materialized (
         select seq, key, due_at is not null and due_at > coalesce($3, statement_timestamp()) as waits
         from {outbox}
         where route = $1 and {lane_of} = lost.lane and status > 'in_flight' and seq <= lost.handed
+            and {plain}
         order by seq
         offset 0
     ) as e

@@ -12,7 +12,7 @@ cross join lateral (
 cross join lateral (
     select key, seq, status from {outbox}
     where route = l.route and {lane_of} = l.lane and status > 'in_flight' and seq <= h.handed
-        and (due_at is null or due_at <= coalesce($1, statement_timestamp()))
+        and (due_at is null or due_at <= coalesce($1, statement_timestamp())) and {plain}
     order by seq
     offset 0
 ) as e

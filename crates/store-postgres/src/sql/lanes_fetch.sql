@@ -11,6 +11,7 @@ with me as materialized (
     select {read}, {lane_of}::smallint as lane, (select fences from held)[{lane_of} + 1] as lane_fence
     from {outbox}
     where seq = any ($3) and route || '' = $1 and status = any ((select array['pending', 'retrying']::{status}[])::{status}[])
+        and {plain}
 )
 select null, {unread}, null::bigint as lane_fence, exists (select from me) as here,
     (extract(epoch from statement_timestamp()) * 1000000)::bigint as now

@@ -1,4 +1,5 @@
--- The next entries of held lanes, and what is unsettled between floor and cursor: from one snapshot.
+-- The next entries of held lanes, and what is unsettled between floor and cursor: from one snapshot. Steps of sagas are in
+-- no lane.
 -- Floors ($3), cursors ($4) and limits ($5) have a place for each lane, null for those that were not asked for.
 -- The first row tells about the lanes, in the place of a type: a column of its own would be null in all the others.
 -- These are entries, and go to the reader as they are found, because keeping them for a second look costs more than
@@ -19,7 +20,7 @@ select json_build_object(
             cross join lateral (
                 select seq from {outbox}
                 where route = $1 and {lane_of} = h.lane and status > 'in_flight'
-                    and seq > h.floor and seq <= h.cursor
+                    and seq > h.floor and seq <= h.cursor and {plain}
                 order by seq
                 offset 0
             ) as e),
@@ -34,7 +35,7 @@ from held as h
 cross join lateral (
     select {read}, h.lane
     from {outbox}
-    where route = $1 and {lane_of} = h.lane and status > 'in_flight' and seq > h.cursor
+    where route = $1 and {lane_of} = h.lane and status > 'in_flight' and seq > h.cursor and {plain}
     order by seq
     limit h.amount
 ) as e

@@ -7,7 +7,7 @@ select null, {unread},
         and exists (select from {lane_session} where route = $1 and session = $2)) as same,
     array(select seq from {outbox}
         where seq > $7 and seq <= $8 and route = $1 and status > 'in_flight'
-            and seq > ($3::bigint[])[{lane_of} + 1] and seq <= ($4::bigint[])[{lane_of} + 1]
+            and seq > ($3::bigint[])[{lane_of} + 1] and seq <= ($4::bigint[])[{lane_of} + 1] and {plain}
         order by seq) as present,
     {writers} as writers,
     {drawn} as drawn,
@@ -16,4 +16,5 @@ union all
 (select {read}, {lane_of}::smallint, null, null, null, null, null
     from {outbox}
     where seq > $7 and seq <= $8 and route = $1 and status > 'in_flight' and seq > ($4::bigint[])[{lane_of} + 1]
+        and {plain}
     order by seq)

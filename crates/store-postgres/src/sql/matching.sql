@@ -25,7 +25,8 @@ with {heads}, readers as materialized (
         coalesce(r.handed >= m.seq, false) and coalesce(m.due_at <= coalesce($15, statement_timestamp()), true) as handed
     from meant as m
     left join heads as h on h.route = m.route and h.key = m.key and h.seq < m.seq and m.status > 'in_flight'
-    left join readers as r on r.route = m.route and r.lane = m.lane and m.status > 'in_flight'
+    -- Steps of sagas are in no lane.
+    left join readers as r on r.route = m.route and r.lane = m.lane and m.status > 'in_flight' and {plain}
 ), matching as (
     select s.*,
         case when s.blocked is not null then 'blocked' when s.handed then 'in_flight' else s.status::text end as standing

@@ -1,13 +1,14 @@
 -- Returns expired leases of one route and buries what has no attempts left, audited in the same step.
 -- Arms of one partial index (and with a hidden limit, as in a claim): what is due by time; what is due at once but stuck,
 -- which the index has at the beginning, before what nobody had yet; and if asked ($7), by going through all that is not
--- due yet, what was leased before the clock was set back. The last row says whether suspects wait.
+-- due yet, what was leased before the clock was set back. The last row says whether suspects wait. Steps of sagas are only
+-- for relays that know sagas ($8).
 with expired as materialized (
     select seq, route, event_id, type, attempts, crashes, max_attempts, status, last_error
     from {outbox}
     where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
         and status >= 'in_flight'
-        and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3)))
+        and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3))) and ($8 or {plain})
     order by due_at nulls first, status, priority, seq
     limit (select $4::bigint)
     for update skip locked
@@ -16,6 +17,7 @@ with expired as materialized (
     from {outbox}
     where $7 and route = $1 and due_at is not null and due_at > coalesce($2, statement_timestamp())
         and status = 'in_flight' and leased_at - coalesce($2, statement_timestamp()) > due_at - leased_at
+        and ($8 or {plain})
     order by due_at nulls first, status, priority, seq
     limit $4 - (select count(*) from expired)
     for update skip locked
@@ -23,7 +25,7 @@ with expired as materialized (
     select seq, route, event_id, type, attempts, crashes, max_attempts, status, last_error
     from {outbox}
     where route = $1 and due_at is null and status >= 'in_flight' and status < 'pending'
-        and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3)))
+        and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3))) and ($8 or {plain})
     order by due_at nulls first, status, priority, seq
     limit $4 - (select count(*) from expired) - (select count(*) from impossible)
     for update skip locked
@@ -63,4 +65,4 @@ from stale as s
 where s.seq in (select seq from moved)
 union all
 select null, null, null, null, null, null, exists (select from moved)
-    or exists (select from {outbox} where route = $1 and due_at is null and status = 'retrying')
+    or exists (select from {outbox} where route = $1 and due_at is null and status = 'retrying' and ($8 or {plain}))

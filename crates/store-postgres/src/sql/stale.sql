@@ -6,14 +6,14 @@ from (
         from {outbox}
         where route = $1 and due_at is not null and due_at <= coalesce($2, statement_timestamp())
             and status >= 'in_flight'
-            and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3)))
+            and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3))) and ($5 or {plain})
         order by due_at nulls first, status, priority, seq
         limit (select $4::bigint)
     ) union all (
         select status = 'in_flight' as leased
         from {outbox}
         where route = $1 and due_at is null and status >= 'in_flight' and status < 'pending'
-            and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3)))
+            and (status = 'in_flight' or (attempts > 0 and {counted} >= coalesce(max_attempts, $3))) and ($5 or {plain})
         order by due_at nulls first, status, priority, seq
         limit (select $4::bigint)
     )

@@ -53,20 +53,20 @@ fn subjects() -> Vec<Subject> {
     vec![
         subject!(
             "claim_staged",
-            "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, bigint",
-            format!("{claim}, -9223372036854775808"),
+            "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, bigint, boolean",
+            format!("{claim}, -9223372036854775808, false"),
             ["outbox_open", "outbox_pkey"]
         ),
         subject!(
             "claim_causal",
-            "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint",
-            claim,
+            "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, boolean",
+            format!("{claim}, false"),
             ["outbox_causal", "outbox_open", "outbox_pkey"]
         ),
         subject!(
             "claim_suspects",
-            "text, timestamptz, bigint, bigint, bigint, text, bigint, bigint, bigint[]",
-            "'orders', null, 5, 100, 500, 'worker', 1, 0, array[100, 10, 1]",
+            "text, timestamptz, bigint, bigint, bigint, text, bigint, bigint, bigint[], boolean",
+            "'orders', null, 5, 100, 500, 'worker', 1, 0, array[100, 10, 1], false",
             ["outbox_open", "outbox_pkey"]
         ),
         subject!(
@@ -96,11 +96,16 @@ fn subjects() -> Vec<Subject> {
         ),
         subject!(
             "reap",
-            "text, timestamptz, bigint, bigint, text, text, boolean",
-            "'orders', null, 5, 500, 'failed/x', 'reaper', true",
+            "text, timestamptz, bigint, bigint, text, text, boolean, boolean",
+            "'orders', null, 5, 500, 'failed/x', 'reaper', true, false",
             ["outbox_open", "outbox_pkey"]
         ),
-        subject!("stale", "text, timestamptz, bigint, bigint", "'orders', null, 5, 500", ["outbox_open"]),
+        subject!(
+            "stale",
+            "text, timestamptz, bigint, bigint, boolean",
+            "'orders', null, 5, 500, false",
+            ["outbox_open"]
+        ),
         subject!(
             "lanes_read",
             "text, uuid, bigint[], bigint[], bigint[], boolean",
@@ -197,6 +202,7 @@ pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subjec
         .replace("{lane_handed}", "{s}.pillarbox_lane_handed")
         .replace("{lane_of}", "(coalesce(hashtextextended(key, 0), seq) & 63)")
         .replace("{lane_of_o}", "(coalesce(hashtextextended(o.key, 0), o.seq) & 63)")
+        .replace("{plain}", "(group_id is null or content_type <> 'application/vnd.pillarbox.step+json')")
         .replace("{status}", "{s}.pillarbox_status")
         .replace("{unread}", &["null"; 5].join(", "))
         .replace("{read}", "type, seq, event_id, payload, headers::text")

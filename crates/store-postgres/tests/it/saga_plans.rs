@@ -60,12 +60,13 @@ fn steered() -> Vec<Subject> {
             format!("{0}, {0}, null", list("1", BATCH)),
             ["outbox_pkey", "saga_pkey"]
         ),
+        subject!("saga_open", "text, bigint", "'sagas', 1000", ["saga_open"]),
         subject!("saga_show", "text, timestamptz", "'s', null", ["saga_pkey"]),
         subject!("saga_entries", "uuid[], text", format!("'{{{KEY},{KEY}}}', 's'"), ["outbox_event"]),
         subject!(
             "saga_sweep",
-            "timestamptz, bigint",
-            "null, 100",
+            "timestamptz, bigint, text",
+            "null, 100, null",
             ["outbox_ended", "saga_dead", "saga_due", "saga_pkey"]
         ),
         subject!(

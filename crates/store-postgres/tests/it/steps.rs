@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    ClaimOrder, ClaimRequest, Company, Effect, Keep, Leases, ReapRequest, SettleRequest, Settlement, Store,
-    Verdict,
+    ClaimOrder, ClaimRequest, Company, Effect, Keep, Leases, ReapRequest, SettleRequest, Settlement, Steps,
+    Store, Verdict,
 };
 use pillarbox_core::{Entry, Event, EventId, Failure, FailureKind, RouteName};
 use pillarbox_store_postgres::{Outbox, PostgresStore};
@@ -29,6 +29,7 @@ pub(crate) fn claim_request(limit: u32) -> ClaimRequest {
         max_attempts: 5,
         order: ClaimOrder::Staged,
         company: Company::Open,
+        steps: Steps::Leave,
         now: None,
     }
 }
@@ -43,6 +44,7 @@ pub(crate) fn reap_request() -> ReapRequest {
         route: Some(route()),
         limit: 100,
         max_attempts: Some(5),
+        steps: Steps::Leave,
         owner: "reaper-1".into(),
         effect: Effect::Apply,
         now: None,

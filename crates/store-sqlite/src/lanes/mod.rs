@@ -57,6 +57,10 @@ impl Lanes for SqliteStore {
         settle::settle(self, request).await
     }
 
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
+    }
+
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
         hand_over::hand_over(self, request).await
     }

@@ -41,8 +41,9 @@ create table {outbox} (
   last_attempt_at integer,
   created_at integer not null default {now},
   settled_at integer,
-  -- Where the entries of one key meet, for ever. Left out, the trigger below fills it in.
-  lane integer check (lane between 0 and 63),
+  -- Where the entries of one key meet, for ever; 64 for steps of sagas, which no relay by lanes reads. Left out, the
+  -- trigger below fills it in.
+  lane integer check (lane between 0 and 64),
   -- The id comes first: operators ask for an event without naming a route.
   unique (event_id, route)
 ) strict;
@@ -52,7 +53,7 @@ create table {outbox} (
 -- its characters. `at` is where the digits after `byte` begin.
 create trigger {lane_trigger} after insert on {outbox} when new.lane is null
 begin
-  update {outbox} set lane = (
+  update {outbox} set lane = iif(new.group_id is not null and new.content_type = 'application/vnd.pillarbox.step+json', 64, (
     with recursive fnv (digits, at, hash, byte) as (
       select digits, 3, 2166136261,
         (instr('123456789ABCDEF', substr(digits, 1, 1)) << 4) + instr('123456789ABCDEF', substr(digits, 2, 1))
@@ -63,7 +64,7 @@ begin
         (instr('123456789ABCDEF', substr(digits, at, 1)) << 4) + instr('123456789ABCDEF', substr(digits, at + 1, 1))
       from fnv
       where at <= length(digits) + 2)
-    select hash & 63 from fnv where at > length(digits) + 2)
+    select hash & 63 from fnv where at > length(digits) + 2))
   where seq = new.seq;
 end;
 

@@ -4,7 +4,7 @@
 -- reaps need the index alone.
 create index if not exists {ready_index} on {outbox} (route, priority, seq, status, due_at)
   where due_at is null and {live};
-create index if not exists {due_index} on {outbox} (route, due_at, seq, status, attempts, max_attempts, crashes)
+create index if not exists {due_index} on {outbox} (route, due_at, seq, status, attempts, max_attempts, crashes, lane)
   where due_at is not null;
 
 -- What lanes read, in their order. A row that was claimed is not theirs until it is reaped.
@@ -30,6 +30,8 @@ create index if not exists {audit_saga_index} on {audit} (saga_id, seq) where sa
 create index if not exists {dead_step_index} on {outbox} (group_id) where group_id is not null and status = 'dead';
 create index if not exists {saga_dead_index} on {saga} (id) where dead > 0;
 create index if not exists {saga_due_index} on {saga} (due_at) where due_at is not null;
+-- Sagas of a route that have not ended, for relays that leave their steps alone.
+create index if not exists {saga_open_index} on {saga} (route) where ended_at is null;
 -- For lists and counts.
 create index if not exists {saga_status_index} on {saga} (status, created_at, id);
 -- For purging sagas by age.

@@ -1,10 +1,13 @@
 //! What operators see and do of sagas.
 
 use async_trait::async_trait;
+use pillarbox_core::limits::OPEN_SAGAS_MAX;
 use pillarbox_core::port::{
-    PurgeRequest, Purged, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
+    Intervened, InterventionRequest, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
 };
-use pillarbox_core::{AuditRecord, Reference, Result, SagaId, SagaRecord, SagaStatus, Timestamp, check_name};
+use pillarbox_core::{
+    AuditRecord, Reference, Result, RouteName, SagaId, SagaRecord, SagaStatus, Timestamp, check_name,
+};
 use sqlx::Row;
 
 use crate::admin::records;
@@ -14,6 +17,17 @@ use crate::sql::{query, timestamp};
 use crate::store::SqliteStore;
 
 use super::read::{load, saga};
+
+impl SqliteStore {
+    /// Sagas of a route that have not ended, up to a limit.
+    pub(crate) async fn count_open_sagas(&self, route: &RouteName) -> Result<u64> {
+        let limit = i64::try_from(OPEN_SAGAS_MAX).unwrap_or(i64::MAX);
+        let open = query(&self.statements.saga_open).bind(route.to_string()).bind(limit);
+        let row = open.fetch_one(&mut *self.reader().await?).await.map_err(classify)?;
+        let open: i64 = row.try_get_unchecked(0).map_err(classify)?;
+        Ok(u64::try_from(open).unwrap_or(0))
+    }
+}
 
 #[async_trait]
 impl SagaAdmin for SqliteStore {
@@ -41,9 +55,9 @@ impl SagaAdmin for SqliteStore {
         Ok(Some(SagaStory { saga, entries, audit }))
     }
 
-    async fn resume_saga(&self, request: ResumeRequest) -> Result<Resumed> {
+    async fn intervene(&self, request: InterventionRequest) -> Result<Intervened> {
         check_name("actor", &request.actor)?;
-        self.sagas().resume(&request).await
+        self.sagas().intervene(&request).await
     }
 
     async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts> {
@@ -53,7 +67,12 @@ impl SagaAdmin for SqliteStore {
         for row in &rows {
             let number = |column: usize| -> Result<i64> { row.try_get_unchecked(column).map_err(classify) };
             let status: SagaStatus = row.try_get_unchecked::<&str, _>(0).map_err(classify)?.parse()?;
-            counts.counts.insert(status, u64::try_from(number(1)?).unwrap_or(0));
+            let sagas = u64::try_from(number(1)?).unwrap_or(0);
+            *counts.counts.entry(status).or_default() += sagas;
+            if !status.is_ended() {
+                let route = row.try_get_unchecked::<&str, _>(5).map_err(classify)?;
+                *counts.open.entry(RouteName::new(route)?).or_default() += sagas;
+            }
             if status.is_stuck() {
                 let age = timestamp(number(4)?)?.since(timestamp(number(3)?)?);
                 counts.oldest_stuck_age = counts.oldest_stuck_age.max(Some(age));

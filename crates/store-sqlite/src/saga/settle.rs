@@ -28,11 +28,15 @@ impl port::Sagas for Sagas {
 
     async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
         let now = request.now.map(Timestamp::as_micros);
-        let rows = query(&self.store.statements.saga_sweep).bind(now).bind(request.limit);
+        let after = request.after.map(|id| id.to_string());
+        let rows = query(&self.store.statements.saga_sweep).bind(now).bind(request.limit).bind(after);
         let rows = rows.fetch_all(&mut *self.store.reader().await?).await.map_err(classify)?;
         let mut swept = Swept { seen: rows.len() as u64, ..Swept::default() };
+        let full = rows.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         for row in &rows {
-            let id: SagaId = row.try_get_unchecked::<&str, _>(0).map_err(classify)?.parse()?;
+            let id: &str = row.try_get_unchecked(0).map_err(classify)?;
+            let Ok(id) = id.parse() else { continue };
+            swept.next = Some(id).filter(|_| full);
             // One at a time: the callback of one saga must not keep the others from being swept.
             match self.sweep_one(id, &request).await {
                 Ok(Some(ended)) => {
@@ -41,6 +45,7 @@ impl port::Sagas for Sagas {
                 }
                 Ok(None) => {}
                 Err(error) => {
+                    swept.failed += 1;
                     tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
                 }
             }
@@ -128,20 +133,20 @@ impl Sagas {
     }
 
     /// An operator's change, without callbacks: what ends a saga is the relay's.
-    pub(super) async fn resume(&self, request: &port::ResumeRequest) -> Result<port::Resumed> {
+    pub(super) async fn intervene(&self, request: &port::InterventionRequest) -> Result<port::Intervened> {
         let mut tx = self.begin().await?;
-        let resumed = async {
+        let intervened = async {
             let now = self.now(request.now, &mut tx).await?;
             let Some((saga, entries)) = load(&self.store.statements, request.id, &mut tx).await? else {
                 return Err(Error::new(ErrorKind::NotFound, format!("there is no saga {}", request.id)));
             };
-            let work = SagaWork::resume(saga, seen(&entries), request.how, now)?;
+            let work = SagaWork::intervene(saga, seen(&entries), &request.what, now)?;
             let one = std::slice::from_ref(&work);
             self.carry_out(&mut tx, one, &request.actor, Keep::UntilPurged, now).await?;
-            Ok(port::Resumed { status: work.saga.status, requeued: work.requeued() })
+            Ok(work.intervened())
         }
         .await;
-        end(tx, resumed, |_| true).await
+        end(tx, intervened, |_| true).await
     }
 
     async fn now(&self, pinned: Option<Timestamp>, tx: &mut Tx) -> Result<Timestamp> {

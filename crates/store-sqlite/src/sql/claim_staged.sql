@@ -1,5 +1,6 @@
 -- Takes due entries under a lease.
--- ?1 now or null, ?2 route, ?3 limit, ?4 lease in microseconds, ?5 owner, ?6 attempts where the entry does not say.
+-- ?1 now or null, ?2 route, ?3 limit, ?4 lease in microseconds, ?5 owner, ?6 attempts where the entry does not say,
+-- ?7 whether steps of sagas are taken too.
 -- Two arms, each in the order of its own partial index, so that nothing is sorted whatever the backlog is.
 -- The due arm may take the whole batch only while fresh entries leave room: at most half of it otherwise, so
 -- that retries never starve them.
@@ -12,13 +13,14 @@ due (seq) as materialized (
   select seq from {outbox}
   where route = ?2 and due_at is not null and due_at <= (select now from clock)
     and status <> 'in_flight' and {counted} < coalesce(max_attempts, ?6) and not (select paused from route_now)
+    and (?7 or {plain})
   order by due_at, seq
   limit ?3),
 ready (seq) as materialized (
   select seq from {outbox}
   where route = ?2 and due_at is null and {live}
     and (status = 'pending' or status = 'retrying' and crashes = 0) and {counted} < coalesce(max_attempts, ?6)
-    and not (select paused from route_now)
+    and not (select paused from route_now) and (?7 or {plain})
   order by priority, seq
   limit ?3 - min((?3 + 1) / 2, (select count(*) from due)))
 update {outbox} set

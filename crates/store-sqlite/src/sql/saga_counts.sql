@@ -1,5 +1,5 @@
--- Sagas per status: how many, how many of these are overdue, and since when the oldest has not changed. ?1 now or null
+-- Sagas per status and route: how many, how many of these are overdue, and since when the oldest has not changed. ?1 now or null
 select status, count(*), sum(ended_at is null and deadline_at is not null and deadline_at <= coalesce(?1, {now})),
-  min(updated_at), coalesce(?1, {now})
+  min(updated_at), coalesce(?1, {now}), route
 from {saga}
-group by status
+group by status, route

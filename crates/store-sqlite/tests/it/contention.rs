@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    Admin, Effect, Filter, Leases, ReapRequest, Reaped, Schema, SchemaState, Store, Verdict,
+    Admin, Effect, Filter, Leases, ReapRequest, Reaped, Schema, SchemaState, Steps, Store, Verdict,
 };
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
@@ -138,6 +138,7 @@ async fn a_relay_with_nothing_to_do_is_in_no_writers_way() {
         route: None,
         limit: 100,
         max_attempts: Some(5),
+        steps: Steps::Leave,
         owner: "reaper".into(),
         effect: Effect::Apply,
         now: None,

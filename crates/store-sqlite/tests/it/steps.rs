@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pillarbox_core::port::{
     Claim, ClaimOrder, ClaimRequest, Company, Effect, Keep, Leases, ReapRequest, SettleRequest, Settled,
-    Settlement, Store, Verdict,
+    Settlement, Steps, Store, Verdict,
 };
 use pillarbox_core::{Entry, Event, Failure, FailureKind, RouteName, Timestamp};
 use pillarbox_store_sqlite::{Outbox, SqliteStore};
@@ -38,6 +38,7 @@ pub(crate) fn wish(limit: u32) -> ClaimRequest {
         max_attempts: 5,
         order: ClaimOrder::Staged,
         company: Company::Open,
+        steps: Steps::Leave,
         now: None,
     }
 }
@@ -89,6 +90,7 @@ pub(crate) fn reap_at(now: Timestamp) -> ReapRequest {
         limit: 100,
         max_attempts: Some(5),
         leases: Leases::Ended,
+        steps: Steps::Leave,
         owner: "reaper".into(),
         effect: Effect::Apply,
         now: Some(now),

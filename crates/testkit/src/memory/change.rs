@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
     Changed, Effect, Pause, PauseChange, PauseRequest, PauseTo, Selection, SelectionRequest, Skip, Skipped,
 };
-use pillarbox_core::{Action, AuditKind, Entry, Reference, Result, Status, Timestamp};
+use pillarbox_core::{Action, AuditKind, Entry, Reference, Result, SagaId, Status, Timestamp};
 
 use super::admin::is_meant;
 use super::mutant::Mutant;
@@ -48,12 +49,23 @@ impl State {
             return Some(Skip::Standing(seen.standing()));
         }
         match verb {
+            Verb::Discard | Verb::Cancel
+                if !self.is(Mutant::DiscardTakesSteps) && self.open_saga(seen).is_some() =>
+            {
+                self.open_saga(seen).map(Skip::OpenSaga)
+            }
             Verb::Hasten if seen.due_at.is_none_or(|due| due <= now) => Some(Skip::Due),
             Verb::Cancel if self.is_lane_held(seen) && !self.is(Mutant::CancelIgnoresReaders) => {
                 Some(Skip::LaneHeld)
             }
             _ => None,
         }
+    }
+
+    /// The saga of a step, if that has not ended.
+    fn open_saga(&self, entry: &Entry) -> Option<SagaId> {
+        let id = entry.group_id.as_deref().filter(|_| entry.is_step())?.parse().ok()?;
+        self.sagas.get(&id).filter(|saga| saga.ended_at.is_none()).map(|_| id)
     }
 
     /// Which entries are to be changed, and what is told of the others.
@@ -71,13 +83,17 @@ impl State {
                 // What can never be changed so is not meant; what only cannot be now is.
                 let meant = self.seen(now).filter(|entry| {
                     let refused = self.refusal(verb, entry, now);
-                    is_meant(filter, entry) && matches!(refused, None | Some(Skip::LaneHeld))
+                    is_meant(filter, entry)
+                        && matches!(refused, None | Some(Skip::LaneHeld | Skip::OpenSaga(_)))
                 });
                 (BTreeSet::new(), meant.take(limit).collect())
             }
         };
         changed.missing =
             ids.iter().filter(|id| !meant.iter().any(|entry| entry.event_id == **id)).copied().collect();
+        let dead = meant.iter().filter(|entry| entry.status == Status::Dead);
+        let sagas: BTreeSet<SagaId> = dead.filter_map(|entry| self.open_saga(entry)).collect();
+        changed.sagas = sagas.into_iter().take(usize::try_from(LIST_MAX).unwrap_or(usize::MAX)).collect();
         for entry in &meant {
             changed.cursor = Some(entry.seq);
             match self.refusal(verb, entry, now) {

@@ -1,6 +1,8 @@
 //! Taking due entries under a lease, and keeping them for longer.
 
-use pillarbox_core::port::{Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Undecodable};
+use pillarbox_core::port::{
+    Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Steps, Undecodable,
+};
 use pillarbox_core::{Action, Entry, Failure, FailureKind, Fence, Held, Hlc, Status, Timestamp, company};
 
 use super::mutant::Mutant;
@@ -66,10 +68,12 @@ impl State {
         let passed = if self.is(Mutant::ReadsByLastSeq) { self.highest_claimed } else { 0 };
         let ignores_lease = self.is(Mutant::ClaimIgnoresLease);
         let paused = self.paused.contains_key(&request.route) && !self.is(Mutant::ClaimIgnoresPause);
+        let steps = request.steps == Steps::Take || self.is(Mutant::ClaimTakesSteps);
         self.rows.values().map(|row| &row.entry).filter(move |entry| {
             let leased = entry.status == Status::InFlight;
             entry.route == request.route
                 && !paused
+                && (steps || !entry.is_step())
                 && !entry.status.is_terminal()
                 && (!leased || ignores_lease)
                 && (entry.due_at.is_none_or(|due| due <= now) || (ignores_lease && leased))

@@ -60,11 +60,19 @@ pub enum Mutant {
     PausedLanesAreKept,
     /// An entry is cancelled although a relay may have read it.
     CancelIgnoresReaders,
+    /// Past its deadline a saga takes an expired lease for a failure.
+    DeadlineIgnoresLostLease,
+    /// Every sweep begins with the first saga.
+    SweepStartsOver,
+    /// Steps of sagas are given to whoever claims.
+    ClaimTakesSteps,
+    /// A discard takes the dead steps of open sagas too.
+    DiscardTakesSteps,
 }
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -93,5 +101,9 @@ impl Mutant {
         Self::ClaimIgnoresPause,
         Self::PausedLanesAreKept,
         Self::CancelIgnoresReaders,
+        Self::DeadlineIgnoresLostLease,
+        Self::SweepStartsOver,
+        Self::ClaimTakesSteps,
+        Self::DiscardTakesSteps,
     ];
 }

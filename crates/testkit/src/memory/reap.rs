@@ -1,6 +1,6 @@
 //! Returning what nobody holds any more, and burying what has no attempts left.
 
-use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped};
+use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped, Steps};
 use pillarbox_core::{Action, Entry, Failure, FailureKind, Result, Status, Timestamp, attempts_counted};
 
 use super::mutant::Mutant;
@@ -15,7 +15,9 @@ impl State {
         reaped.released += lanes.released;
         reaped.dead.extend(lanes.dead);
         reaped.lane_sessions = lanes.lane_sessions;
-        reaped.suspects = self.rows.values().any(|row| row.entry.is_suspect());
+        let steps = request.steps == Steps::Take;
+        let mut meant = self.rows.values().map(|row| &row.entry).filter(|entry| steps || !entry.is_step());
+        reaped.suspects = meant.any(Entry::is_suspect);
         Ok(reaped)
     }
 
@@ -28,6 +30,7 @@ impl State {
             .filter(|row| request.route.as_ref().is_none_or(|route| *route == row.entry.route))
             .filter(|row| !row.entry.status.is_terminal() && is_over(row, request, now))
             .map(|row| &row.entry)
+            .filter(|entry| request.steps == Steps::Take || !entry.is_step())
             .filter(|entry| entry.status == Status::InFlight || is_spent(entry, request))
             .filter(|entry| !self.locked.contains(&entry.seq))
             .take(usize::try_from(request.limit).unwrap_or(usize::MAX))

@@ -9,7 +9,7 @@ use pillarbox_core::port::{
     Claim, ClaimRequest, Clock, ExtendRequest, Extended, Purging, ReapRequest, Reaped, SettleRequest,
     Settled, Store,
 };
-use pillarbox_core::{Entry, HybridClock, Result, Timestamp};
+use pillarbox_core::{Entry, HybridClock, Result, RouteName, Timestamp};
 use tokio::sync::Notify;
 
 use super::clock::TokioClock;
@@ -173,6 +173,10 @@ impl Store for MemoryStore {
         request.check()?;
         let now = self.shared.now(request.now);
         self.shared.lock().reap(&request, now)
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        Ok(self.shared.lock().open_sagas(route))
     }
 
     fn purging(&self) -> Option<Purging> {

@@ -8,7 +8,7 @@ use pillarbox_core::port::Clock;
 use tokio::time::Instant;
 
 /// 2026-01-01T00:00:00Z: every world begins on the same day.
-const ORIGIN_MICROS: i64 = 1_767_225_600_000_000;
+pub(crate) const ORIGIN_MICROS: i64 = 1_767_225_600_000_000;
 
 /// A clock on tokio's time that can jump, as a server's clock does when somebody sets it.
 #[derive(Debug)]

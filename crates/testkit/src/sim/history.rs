@@ -77,6 +77,8 @@ pub(crate) enum Happened {
     StepBegan { saga: SagaId, step: u32, direction: Direction },
     /// It had its effect.
     StepDone { saga: SagaId, step: u32, direction: Direction },
+    /// The handler said what came of it.
+    StepAnswered { saga: SagaId, step: u32, direction: Direction },
     /// A transaction with these events was rolled back.
     RolledBack { ids: Vec<EventId> },
     /// An entry was claimed.

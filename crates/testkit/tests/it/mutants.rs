@@ -127,6 +127,19 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
     ),
     (Mutant::PausedLanesAreKept, &["a_paused_route_leaves_no_lane_to_anybody"]),
     (Mutant::CancelIgnoresReaders, &["an_entry_of_a_held_lane_is_not_cancelled"]),
+    (Mutant::DeadlineIgnoresLostLease, &["a_saga_past_its_deadline_waits_for_a_step_whose_lease_expired"]),
+    (
+        Mutant::SweepStartsOver,
+        &[
+            "sagas_that_fail_every_time_hold_up_no_other",
+            "a_relay_reaches_what_is_behind_a_hundred_sagas_that_fail",
+        ],
+    ),
+    (
+        Mutant::ClaimTakesSteps,
+        &["a_claim_without_sagas_leaves_steps_alone", "a_relay_without_sagas_delivers_everything_else"],
+    ),
+    (Mutant::DiscardTakesSteps, &["a_dead_step_of_an_open_saga_is_not_discarded"]),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

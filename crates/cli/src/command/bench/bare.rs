@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use pillarbox_core::RouteName;
 use pillarbox_core::port::{
     AttendRequest, ClaimOrder, ClaimRequest, Company, HandOverRequest, Keep, LANES, LanePosition,
-    LaneSettleRequest, LaneSettlement, ReadRequest, Seen, SessionId, SettleRequest, Settlement, Verdict,
+    LaneSettleRequest, LaneSettlement, ReadRequest, Seen, SessionId, SettleRequest, Settlement, Steps,
+    Verdict,
 };
 use pillarbox_core::{Entry, Fence, Held};
 
@@ -38,6 +39,7 @@ pub(crate) fn claim(args: &BenchArgs) -> Result<ClaimRequest, Fault> {
         max_attempts: ATTEMPTS,
         order: ClaimOrder::Staged,
         company: Company::Open,
+        steps: Steps::Leave,
         now: None,
     })
 }

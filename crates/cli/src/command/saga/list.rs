@@ -19,7 +19,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ListArgs {
-    /// Only this status: running, blocked, compensating, compensation_failed, completed or compensated [default: any]
+    /// Only this status: running, blocked, compensating, compensation_failed, completed,
+    /// compensated or abandoned [default: any]
     #[arg(long)]
     status: Option<SagaStatus>,
     /// Only sagas of this name [default: any]
@@ -96,6 +97,7 @@ fn under_way(saga: &SagaRecord) -> String {
                 | StepState::Failed
                 | StepState::Undoing
                 | StepState::Compensated
+                | StepState::Skipped
         )
     };
     let steps = saga.steps.iter().filter(|step| moving(step.state));

@@ -1,10 +1,14 @@
-//! `pillarbox saga list|show|resume|audit|diagram`
+//! `pillarbox saga list|show|resume|skip|abandon|audit|diagram`
 
+mod abandon;
+pub(crate) mod advice;
 mod audit;
 mod diagram;
+mod intervene;
 mod list;
 mod resume;
 mod show;
+mod skip;
 
 use clap::Subcommand;
 use pillarbox_core::port::SagaStory;
@@ -19,6 +23,7 @@ Examples:
   pillarbox saga list --status blocked
   pillarbox saga show 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e
   pillarbox saga resume 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e
+  pillarbox saga abandon 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e --reason 'settled by phone'
   pillarbox saga audit person/p-7 --json";
 
 /// What to do with sagas.
@@ -31,6 +36,10 @@ pub(crate) enum SagaCommand {
     Show(show::ShowArgs),
     /// Let a saga go on that waits for an operator: try again, or undo what may have run; audited
     Resume(resume::ResumeArgs),
+    /// Let a saga go on without a step that was given up and cannot be undone; audited
+    Skip(skip::SkipArgs),
+    /// End a saga as it is, in whatever state; audited
+    Abandon(abandon::AbandonArgs),
     /// Print the audit records of all sagas on a subject, oldest first
     Audit(audit::AuditArgs),
     /// Draw a saga as it was staged, with the state of each step, as Mermaid text
@@ -42,6 +51,8 @@ pub(crate) async fn run(command: SagaCommand, context: &Context) -> Result<(), F
         SagaCommand::List(args) => list::run(args, context).await,
         SagaCommand::Show(args) => show::run(&args, context).await,
         SagaCommand::Resume(args) => resume::run(&args, context).await,
+        SagaCommand::Skip(args) => skip::run(args, context).await,
+        SagaCommand::Abandon(args) => abandon::run(args, context).await,
         SagaCommand::Audit(args) => audit::run(&args, context).await,
         SagaCommand::Diagram(args) => diagram::run(&args, context).await,
     }

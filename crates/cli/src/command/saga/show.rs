@@ -1,13 +1,15 @@
 //! `pillarbox saga show ID`
 
 use clap::Args;
-use pillarbox_core::port::SagaStory;
+use pillarbox_core::port::{Clock, SagaStory};
 use pillarbox_core::{
-    AuditRecord, Direction, Entry, SagaId, SagaRecord, SagaStatus, StepKind, StepRecord, TimelineItem,
-    Timestamp,
+    AuditRecord, Direction, Entry, SagaId, SagaRecord, SagaStatus, Status, StepKind, StepRecord,
+    TimelineItem, Timestamp,
 };
+use pillarbox_host::SystemClock;
 use serde::Serialize;
 
+use super::advice::{Advice, advice};
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Align, EntryJson, Table, shortened};
@@ -36,6 +38,8 @@ struct StoryJson<'a> {
     entries: Vec<EntryJson<'a>>,
     audit: &'a [AuditRecord],
     timeline: Vec<TimelineItem>,
+    /// What an operator can do about it; nothing where it goes on by itself or has ended.
+    advice: Vec<String>,
 }
 
 pub(crate) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Fault> {
@@ -50,6 +54,7 @@ pub(crate) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Fault>
             entries: story.entries.iter().map(EntryJson::from).collect(),
             audit: &story.audit,
             timeline: story.timeline(),
+            advice: commands(context, &story).into_iter().map(|advice| advice.command).collect(),
         });
     }
     people(context, &story)
@@ -78,19 +83,31 @@ fn people(context: &Context, story: &SagaStory) -> Result<(), Fault> {
     context.out.data(format_args!("\n{}", steps(story)))?;
     context.out.data(format_args!("\n{}", timeline(story)))?;
     if is_left_behind(story) {
-        context
-            .out
-            .warn("no entry of it is left to run: was its route delivered by a relay that knows no sagas?");
+        context.out.warn("no entry of it is left to run: somebody took them away by hand");
     }
-    if saga.status.is_stuck() {
-        context.out.say(format_args!("it waits for an operator: `pillarbox saga resume {}`", saga.id));
+    let advice = commands(context, story);
+    if !advice.is_empty() {
+        context.out.say("it does not go on by itself; an operator can:");
+    }
+    for Advice { what, command } in advice {
+        context.out.say(format_args!("  {what:<24}  {command}"));
     }
     Ok(())
 }
 
+/// What an operator can do about a saga that does not go on by itself.
+fn commands(context: &Context, story: &SagaStory) -> Vec<Advice> {
+    // A relay has not noticed yet that an entry of it is dead.
+    let dead =
+        !story.saga.status.is_ended() && story.entries.iter().any(|entry| entry.status == Status::Dead);
+    let needed = story.saga.is_stuck(SystemClock.now()) || is_left_behind(story) || dead;
+    if needed { advice(context, story) } else { Vec::new() }
+}
+
 /// A running saga always has an entry that somebody may claim, unless its entries were settled without it.
 fn is_left_behind(story: &SagaStory) -> bool {
-    story.saga.status == SagaStatus::Running && story.entries.iter().all(|entry| entry.status.is_terminal())
+    let gone = |entry: &Entry| entry.status.is_terminal() && entry.status != Status::Dead;
+    story.saga.status == SagaStatus::Running && story.entries.iter().all(gone)
 }
 
 fn steps(story: &SagaStory) -> Table {

@@ -108,7 +108,7 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         context.out.json(&StatusJson {
             routes: routes.iter().map(RouteJson::from).collect(),
             total: total(&routes),
-            sagas: SagasJson::from(&sagas),
+            sagas: SagasJson::new(&sagas, &relays),
             mode: &mode,
             relays: relays.iter().map(RelayJson::from).collect(),
             problems: &problems,
@@ -124,6 +124,7 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         if !relays.is_empty() {
             context.out.data(format_args!("\n{}", relays::table(&relays)))?;
         }
+        sagas::warnings(&sagas, &relays).iter().for_each(|warning| context.out.warn(warning));
         context.out.say(format_args!("mode: {mode}"));
     }
     if args.check { problems::check(&problems) } else { Ok(()) }

@@ -76,6 +76,7 @@ impl Pipeline<'_> {
             max_attempts: options.max_attempts,
             order: options.order,
             company,
+            steps: self.relay.steps,
             now: None,
         };
         let asked = Asked { limit, company, idle };

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox_core::port::{Effect, ExtendRequest, Extended, Leases, ReapRequest, Reaped};
+use pillarbox_core::limits::OPEN_SAGAS_MAX;
+use pillarbox_core::port::{Effect, ExtendRequest, Extended, Leases, ReapRequest, Reaped, Steps};
 use pillarbox_core::{Held, Result};
 use tokio::time::Instant;
 
@@ -14,6 +15,8 @@ use super::{Pipeline, REAP_LIMIT, Step, Until, bounded};
 const RENEWAL_MIN: Duration = Duration::from_secs(4);
 /// How often leases that no clock allows are looked for: that goes through everything that is not due yet.
 const IMPOSSIBLE_INTERVAL: Duration = Duration::from_secs(30);
+/// How often a relay that knows no sagas looks whether its route has some, at most.
+const SAGAS_ASKED_EVERY: Duration = Duration::from_secs(10);
 
 impl Pipeline<'_> {
     pub(super) fn start_extend(&mut self, now: Instant) {
@@ -105,6 +108,7 @@ impl Pipeline<'_> {
             limit: REAP_LIMIT,
             max_attempts: Some(self.relay.options.max_attempts),
             leases,
+            steps: self.relay.steps,
             owner: self.relay.owner.clone(),
             effect: Effect::Apply,
             now: None,
@@ -113,11 +117,44 @@ impl Pipeline<'_> {
         if leases == Leases::Impossible {
             self.impossible_at = now + IMPOSSIBLE_INTERVAL;
         }
-        self.underway.push(Box::pin(async move { Step::Reaped(bounded(lease, store.reap(request)).await) }));
+        let asks = self.asks_for_sagas(now);
+        let route = self.relay.route.clone();
+        self.underway.push(Box::pin(async move {
+            let result = bounded(lease, store.reap(request)).await;
+            let sagas = if asks && result.is_ok() {
+                bounded(lease, store.open_sagas(&route)).await.unwrap_or(0)
+            } else {
+                0
+            };
+            Step::Reaped { sagas, result }
+        }));
     }
 
-    pub(super) fn on_reaped(&mut self, result: Result<Reaped>) {
+    /// Whether it is time to look for sagas on a route whose relay knows none. Once it has told of some, never again.
+    fn asks_for_sagas(&mut self, now: Instant) -> bool {
+        let asks = self.relay.steps == Steps::Leave && self.sagas_asked_at.is_some_and(|at| at <= now);
+        if asks {
+            self.sagas_asked_at = Some(now + SAGAS_ASKED_EVERY);
+        }
+        asks
+    }
+
+    fn tell_sagas(&mut self, sagas: u64) {
+        if sagas == 0 || self.sagas_asked_at.is_none() {
+            return;
+        }
+        self.sagas_asked_at = None;
+        let least = if sagas >= OPEN_SAGAS_MAX { "at least " } else { "" };
+        tracing::warn!(
+            route = %self.relay.route, sagas,
+            "this relay knows no sagas and leaves their steps alone; open sagas of this route: {least}{sagas}. They wait for \
+             a relay with `Relay::sagas` and their handlers on this route"
+        );
+    }
+
+    pub(super) fn on_reaped(&mut self, sagas: u64, result: Result<Reaped>) {
         self.reaping = false;
+        self.tell_sagas(sagas);
         match result {
             Ok(reaped) => {
                 self.store_failures = 0;

@@ -90,6 +90,7 @@ macro_rules! __lanes_cases {
                 plain_staging_gets_the_same_lane,
                 plain_staging_without_a_key_is_read,
                 a_row_that_was_claimed_is_not_read_before_it_is_reaped,
+                steps_of_sagas_are_in_no_lane,
             }
             settling {
                 a_delivered_entry_of_a_lane_is_kept,

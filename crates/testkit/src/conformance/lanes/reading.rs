@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillarbox_core::port::{
     LANES, LanePosition, LaneSettlement, Lanes, ReadRequest, Seen, Stage, Store, Verdict,
 };
-use pillarbox_core::{AuditKind, Entry, FailureKind, Place, Status};
+use pillarbox_core::{AuditKind, Entry, Event, FailureKind, Place, STEP_CONTENT_TYPE, Status};
 
 use super::LanesHarness;
 use super::steps::*;
@@ -358,4 +358,38 @@ pub async fn a_row_that_was_claimed_is_not_read_before_it_is_reaped<H: LanesHarn
     let later = now.saturating_add(LEASE);
     assert_eq!(harness.store().reap_rows(reap_request(later)).await.unwrap().released, 1);
     assert_eq!(ids(&reader.entries().await), ids_of([1, 2]));
+}
+
+/// Neither read nor fetched, counted or spent: steps are for relays that know sagas, and stand in nobody's way.
+pub async fn steps_of_sagas_are_in_no_lane<H: LanesHarness>(harness: &H) {
+    let step = |event: Event| event.group_id(uuid::Uuid::nil().to_string()).content_type(STEP_CONTENT_TYPE);
+    // With a key too: whatever stands behind a step of its key does not wait for it.
+    let events = vec![
+        step(event(1)),
+        keyed(2, "a"),
+        step(keyed(3, "a")),
+        keyed(4, "a"),
+        event(5).group_id("a group"),
+        event(6).content_type(STEP_CONTENT_TYPE),
+    ];
+    stage(harness, events).await;
+    let now = soon(harness).await;
+    let reader = Reader::join(harness, 1, now).await;
+    let entries = reader.entries().await;
+    assert_eq!(ids(&entries), ids_of([2, 4, 5, 6]));
+    let steps = [entry(harness, 1).await, entry(harness, 3).await];
+    assert!(reader.fetch(steps.iter().map(|step| step.seq).collect()).await.entries.is_empty());
+    let all = (0..LANES).map(|lane| position(lane, 0, i64::MAX, 1)).collect();
+    let present: BTreeSet<i64> = reader.read_at(all).await.present.into_iter().collect();
+    assert_eq!(present, entries.iter().map(|entry| entry.seq).collect());
+    assert_eq!(count(harness, Status::InFlight).await, 4, "what was read is in flight, and they were not");
+    // Its session is buried: what it read has spent an attempt, and no step has.
+    let later = now.saturating_add(LEASE * 2);
+    let other = Reader::join(harness, 2, later).await;
+    for n in [1, 3] {
+        let step = entry(harness, n).await;
+        assert_eq!((step.status, step.attempts), (Status::Pending, 0), "{n}");
+    }
+    assert_eq!(entry(harness, 5).await.attempts, 1);
+    assert_eq!(ids(&other.entries().await), ids_of([2, 4, 5, 6]));
 }

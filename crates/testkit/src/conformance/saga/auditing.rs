@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use pillarbox_core::port::{AuditSink, SagaHooks};
+use pillarbox_core::port::{AuditSink, ReapRequest, SagaHooks, Steps};
 use pillarbox_core::{
     AuditKind, CRASHES_IN_COMPANY, Error, ErrorKind, FailureKind, NewAudit, Result, SagaStatus, Status,
 };
@@ -11,13 +11,12 @@ use pillarbox_engine::sink::Handlers;
 
 use super::SagaHarness;
 use super::steps::{
-    dead, done, erasure, kinds, person, relay, settle, show, stage, sweep, trail, try_settle, work,
+    claim, dead, done, erasure, kinds, overtake, person, relay, settle, show, stage, sweep, trail,
+    try_settle, work,
 };
 use crate::conformance::Tamper;
 use crate::conformance::store::between::PATIENCE;
-use crate::conformance::store::steps::{
-    LEASE, claim, claim_request, overtake, reap, reap_request, soon, tamper,
-};
+use crate::conformance::store::steps::{LEASE, reap, reap_request, soon, tamper};
 use crate::eventually;
 
 /// Remembers what it was told, and refuses the records of one subject.
@@ -96,7 +95,7 @@ pub async fn nothing_is_recorded_while_the_audit_fails<H: SagaHarness>(harness: 
     assert_eq!((story.saga.status, story.audit.len()), (SagaStatus::Running, 0));
     tamper!(harness, Tamper::RepairAudit);
     let later = now.saturating_add(LEASE * 2);
-    let entries = overtake(harness, claim_request(10, later)).await;
+    let entries = overtake(harness, 10, later).await;
     assert_eq!(entries.len(), 3);
     assert_eq!(
         settle(harness, entries.iter().map(|entry| (entry, done())).collect(), later).await.ended,
@@ -159,11 +158,12 @@ pub async fn a_reaped_step_is_noticed<H: SagaHarness>(harness: &H) {
         now = now.saturating_add(LEASE * 2);
         let mut held = 0;
         while held < 3 {
-            held += overtake(harness, claim_request(10, now)).await.len();
+            held += overtake(harness, 10, now).await.len();
         }
     }
     now = now.saturating_add(LEASE * 2);
-    assert_eq!(reap(harness, reap_request(now)).await.dead.len(), 3);
+    let request = ReapRequest { steps: Steps::Take, ..reap_request(now) };
+    assert_eq!(reap(harness, request).await.dead.len(), 3);
     assert_eq!(sweep(harness, now).await.changed, 1);
     let story = show(harness, id).await;
     assert_eq!((story.saga.status, story.saga.dead()), (SagaStatus::Blocked, 3));

@@ -12,14 +12,12 @@ use pillarbox_core::{AuditKind, ErrorKind, FailureKind, Fence, Held, SagaId, Sag
 
 use super::SagaHarness;
 use super::steps::{
-    RuinsEnd, StagesEnd, booking, dead, done, ended, erasure, forward, kinds, person, request, settle, show,
-    stage, sweep, try_settle, work,
+    RuinsEnd, StagesEnd, booking, claim, dead, done, ended, erasure, forward, kinds, overtake, person,
+    request, settle, show, stage, sweep, try_settle, work,
 };
 use crate::conformance::Ruin;
 use crate::conformance::case::skip;
-use crate::conformance::store::steps::{
-    HOUR, LEASE, ROUTE, all, claim, claim_request, event, overtake, select, several_writers, soon,
-};
+use crate::conformance::store::steps::{HOUR, LEASE, ROUTE, all, event, select, several_writers, soon};
 
 /// A rollback takes the saga and its entries with it; a commit makes both visible.
 pub async fn a_saga_is_staged_in_the_callers_transaction<H: SagaHarness>(harness: &H) {
@@ -206,7 +204,7 @@ pub async fn the_callback_is_part_of_the_transaction<H: SagaHarness>(harness: &H
     // The lease heals it.
     let later = now.saturating_add(LEASE * 2);
     *end.fails.lock().unwrap() = false;
-    let entries = overtake(harness, claim_request(10, later)).await;
+    let entries = overtake(harness, 10, later).await;
     assert_eq!(entries.len(), 3);
     let outcomes = entries.iter().map(|entry| (entry, done())).collect();
     assert_eq!(try_settle(harness, hooks(), outcomes, later).await.unwrap().ended, [id]);
@@ -218,7 +216,8 @@ pub async fn a_callback_that_ruins_its_transaction_ends_nothing<H: SagaHarness>(
     let id = stage(harness, erasure(1)).await;
     let mut now = soon(harness).await;
     for how in [Ruin::FailedStatement, Ruin::Ended] {
-        let entries = claim(harness, 10, now).await;
+        let mut entries = claim(harness, 10, now).await;
+        entries.extend(overtake(harness, 10, now).await);
         assert_eq!(entries.len(), 3, "{how:?}");
         let (told, could) = tokio::sync::watch::channel(true);
         let hooks = SagaHooks::default().end(Arc::new(RuinsEnd::<H> { how, told, store: PhantomData }));
@@ -235,7 +234,7 @@ pub async fn a_callback_that_ruins_its_transaction_ends_nothing<H: SagaHarness>(
         // The lease heals it.
         now = now.saturating_add(LEASE * 2);
     }
-    let entries = claim(harness, 10, now).await;
+    let entries = overtake(harness, 10, now).await;
     let outcomes = entries.iter().map(|entry| (entry, done())).collect();
     let hooks = SagaHooks::default().end(StagesEnd::new(harness));
     assert_eq!(try_settle(harness, hooks, outcomes, now).await.unwrap().ended, [id]);
@@ -248,7 +247,7 @@ pub async fn a_stale_runner_changes_nothing<H: SagaHarness>(harness: &H) {
     let now = soon(harness).await;
     let stale = claim(harness, 10, now).await;
     let later = now.saturating_add(LEASE * 2);
-    let current = overtake(harness, claim_request(10, later)).await;
+    let current = overtake(harness, 10, later).await;
     let settled =
         settle(harness, stale.iter().map(|entry| (entry, dead(FailureKind::Rejected))).collect(), later)
             .await;

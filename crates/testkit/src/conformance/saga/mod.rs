@@ -3,9 +3,11 @@
 pub mod auditing;
 pub mod completing;
 pub mod handling;
+pub mod leaving;
 pub mod operating;
 pub mod ordering;
 mod steps;
+pub mod sweeping;
 
 use std::sync::Arc;
 
@@ -66,6 +68,7 @@ macro_rules! __saga_cases {
                 an_operator_compensates_what_is_unknown,
                 a_failed_compensation_is_seen_and_the_rest_still_run,
                 a_saga_past_its_deadline_goes_back,
+                a_saga_past_its_deadline_waits_for_a_step_whose_lease_expired,
             }
             handling {
                 a_relay_runs_a_saga_to_its_end,
@@ -76,12 +79,23 @@ macro_rules! __saga_cases {
                 an_unknown_handler_blocks_its_saga_at_once,
                 a_handler_that_misbehaves_wedges_nothing,
             }
+            sweeping {
+                sagas_that_fail_every_time_hold_up_no_other,
+                a_relay_reaches_what_is_behind_a_hundred_sagas_that_fail,
+            }
+            leaving {
+                a_claim_without_sagas_leaves_steps_alone,
+                a_reap_without_sagas_leaves_steps_alone,
+                a_relay_without_sagas_delivers_everything_else,
+            }
             operating {
                 sagas_are_listed_and_narrowed,
                 sagas_are_counted_by_status,
                 a_sagas_timeline_joins_steps_attempts_and_audit,
                 only_a_stuck_saga_is_resumed,
-                a_discarded_step_blocks_its_saga_for_ever,
+                a_dead_step_of_an_open_saga_is_not_discarded,
+                an_operator_skips_a_step_and_the_saga_completes,
+                an_operator_abandons_a_saga_wherever_it_is,
                 an_ended_saga_goes_by_age_and_its_trail_stays,
                 a_purge_of_sagas_is_bounded_and_audited_with_its_count,
             }
@@ -130,8 +144,10 @@ mod tests {
             ("auditing", include_str!("auditing.rs")),
             ("completing", include_str!("completing.rs")),
             ("handling", include_str!("handling.rs")),
+            ("leaving", include_str!("leaving.rs")),
             ("operating", include_str!("operating.rs")),
             ("ordering", include_str!("ordering.rs")),
+            ("sweeping", include_str!("sweeping.rs")),
         ];
         lists(&cases::<MemoryHarness>(), &sources);
     }

@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
-use pillarbox_core::port::{ResumeHow, ResumeRequest, SagaAdmin, StepOutcome};
+use pillarbox_core::port::{Intervention, InterventionRequest, ReapRequest, SagaAdmin, StepOutcome, Steps};
 use pillarbox_core::{AuditKind, FailureKind, SagaId, SagaStatus, Status, StepInput, StepState};
 use serde_json::json;
 
 use super::SagaHarness;
-use super::steps::{back, booking, dead, done, forward, kinds, person, settle, show, stage, sweep, work};
-use crate::conformance::store::steps::{HOUR, claim, retry, soon};
+use super::steps::{
+    back, booking, claim, dead, done, forward, kinds, overtake, person, settle, show, stage, sweep, work,
+};
+use crate::conformance::store::steps::{HOUR, reap, reap_request, retry, soon};
 
 async fn resume<H: SagaHarness>(
     harness: &H,
     id: SagaId,
-    how: ResumeHow,
+    what: Intervention,
 ) -> pillarbox_core::Result<SagaStatus> {
-    let request = ResumeRequest { id, how, actor: "ops".into(), now: None };
-    harness.store().resume_saga(request).await.map(|resumed| resumed.status)
+    let request = InterventionRequest { id, what, actor: "ops".into(), now: None };
+    harness.store().intervene(request).await.map(|resumed| resumed.status)
 }
 
 /// Each after the one before, with what it passed on.
@@ -86,8 +88,8 @@ pub async fn after_the_pivot_a_saga_only_goes_forward<H: SagaHarness>(harness: &
     }
     assert_eq!(show(harness, id).await.saga.status, SagaStatus::Blocked);
     assert!(work(harness, |_| done()).await.is_empty());
-    assert!(resume(harness, id, ResumeHow::Compensate).await.is_err());
-    assert_eq!(resume(harness, id, ResumeHow::Retry).await.unwrap(), SagaStatus::Running);
+    assert!(resume(harness, id, Intervention::Compensate).await.is_err());
+    assert_eq!(resume(harness, id, Intervention::Retry).await.unwrap(), SagaStatus::Running);
     assert_eq!(work(harness, |_| done()).await, ["mail.send"]);
     assert_eq!(show(harness, id).await.saga.status, SagaStatus::Completed);
 }
@@ -100,7 +102,7 @@ pub async fn an_unknown_outcome_compensates_nothing<H: SagaHarness>(harness: &H)
     let story = show(harness, id).await;
     assert_eq!((story.saga.status, story.saga.steps[1].state), (SagaStatus::Blocked, StepState::Dead));
     assert!(work(harness, |_| done()).await.is_empty(), "nothing is undone and nothing goes on");
-    assert_eq!(resume(harness, id, ResumeHow::Retry).await.unwrap(), SagaStatus::Running);
+    assert_eq!(resume(harness, id, Intervention::Retry).await.unwrap(), SagaStatus::Running);
     let entries = claim(harness, 10, soon(harness).await).await;
     assert_eq!(entries[0].event_id, forward(id, "car"));
     assert_eq!(entries[0].attempts, 1, "a fresh budget");
@@ -111,7 +113,7 @@ pub async fn an_operator_compensates_what_is_unknown<H: SagaHarness>(harness: &H
     let id = stage(harness, booking(1)).await;
     work(harness, |_| done()).await;
     work(harness, |_| dead(FailureKind::LeaseExpired)).await;
-    assert_eq!(resume(harness, id, ResumeHow::Compensate).await.unwrap(), SagaStatus::Compensating);
+    assert_eq!(resume(harness, id, Intervention::Compensate).await.unwrap(), SagaStatus::Compensating);
     assert_eq!(sweep(harness, soon(harness).await.saturating_add(HOUR)).await.changed, 1);
     assert_eq!(work(harness, |_| done()).await, ["car.cancel"]);
     assert_eq!(work(harness, |_| done()).await, ["hotel.cancel"]);
@@ -134,7 +136,7 @@ pub async fn a_failed_compensation_is_seen_and_the_rest_still_run<H: SagaHarness
     assert_eq!(work(harness, outcome).await, ["hotel.cancel"]);
     let saga = show(harness, id).await.saga;
     assert_eq!((saga.status, saga.ended_at), (SagaStatus::CompensationFailed, None));
-    assert_eq!(resume(harness, id, ResumeHow::Retry).await.unwrap(), SagaStatus::Compensating);
+    assert_eq!(resume(harness, id, Intervention::Retry).await.unwrap(), SagaStatus::Compensating);
     assert_eq!(work(harness, |_| done()).await, ["car.cancel"]);
     assert_eq!(show(harness, id).await.saga.status, SagaStatus::Compensated);
     let kinds = kinds(harness, &person(1)).await;
@@ -160,4 +162,28 @@ pub async fn a_saga_past_its_deadline_goes_back<H: SagaHarness>(harness: &H) {
     assert_eq!(work(harness, |_| done()).await, ["car.cancel"]);
     assert_eq!(work(harness, |_| done()).await, ["hotel.cancel"]);
     assert_eq!(show(harness, id).await.saga.status, SagaStatus::Compensated);
+}
+
+/// A lease that ended is no knowledge: past its time the step is tried again under its key, and only what is known to
+/// have failed is undone.
+pub async fn a_saga_past_its_deadline_waits_for_a_step_whose_lease_expired<H: SagaHarness>(harness: &H) {
+    let id = stage(harness, booking(1).timeout(Duration::from_secs(600))).await;
+    work(harness, |_| done()).await;
+    let now = soon(harness).await;
+    assert_eq!(claim(harness, 10, now).await.len(), 1);
+    let late = now.saturating_add(HOUR);
+    let request = ReapRequest { steps: Steps::Take, ..reap_request(late) };
+    assert_eq!(reap(harness, request).await.released, 1);
+    for sweep_at in [late, late.saturating_add(HOUR)] {
+        let _ = sweep(harness, sweep_at).await;
+        let saga = show(harness, id).await.saga;
+        assert_eq!((saga.status, saga.steps[1].state), (SagaStatus::Running, StepState::Running));
+    }
+    let late = late.saturating_add(HOUR);
+    let entries = overtake(harness, 10, late).await;
+    assert_eq!(entries[0].event_id, forward(id, "car"), "the same key");
+    let waits = vec![(entries[0].held(), retry(HOUR))];
+    assert_eq!(crate::conformance::store::steps::settle_all(harness, waits, late).await.accepted, 1);
+    assert_eq!(sweep(harness, late.saturating_add(Duration::from_secs(60))).await.changed, 1);
+    assert_eq!(show(harness, id).await.saga.status, SagaStatus::Compensating, "by now it is known");
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Keep, SagaAdmin, SagaEnd, SagaHooks, SagaStory, Stage, StageSaga, StagedSaga, StepOutcome,
-    StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
+    ClaimRequest, Keep, SagaAdmin, SagaEnd, SagaHooks, SagaStory, Stage, StageSaga, StagedSaga, StepOutcome,
+    StepSettleRequest, StepSettlement, Steps, StepsSettled, Store, SweepRequest, Swept,
 };
 use pillarbox_core::{
     AuditKind, Backoff, Direction, Entry, Error, ErrorKind, Event, EventId, Failure, FailureKind, Jitter,
@@ -18,8 +18,8 @@ use pillarbox_engine::{Relay, RelayBuilder, RelayOptions};
 use tokio::sync::watch;
 
 use super::SagaHarness;
-use crate::conformance::Ruin;
-use crate::conformance::store::steps::{ROUTE, claim, soon};
+use crate::conformance::store::steps::{ROUTE, claim_request, soon};
+use crate::conformance::{Ruin, store};
 
 pub(super) fn person(n: u32) -> Reference {
     Reference::new("person", format!("p-{n}"))
@@ -91,6 +91,19 @@ pub(super) fn request(settlements: Vec<StepSettlement>, now: Timestamp) -> StepS
     StepSettleRequest { owner: "worker-1".into(), settlements, keep: Keep::UntilPurged, now: Some(now) }
 }
 
+/// Claims as a relay that knows sagas does.
+pub(super) async fn claim<H: SagaHarness>(harness: &H, limit: u32, now: Timestamp) -> Vec<Entry> {
+    let request = ClaimRequest { steps: Steps::Take, ..claim_request(limit, now) };
+    let claim = harness.store().claim(request).await.unwrap();
+    assert!(claim.undecodable.is_empty(), "{:?}", claim.undecodable);
+    claim.entries
+}
+
+/// What another relay with sagas gets once leases have expired.
+pub(super) async fn overtake<H: SagaHarness>(harness: &H, limit: u32, now: Timestamp) -> Vec<Entry> {
+    store::steps::overtake(harness, ClaimRequest { steps: Steps::Take, ..claim_request(limit, now) }).await
+}
+
 /// Claims everything and says what came of it: `outcome` decides by the handler's name.
 pub(super) async fn work<H: SagaHarness>(harness: &H, outcome: impl Fn(&str) -> StepOutcome) -> Vec<String> {
     let now = soon(harness).await;
@@ -102,7 +115,7 @@ pub(super) async fn work<H: SagaHarness>(harness: &H, outcome: impl Fn(&str) -> 
 }
 
 pub(super) async fn sweep<H: SagaHarness>(harness: &H, now: Timestamp) -> Swept {
-    let request = SweepRequest { limit: 100, owner: "sweeper".into(), now: Some(now) };
+    let request = SweepRequest { limit: 100, after: None, owner: "sweeper".into(), now: Some(now) };
     harness.sagas(SagaHooks::default()).sweep(request).await.unwrap()
 }
 

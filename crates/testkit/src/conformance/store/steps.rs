@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillarbox_core::port::{
     Admin, Claim, ClaimOrder, ClaimRequest, Company, Effect, Filter, Keep, Leases, ReapRequest, Reaped,
-    Selection, SelectionRequest, SettleRequest, Settled, Settlement, Stage, Store, Verdict,
+    Selection, SelectionRequest, SettleRequest, Settled, Settlement, Stage, Steps, Store, Verdict,
 };
 use pillarbox_core::{
     AuditKind, Entry, Event, EventId, Failure, FailureKind, Held, RouteName, Staged, Status, Timestamp,
@@ -67,6 +67,7 @@ pub(in crate::conformance) fn claim_request(limit: u32, now: Timestamp) -> Claim
         max_attempts: 5,
         order: ClaimOrder::Staged,
         company: Company::Open,
+        steps: Steps::Leave,
         now: Some(now),
     }
 }
@@ -105,8 +106,8 @@ pub(in crate::conformance) async fn overtake<H: StoreHarness>(
     request: ClaimRequest,
 ) -> Vec<Entry> {
     let now = request.now.expect("a case sets the time");
-    let _ =
-        reap(harness, ReapRequest { max_attempts: Some(request.max_attempts), ..reap_request(now) }).await;
+    let (max_attempts, steps) = (Some(request.max_attempts), request.steps);
+    let _ = reap(harness, ReapRequest { max_attempts, steps, ..reap_request(now) }).await;
     claim_as(harness, ClaimRequest { company: Company::Suspects { beside: 0 }, ..request }).await
 }
 
@@ -193,6 +194,7 @@ pub(in crate::conformance) fn reap_request(now: Timestamp) -> ReapRequest {
         limit: 1000,
         max_attempts: Some(5),
         leases: Leases::Ended,
+        steps: Steps::Leave,
         owner: "reaper".into(),
         effect: Effect::Apply,
         now: Some(now),

@@ -13,7 +13,9 @@ use pillarbox_core::port::{
     IsolateRequest, LANES, LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped,
     SessionId, Settled,
 };
-use pillarbox_core::{Entry, Failure, FailureKind, Fence, Result, RouteName, Status, Timestamp, lane_of};
+use pillarbox_core::{
+    Entry, Failure, FailureKind, Fence, NO_LANE, Result, RouteName, Status, Timestamp, lane_of,
+};
 
 use super::mutant::Mutant;
 use super::reap::begins_late;
@@ -109,6 +111,9 @@ impl LaneTable {
 
 /// The lane of a stored entry.
 fn lane_of_entry(entry: &Entry) -> u8 {
+    if entry.is_step() {
+        return NO_LANE;
+    }
     lane_of(entry.key.as_deref(), entry.event_id)
 }
 
@@ -230,6 +235,10 @@ impl Lanes for MemoryStore {
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
         let now = self.shared.now(request.now);
         self.shared.lock().settle_lanes(request, now)
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        Ok(self.shared.lock().open_sagas(route))
     }
 
     async fn hand_over(&self, request: HandOverRequest) -> Result<()> {

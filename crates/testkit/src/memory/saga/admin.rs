@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    Effect, Keep, PurgeRequest, Purged, ResumeRequest, Resumed, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
+    Effect, Intervened, InterventionRequest, Keep, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter,
+    SagaStory,
 };
 use pillarbox_core::{
-    AuditKind, AuditRecord, Reference, Result, SagaColumns, SagaId, SagaRecord, SagaStatus, SagaWork,
-    Timestamp, check_name,
+    AuditKind, AuditRecord, Reference, Result, RouteName, SagaColumns, SagaId, SagaRecord, SagaStatus,
+    SagaWork, Timestamp, check_name,
 };
 
 use super::missing;
@@ -46,11 +47,11 @@ impl SagaAdmin for MemoryStore {
         }))
     }
 
-    async fn resume_saga(&self, request: ResumeRequest) -> Result<Resumed> {
+    async fn intervene(&self, request: InterventionRequest) -> Result<Intervened> {
         check_name("actor", &request.actor)?;
         let _turn = self.shared.sagas.lock().await;
         let now = self.shared.now(request.now);
-        self.shared.lock().resume_saga(&request, now)
+        self.shared.lock().intervene(&request, now)
     }
 
     async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts> {
@@ -60,6 +61,9 @@ impl SagaAdmin for MemoryStore {
         for saga in state.sagas.values() {
             let status: SagaStatus = saga.status.parse()?;
             *counts.counts.entry(status).or_default() += 1;
+            if !status.is_ended() {
+                *counts.open.entry(RouteName::new(saga.route.clone())?).or_default() += 1;
+            }
             if status.is_stuck() {
                 counts.oldest_stuck_age = counts.oldest_stuck_age.max(Some(now.since(saga.updated_at)));
             } else if !status.is_ended() && saga.deadline_at.is_some_and(|deadline| deadline <= now) {
@@ -105,14 +109,14 @@ impl State {
         Ok(purged)
     }
 
-    fn resume_saga(&mut self, request: &ResumeRequest, now: Timestamp) -> Result<Resumed> {
+    fn intervene(&mut self, request: &InterventionRequest, now: Timestamp) -> Result<Intervened> {
         let columns = self.sagas.get(&request.id).ok_or_else(|| missing(request.id))?;
         let saga = SagaRecord::read(columns.clone())?;
         let seen = self.entries_of(&saga);
-        let work = SagaWork::resume(saga, seen, request.how, now)?;
+        let work = SagaWork::intervene(saga, seen, &request.what, now)?;
         self.check_audit(true)?;
-        let resumed = Resumed { status: work.saga.status, requeued: work.requeued() };
+        let intervened = work.intervened();
         self.apply(work, &request.actor, Keep::UntilPurged, now)?;
-        Ok(resumed)
+        Ok(intervened)
     }
 }

@@ -141,11 +141,14 @@ impl Sagas for MemorySagas {
     async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
         let _turn = self.shared.sagas.lock().await;
         let now = self.shared.now(request.now);
-        let ids = self.shared.lock().sagas_to_sweep(request.limit, now);
-        let mut swept = Swept { seen: ids.len() as u64, ..Swept::default() };
+        let ids = self.shared.lock().sagas_to_sweep(&request, now);
+        let full = ids.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
+        let next = ids.last().copied().filter(|_| full);
+        let mut swept = Swept { seen: ids.len() as u64, next, ..Swept::default() };
         for id in ids {
             // One at a time: the callback of one saga must not keep the others from being swept.
             if let Err(error) = self.sweep_one(id, &request, now, &mut swept).await {
+                swept.failed += 1;
                 tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
             }
         }

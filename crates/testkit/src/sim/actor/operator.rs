@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::limits::LIST_MAX;
-use pillarbox_core::port::{Admin, Effect, Filter, ReapRequest, Selection, SelectionRequest, Store};
+use pillarbox_core::port::{Admin, Effect, Filter, ReapRequest, Selection, SelectionRequest, Steps, Store};
 use pillarbox_core::{EventId, Result};
 use pillarbox_engine::{Retention, RetentionOptions};
 
@@ -86,6 +86,7 @@ async fn reap(world: &World, rng: &mut Rng) {
         limit: rng.between_u32(1..=100),
         leases: pillarbox_core::port::Leases::Ended,
         max_attempts: Some(world.plan.options.max_attempts),
+        steps: Steps::Take,
         owner: "operator".into(),
         effect: Effect::Apply,
         now: None,

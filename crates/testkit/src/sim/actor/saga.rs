@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, Effect, Filter, Inbox, ResumeHow, ResumeRequest, SagaAdmin, SagaFilter,
-    Sagas, Selection, SelectionRequest,
+    AcceptRequest, Accepted, Admin, Effect, Filter, Inbox, Intervention, InterventionRequest, SagaAdmin,
+    SagaFilter, Sagas, Selection, SelectionRequest,
 };
-use pillarbox_core::{Error, ErrorKind, EventId, Reference, Result, Saga, SagaRecord, Step};
+use pillarbox_core::{Error, ErrorKind, EventId, Reference, Result, Saga, SagaRecord, Step, StepState};
 use pillarbox_engine::sink::{Handled, HandlerError, Handlers, Handling};
 use serde_json::json;
 
@@ -122,21 +122,27 @@ impl Worker {
         let number = step.step.trim_start_matches('s').parse().unwrap_or(u32::MAX);
         let fate = Fate::draw(&self.chaos, &mut self.rng());
         self.chaos.record_as(&self.who, Happened::StepBegan { saga, step: number, direction });
+        let answered =
+            || self.chaos.record_as(&self.who, Happened::StepAnswered { saga, step: number, direction });
         tokio::time::sleep(fate.slow).await;
         if fate.dies == Some(false) {
             self.gate.kill();
             pending::<()>().await;
         }
         if fate.panics {
+            answered();
             std::panic::resume_unwind(Box::new("the handler panicked"));
         }
         if fate.rejects {
+            answered();
             return Err(HandlerError::reject("refused", ""));
         }
         if let Some(wait) = fate.parks {
+            answered();
             return Ok(Handled::ParkFor(wait));
         }
         if fate.fails {
+            answered();
             return Err(HandlerError::retry("busy", ""));
         }
         self.chaos.record_as(&self.who, Happened::StepDone { saga, step: number, direction });
@@ -151,6 +157,7 @@ impl Worker {
         if fate.lost {
             return Err(HandlerError::unknown("lost", ""));
         }
+        answered();
         Ok(Handled::DoneWith(json!(number)))
     }
 }
@@ -208,15 +215,24 @@ pub(crate) async fn operate_sagas(world: &World) {
 
 async fn act(world: &World, rng: &mut Rng, healed: bool) -> Result<()> {
     let sagas = world.store.list_sagas(SagaFilter::default().limit(1_000)).await?;
-    for saga in sagas.iter().filter(|saga| saga.status.is_stuck()) {
-        if !healed && !world.chaos.strikes(rng, Fault::Requeue) {
+    for saga in sagas.iter().filter(|saga| !saga.status.is_ended()) {
+        let stuck = saga.status.is_stuck();
+        if (healed && !stuck) || (!healed && !world.chaos.strikes(rng, Fault::Requeue)) {
             continue;
         }
-        let how = if rng.permille(200) { ResumeHow::Compensate } else { ResumeHow::Retry };
-        let how = if healed { ResumeHow::Retry } else { how };
-        let request = ResumeRequest { id: saga.id, how, actor: "operator".into(), now: None };
+        let dead = saga.steps.iter().find(|step| step.state == StepState::Dead);
+        let step = dead.map(|step| step.name.clone()).unwrap_or_default();
+        let reason = || "enough".to_owned();
+        let how = match rng.between_u32(0..=999) {
+            _ if healed => Intervention::Retry,
+            0..30 => Intervention::Abandon { reason: reason() },
+            30..200 => Intervention::Skip { step, reason: reason() },
+            200..400 => Intervention::Compensate,
+            _ => Intervention::Retry,
+        };
+        let request = InterventionRequest { id: saga.id, what: how, actor: "operator".into(), now: None };
         // It may have moved meanwhile, or cannot go where it was asked to.
-        let _ = world.store.resume_saga(request).await;
+        let _ = world.store.intervene(request).await;
     }
     if !healed && world.chaos.strikes(rng, Fault::Requeue) {
         let dead = world.store.list(Filter::dead().limit(1_000)).await?;

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox_core::{AuditKind, AuditRecord, Direction, SagaId, SagaRecord, SagaStatus, Status, StepState};
+use pillarbox_core::{
+    AuditKind, AuditRecord, Direction, SagaId, SagaRecord, SagaStatus, Status, StepRecord, StepState,
+};
 
+use super::super::clock::ORIGIN_MICROS;
 use super::super::fault::Fault;
 use super::super::history::Happened;
 use super::{Check, Evidence, Findings};
 
-pub(super) const CHECKS: &[Check] = &[super::broken::check, ends_once, trail, compensation];
+pub(super) const CHECKS: &[Check] = &[super::broken::check, ends_once, trail, compensation, deadlines];
 
 /// I-09: one end, one mark of the callback, one record; and never while all entries are at their end without it.
 fn ends_once(evidence: &Evidence, findings: &mut Findings) {
@@ -26,7 +29,12 @@ fn ends_once(evidence: &Evidence, findings: &mut Findings) {
                 format!("{id} is {status}, completed {completed}, compensated {compensated} times"),
             );
         }
-        if evidence.ended.contains(&id) != saga.status.is_ended() {
+        let abandoned = saga.status == SagaStatus::Abandoned;
+        if count(AuditKind::Abandoned) != usize::from(abandoned) {
+            findings.add("I-09", format!("{id} is {} and abandoned in its trail", saga.status));
+        }
+        // Whoever abandons a saga does it without the application.
+        if evidence.ended.contains(&id) != (saga.status.is_ended() && !abandoned) {
             findings.add("I-09", format!("{id} is {} and its callback was not of that opinion", saga.status));
         }
         let open = evidence.rows.iter().any(|row| saga.find(row.id).is_some() && !row.status.is_terminal());
@@ -34,8 +42,12 @@ fn ends_once(evidence: &Evidence, findings: &mut Findings) {
         if !saga.status.is_ended() && !open && !dead {
             findings.add("I-09", format!("{id} is {} and nothing of it is left to do", saga.status));
         }
-        let done = saga.steps.iter().all(|step| step.state == StepState::Done);
-        if (saga.status == SagaStatus::Completed) != done {
+        if abandoned && (open || dead) {
+            findings.add("I-09", format!("{id} is abandoned and something of it may still run"));
+        }
+        let done = |step: &StepRecord| matches!(step.state, StepState::Done | StepState::Skipped);
+        let done = saga.steps.iter().all(done);
+        if (saga.status == SagaStatus::Completed) != done && !abandoned {
             findings.add("I-09", format!("{id} is {}, all steps done: {done}", saga.status));
         }
     }
@@ -62,6 +74,7 @@ pub(crate) fn missing(saga: &SagaRecord, audit: &[AuditRecord]) -> Option<String
     let wants = |state: StepState| match state {
         StepState::Done => Some(AuditKind::StepSucceeded),
         StepState::Dead | StepState::Failed => Some(AuditKind::StepFailed),
+        StepState::Skipped => Some(AuditKind::StepSkipped),
         StepState::Compensated => Some(AuditKind::StepCompensated),
         StepState::CompensationFailed => Some(AuditKind::CompensationFailed),
         _ => None,
@@ -74,6 +87,7 @@ pub(crate) fn missing(saga: &SagaRecord, audit: &[AuditRecord]) -> Option<String
     let end = match saga.status {
         SagaStatus::Completed => AuditKind::Completed,
         SagaStatus::Compensated => AuditKind::Compensated,
+        SagaStatus::Abandoned => AuditKind::Abandoned,
         _ => return None,
     };
     (!has(end, None)).then(|| format!("{} is {} without a record", saga.id, saga.status))
@@ -139,6 +153,52 @@ fn compensation(evidence: &Evidence, findings: &mut Findings) {
             if step.compensation.is_some() && seen.done.contains(&number) && !undone {
                 findings.add("I-11", format!("{} is compensated, and step {} was done", saga.id, step.name));
             }
+        }
+    }
+}
+
+/// I-11: past its deadline a saga gives up only a step of whose last run it is known what came of it.
+fn deadlines(evidence: &Evidence, findings: &mut Findings) {
+    // Whoever begins a step under a lease that is over is not who is waited for; and times are compared here.
+    let excused = [Fault::Freeze, Fault::ClockForward, Fault::ClockBackward, Fault::LateEffect];
+    if excused.iter().any(|fault| evidence.plan.faults.contains_key(fault)) {
+        return;
+    }
+    let given_up = evidence
+        .audit
+        .iter()
+        .filter(|record| record.kind == AuditKind::StepFailed && record.detail.contains("failed/deadline"));
+    for record in given_up {
+        let Some(saga) = evidence.sagas.iter().find(|saga| record.saga_id == Some(saga.id)) else { continue };
+        let steps = (0_u32..).zip(&saga.steps);
+        let number =
+            steps.filter(|(_, step)| record.step.as_deref() == Some(&*step.name)).map(|(n, _)| n).next();
+        let until = (record.at.as_micros() - ORIGIN_MICROS).div_euclid(1_000);
+        let mut known = true;
+        for happened in evidence.records.iter().filter(|happened| happened.db <= until) {
+            match happened.what {
+                Happened::StepBegan { saga: of, step, direction: Direction::Forward }
+                    if of == saga.id && Some(step) == number =>
+                {
+                    known = false;
+                }
+                Happened::StepAnswered { saga: of, step, direction: Direction::Forward }
+                    if of == saga.id && Some(step) == number =>
+                {
+                    known = true;
+                }
+                _ => {}
+            }
+        }
+        if !known {
+            let step = record.step.as_deref().unwrap_or_default();
+            findings.add(
+                "I-11",
+                format!(
+                    "{} gave up {step} at its deadline, and nobody knew what came of its last run",
+                    saga.id
+                ),
+            );
         }
     }
 }

@@ -1,0 +1,61 @@
+//! What an operator can do about a saga, as commands that work when they are typed.
+
+use pillarbox_core::SagaRecord;
+use pillarbox_core::port::{Intervention, SagaStory};
+
+use super::intervene::plan;
+use crate::context::Context;
+
+/// What one of them is for, and the command.
+pub(super) struct Advice {
+    pub(super) what: String,
+    pub(super) command: String,
+}
+
+/// Every intervention that the saga takes as it is now: each was tried on what was read of it.
+pub(super) fn advice(context: &Context, story: &SagaStory) -> Vec<Advice> {
+    let (saga, again) = (&story.saga, context.again());
+    let id = saga.id;
+    let reason = || "WHY".to_owned();
+    let resume = |what: &str, option: &str| (what.to_owned(), format!("{again} saga resume {id}{option}"));
+    let mut possible = vec![
+        (Intervention::Retry, resume("try again what is dead", "")),
+        (Intervention::Compensate, resume("undo what may have run", " --compensate")),
+    ];
+    for name in names(saga) {
+        let what = Intervention::Skip { step: name.to_owned(), reason: reason() };
+        let command = format!("{again} saga skip {id} {} --reason WHY", quoted(name));
+        possible.push((what, (format!("go on without {name}"), command)));
+    }
+    let command = format!("{again} saga abandon {id} --reason WHY");
+    possible.push((Intervention::Abandon { reason: reason() }, ("end it as it is".to_owned(), command)));
+    let works = |(what, _): &(Intervention, _)| plan(story, what).is_ok();
+    let advice = |(_, (what, command))| Advice { what, command };
+    possible.into_iter().filter(works).map(advice).collect()
+}
+
+fn names(saga: &SagaRecord) -> impl Iterator<Item = &str> {
+    saga.steps.iter().map(|step| step.name.as_str())
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(safe) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_with_blanks_or_quotes_is_quoted() {
+        assert_eq!(quoted("mail-2"), "mail-2");
+        assert_eq!(quoted("the mail"), "'the mail'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

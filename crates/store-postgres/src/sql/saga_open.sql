@@ -1,0 +1,3 @@
+-- How many sagas of a route have not ended, up to a limit. $1 route, $2 limit
+select count(*) as open
+from (select from {saga} where route = $1 and ended_at is null limit (select $2::bigint)) as found
