@@ -218,7 +218,8 @@ pub async fn a_callback_that_ruins_its_transaction_ends_nothing<H: SagaHarness>(
     let id = stage(harness, erasure(1)).await;
     let mut now = soon(harness).await;
     for how in [Ruin::FailedStatement, Ruin::Ended] {
-        let entries = claim(harness, 10, now).await;
+        let mut entries = claim(harness, 10, now).await;
+        entries.extend(overtake(harness, claim_request(10, now)).await);
         assert_eq!(entries.len(), 3, "{how:?}");
         let (told, could) = tokio::sync::watch::channel(true);
         let hooks = SagaHooks::default().end(Arc::new(RuinsEnd::<H> { how, told, store: PhantomData }));
@@ -235,7 +236,7 @@ pub async fn a_callback_that_ruins_its_transaction_ends_nothing<H: SagaHarness>(
         // The lease heals it.
         now = now.saturating_add(LEASE * 2);
     }
-    let entries = claim(harness, 10, now).await;
+    let entries = overtake(harness, claim_request(10, now)).await;
     let outcomes = entries.iter().map(|entry| (entry, done())).collect();
     let hooks = SagaHooks::default().end(StagesEnd::new(harness));
     assert_eq!(try_settle(harness, hooks, outcomes, now).await.unwrap().ended, [id]);
