@@ -142,7 +142,7 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
 }
 
 /// How many columns [`CLAIMED`] and [`DELIVERY`] have.
-pub(crate) const WHOLE_COLUMNS: usize = 26;
+pub(crate) const WHOLE_COLUMNS: usize = 27;
 
 /// Reads the columns of [`CLAIMED`] and [`DELIVERY`].
 pub(crate) fn decode_whole(row: &PgRow) -> sqlx::Result<Entry> {

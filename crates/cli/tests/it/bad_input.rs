@@ -141,7 +141,7 @@ fn what_is_not_there_is_named_with_the_next_step() {
     home.run(["show", ID]).refused(1, &[ID, "pillarbox list"]);
     home.run(["requeue", ID]).refused(1, &[ID, "pillarbox list"]);
     home.run(["discard", ID, "--yes"]).refused(1, &[ID]);
-    home.run(["requeue"]).refused(2, &["--status dead"]);
+    home.run(["requeue"]).refused(2, &["which entries?", "--status S"]);
     home.run(["requeue", "--status", "pending"]).refused(2, &["only dead"]);
     home.run(["requeue", ID, "--route", "r"]).refused(2, &["cannot be used with"]);
     home.run(["relay"]).refused(2, &["[routes.NAME]", "--route NAME --to URL"]);

@@ -18,7 +18,6 @@ with route_now as materialized (
 ), taken as materialized (
     select h.seq from head as h
     where h.crashes = (select a.crashes from accused as a)
-    order by h.seq
     limit greatest(least($5, (select a.company from accused as a) - $8), 0)
 ), claimed as (
     update {outbox} as o

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::limits::LIST_MAX;
-use pillarbox_core::port::{Admin, Effect, Filter, ReapRequest, Selection, SelectionRequest, Steps, Store};
+use pillarbox_core::port::{
+    Admin, Effect, Filter, Lanes, Leases, ReapRequest, Selection, SelectionRequest, Steps, Store,
+};
 use pillarbox_core::{EventId, Result};
 use pillarbox_engine::{Retention, RetentionOptions};
 
-use super::super::chaos::{ChaosStore, Gate, RecordingAdmin};
+use super::super::chaos::{ChaosLanes, ChaosStore, Gate, RecordingAdmin};
 use super::super::fault::Fault;
 use super::super::rng::Rng;
 use super::super::world::World;
@@ -84,7 +86,7 @@ async fn reap(world: &World, rng: &mut Rng) {
     let request = ReapRequest {
         route: None,
         limit: rng.between_u32(1..=100),
-        leases: pillarbox_core::port::Leases::Ended,
+        leases: Leases::Ended,
         max_attempts: Some(world.plan.options.max_attempts),
         steps: Steps::Take,
         owner: "operator".into(),
@@ -92,6 +94,14 @@ async fn reap(world: &World, rng: &mut Rng) {
         now: None,
     };
     // Whether it was done is in the history; the operator who did not get an answer tries again some day.
-    let _ = tokio::time::timeout(PATIENCE, store.reap(request)).await;
+    if world.plan.lanes.is_some() {
+        // By lanes sessions are buried by those who read them: what that did is told by their signs of life.
+        let (gate, rng) = (Gate::default(), rng.fork("reap"));
+        let below = (world.lanes_below(), world.store.clone(), world.chaos.clone());
+        let lanes = ChaosLanes::new(below.0, below.1, below.2, gate, "operator", rng);
+        let _ = tokio::time::timeout(PATIENCE, lanes.reap_rows(request)).await;
+    } else {
+        let _ = tokio::time::timeout(PATIENCE, store.reap(request)).await;
+    }
     let _ = rng.next_u64();
 }
