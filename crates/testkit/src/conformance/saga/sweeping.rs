@@ -26,7 +26,8 @@ impl<Tx: Send + 'static> SagaEnd<Tx> for FailsFor {
             return Ok(());
         }
         // A callback may ask others, who may not be there: its errors look as those of the store.
-        let kind = if saga.id.0.as_u128() % 2 == 0 { ErrorKind::Unavailable } else { ErrorKind::Internal };
+        let kind =
+            if saga.id.0.as_u128().is_multiple_of(2) { ErrorKind::Unavailable } else { ErrorKind::Internal };
         Err(Error::new(kind, "the callback failed"))
     }
 }
