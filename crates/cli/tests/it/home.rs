@@ -53,7 +53,7 @@ impl Said {
         for part in with {
             assert!(self.stderr.contains(part), "{part:?} is not said: {self:?}");
         }
-        assert!(!self.stderr.contains("panicked"), "{self:?}");
+        assert!(!self.stderr.contains("panicked at"), "{self:?}");
     }
 }
 

@@ -88,7 +88,10 @@ fn list_filters_and_limits() {
 fn requeue_by_id_needs_no_question_and_is_audited() {
     let (home, ids) = with_dead(2);
     let said = home.ok(["requeue", &ids[0], "--json"]);
-    assert_eq!(said.json(), json!({"changed": 1, "skipped": 0, "missing": [], "dry_run": false}));
+    assert_eq!(
+        said.json(),
+        json!({"changed": 1, "skipped": 0, "missing": [], "sagas": [], "dry_run": false})
+    );
     assert_eq!(home.ok(["requeue", &ids[0], "--json"]).json()["skipped"], 1);
     let entry = home.ok(["show", &ids[0], "--json"]).json();
     assert_eq!((&entry["status"], &entry["attempts"]), (&json!("pending"), &json!(0)));

@@ -15,6 +15,7 @@ with route_now as materialized (
 ), accused as materialized (
     select min(crashes) as crashes, ($9::bigint[])[least(min(crashes), cardinality($9::bigint[]))] as company
     from head
+    having count(*) > 0
 ), taken as materialized (
     select h.seq from head as h
     where h.crashes = (select a.crashes from accused as a)

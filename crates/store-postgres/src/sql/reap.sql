@@ -64,5 +64,9 @@ select s.event_id, s.type, s.attempts, s.leased, s.spent, s.error, null::boolean
 from stale as s
 where s.seq in (select seq from moved)
 union all
-select null, null, null, null, null, null, exists (select from moved)
-    or exists (select from {outbox} where route = $1 and due_at is null and status = 'retrying' and ($8 or {plain}))
+-- The order tells the planner which index it is, where all of them are as good as empty.
+select null, null, null, null, null, null, exists (select from moved) or coalesce((
+    select true from {outbox} where route = $1 and due_at is null and status = 'retrying' and ($8 or {plain})
+    order by due_at nulls first, status, priority, seq
+    limit 1
+), false)

@@ -145,14 +145,14 @@ fn from_a_floor() -> [(Subject, &'static [&'static str]); 2] {
     let claim = "'orders', null, 5, 250, 500, 'worker', 30000000, now() - interval '1 second'";
     let staged = subject!(
         "claim_staged",
-        "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, bigint",
-        format!("{claim}, 100, 150000"),
+        "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, bigint, boolean",
+        format!("{claim}, 100, 150000, false"),
         ["outbox_open", "outbox_pkey"]
     );
     let causal = subject!(
         "claim_causal",
-        "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint",
-        format!("{claim}, 150000"),
+        "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, boolean",
+        format!("{claim}, 150000, false"),
         ["outbox_causal", "outbox_open", "outbox_pkey"]
     );
     [

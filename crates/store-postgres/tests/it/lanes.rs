@@ -353,11 +353,11 @@ async fn whatever_of_an_entry_is_not_as_it_begins_is_read() {
     for (at, other) in others.iter().enumerate() {
         harness.execute(&format!("update {{s}}.pillarbox_outbox set {other} where seq = {}", at + 1)).await;
     }
+    let mut stored = store.list(Filter::default()).await.unwrap();
+    stored.sort_unstable_by_key(|entry| entry.seq);
     let _ = attend(&store, 1, true).await;
     let mut entries = read(&store, 1).await.entries;
     entries.sort_unstable_by_key(|entry| entry.seq);
-    let mut stored = store.list(Filter::default()).await.unwrap();
-    stored.sort_unstable_by_key(|entry| entry.seq);
     assert_eq!((entries.len(), stored.len()), (others.len() + 1, others.len() + 1));
     for (read, stored) in entries.iter().zip(stored) {
         assert_eq!(*read, Entry { lane: read.lane, ..stored });

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use pillarbox_core::port::{Admin, Store};
+use pillarbox_core::port::{Admin, ClaimRequest, Company, Store};
 use pillarbox_core::{CONTENT_TYPE_DEFAULT, Entry, Event, Status};
 use pillarbox_testkit::StoreHarness;
 
 use crate::harness::{Direct, Pooled};
-use crate::steps::{ROUTE, claim, ids, reap_request};
+use crate::steps::{ROUTE, claim, claim_request, ids, reap_request};
 
 /// An event that the short statement has no place for, one for each of its fields.
 fn others() -> Vec<Event> {
@@ -112,7 +112,9 @@ async fn what_plain_sql_calls_in_flight_or_spent_without_a_lease_is_found_by_the
     assert_eq!((reaped.stale, reaped.released, reaped.dead.len()), (1, 1, 1));
     let reaped = harness.store().reap(reap_request()).await.unwrap();
     assert_eq!((reaped.stale, reaped.released, reaped.dead.len()), (0, 0, 0));
-    assert_eq!(claim(&harness.store(), 10).await.len(), 2);
+    assert_eq!(claim(&harness.store(), 10).await.len(), 1);
+    let suspects = ClaimRequest { company: Company::Suspects { beside: 0 }, ..claim_request(10) };
+    assert_eq!(harness.store().claim(suspects).await.unwrap().entries.len(), 1, "what was in flight");
 }
 
 #[tokio::test]
