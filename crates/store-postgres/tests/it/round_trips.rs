@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillarbox_core::port::{
-    self, AcceptRequest, Accepted, Entropy as _, Keep, SagaHooks, Sagas, StepOutcome, StepSettleRequest,
-    StepSettlement, Store, Transactions as _, Verdict,
+    self, AcceptRequest, Accepted, ClaimRequest, Entropy as _, Keep, SagaHooks, Sagas, StepOutcome,
+    StepSettleRequest, StepSettlement, Steps, Store, Transactions as _, Verdict,
 };
 use pillarbox_core::{Entry, Failure, FailureKind, Reference, Saga, Step};
 use pillarbox_host::OsEntropy;
@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::harness::{Direct, server};
-use crate::steps::{ROUTE, claim, dead, events, settle_request, stage, verdicts};
+use crate::steps::{ROUTE, claim, claim_request, dead, events, settle_request, stage, verdicts};
 
 /// Entries of one settle: a batch costs what one costs.
 const BATCH: u32 = 30;
@@ -133,7 +133,8 @@ impl Wire {
             let _ = staged.unwrap();
         }
         self.harness.commit(tx).await;
-        let held = claim(&self.store, sagas * steps).await;
+        let request = ClaimRequest { steps: Steps::Take, ..claim_request(sagas * steps) };
+        let held = self.store.claim(request).await.unwrap().entries;
         assert_eq!(held.len(), (sagas * steps) as usize);
         held
     }
