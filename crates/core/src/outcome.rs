@@ -182,6 +182,8 @@ impl From<(FailureKind, &Error)> for Failure {
 pub enum Outcome {
     /// The destination confirmed it.
     Confirmed,
+    /// A handler has done it, and as a step of a saga it passes this on to later ones.
+    ConfirmedWith(serde_json::Value),
     /// Refused for good: dead at once.
     Rejected(Failure),
     /// This message failed and may work later; an explicit wait replaces the route's backoff.
@@ -236,7 +238,7 @@ impl Outcome {
             | Self::Down(failure)
             | Self::Busy { failure, .. }
             | Self::Unknown(failure) => Some(failure),
-            Self::Confirmed | Self::Parked { .. } => None,
+            Self::Confirmed | Self::ConfirmedWith(_) | Self::Parked { .. } => None,
         }
     }
 

@@ -6,14 +6,13 @@
 
 mod circuit;
 mod consumer;
+mod feed;
 mod handle;
-mod lanes;
 mod options;
 mod poll;
 mod random;
 mod relay;
 mod retention;
-mod saga;
 mod seqs;
 pub mod sink;
 mod tally;

@@ -8,7 +8,7 @@ use crate::options::RelayOptions;
 /// What to record of an entry, given what came of its delivery.
 pub(crate) fn verdict(outcome: Outcome, entry: &Entry, options: &RelayOptions, random: u64) -> Verdict {
     let (failure, retry_after) = match outcome {
-        Outcome::Confirmed => return Verdict::Delivered,
+        Outcome::Confirmed | Outcome::ConfirmedWith(_) => return Verdict::Delivered,
         Outcome::Rejected(failure) => return Verdict::Dead { failure },
         Outcome::Down(failure) | Outcome::Busy { failure, .. } => {
             return Verdict::Release { failure: Some(failure) };

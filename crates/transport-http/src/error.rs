@@ -140,7 +140,7 @@ mod tests {
 
     fn shown(outcome: &Outcome) -> String {
         match outcome {
-            Outcome::Confirmed => "confirmed".into(),
+            Outcome::Confirmed | Outcome::ConfirmedWith(_) => "confirmed".into(),
             Outcome::Parked { after } => format!("parked for {after:?}"),
             Outcome::Failed { failure, retry_after: Some(wait) } => {
                 format!("failed {} after {wait:?}", failure.code())

@@ -77,7 +77,7 @@ impl Herald<'_> {
             circuit: state.circuit,
             outage: state.outage(),
             lease: self.lease(),
-            on_dead: self.relay.lanes.is_some().then_some(self.relay.options.on_dead),
+            on_dead: self.relay.feed.nature().ordered.then_some(self.relay.options.on_dead),
             now: None,
         }
     }

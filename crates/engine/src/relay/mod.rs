@@ -13,12 +13,14 @@ use std::time::Duration;
 use pillarbox_core::port::{Death, Lanes, Presence, Purging, Sagas, Sink, Steps, Store};
 use pillarbox_core::{Error, Result, RouteName};
 
+use crate::feed::Feed;
+use crate::feed::lanes::{LaneOptions, LaneReader};
+use crate::feed::rows::Rows;
+use crate::feed::sagas::SagaFeed;
 use crate::handle::{Handle, Shared};
-use crate::lanes::{LaneOptions, LaneReader};
 use crate::options::RelayOptions;
 use crate::retention::{Retention, RetentionOptions};
-use crate::saga::SagaStore;
-use crate::sink::{Handlers, Passed};
+use crate::sink::Handlers;
 use crate::tally::Tally;
 
 use herald::announced;
@@ -28,12 +30,6 @@ use pipeline::{Pipeline, Until};
 const LEAVE_MAX: Duration = Duration::from_secs(5);
 /// How often a relay by lanes looks whether others have come or gone.
 const ATTEND_INTERVAL_MAX: Duration = Duration::from_secs(1);
-
-/// Claims of steps that a relay remembers at least.
-const STEPS_KEPT_MIN: usize = 1_000;
-
-/// A batch that is kept costs the store more than everything else: the next one need not wait for it.
-const SETTLES_MAX: usize = 2;
 
 type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 
@@ -53,17 +49,11 @@ type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 /// # }
 /// ```
 pub struct Relay {
-    pub(crate) store: Arc<dyn Store>,
-    /// The same store, if it reads lanes.
-    pub(crate) lanes: Option<Arc<LaneReader>>,
+    pub(crate) feed: Arc<dyn Feed>,
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) route: RouteName,
     pub(crate) owner: String,
     pub(crate) options: RelayOptions,
-    /// Whether it takes steps of sagas: only if it moves their sagas too.
-    pub(crate) steps: Steps,
-    /// How many settles may be under way at once.
-    pub(crate) settles_max: usize,
     pub(crate) presence: Option<Arc<dyn Presence>>,
     pub(crate) on_death: Option<DeathHook>,
     retention: Option<Retention>,
@@ -89,8 +79,7 @@ impl Relay {
     ///
     /// `sagas` comes from the store, with the callback for the end of a saga: `store.sagas().on_end(…)`.
     pub fn sagas(store: Arc<dyn Store>, sagas: Arc<dyn Sagas>, handlers: Arc<Handlers>) -> RelayBuilder {
-        let passed = Arc::clone(&handlers.passed);
-        let builder = Self::from(From::Sagas(store, sagas, passed), handlers);
+        let builder = Self::from(From::Sagas(store, sagas), handlers);
         builder.options(RelayOptions::handlers())
     }
 
@@ -174,7 +163,7 @@ impl Relay {
 
     /// What is announced of this relay.
     fn mode(&self, plain: &'static str, sagas: &'static str) -> &'static str {
-        match self.steps {
+        match self.feed.nature().steps {
             Steps::Leave => plain,
             Steps::Take => sagas,
         }
@@ -197,11 +186,9 @@ impl Relay {
     /// A run, and after it no lane is held any more, so that others need not wait for its lease.
     async fn left(&self, run: impl Future<Output = Result<Tally>> + Send) -> Result<Tally> {
         let ended = run.await;
-        if let Some(lanes) = &self.lanes {
-            let left = tokio::time::timeout(LEAVE_MAX, lanes.leave()).await;
-            if !matches!(left, Ok(Ok(()))) {
-                tracing::warn!(route = %self.route, "the lanes are left to their lease");
-            }
+        let left = tokio::time::timeout(LEAVE_MAX, self.feed.leave()).await;
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::warn!(route = %self.route, "the lanes are left to their lease");
         }
         ended
     }
@@ -222,14 +209,14 @@ impl Relay {
 /// How entries are taken from the store.
 enum From {
     Rows(Arc<dyn Store>),
-    Sagas(Arc<dyn Store>, Arc<dyn Sagas>, Passed),
+    Sagas(Arc<dyn Store>, Arc<dyn Sagas>),
     Lanes(Arc<dyn Lanes>),
 }
 
 impl From {
     fn purging(&self) -> Option<Purging> {
         match self {
-            Self::Rows(store) | Self::Sagas(store, ..) => store.purging(),
+            Self::Rows(store) | Self::Sagas(store, _) => store.purging(),
             Self::Lanes(lanes) => lanes.purging(),
         }
     }
@@ -325,17 +312,9 @@ impl RelayBuilder {
             _ => None,
         };
         let shared: Arc<Shared> = Arc::default();
-        let steps = if matches!(self.from, From::Sagas(..)) { Steps::Take } else { Steps::Leave };
-        // Steps of one saga in two calls would wait for each other.
-        let settles_max = if steps == Steps::Take { 1 } else { SETTLES_MAX };
-        let (store, lanes): (Arc<dyn Store>, _) = match self.from {
-            From::Rows(store) => (store, None),
-            From::Sagas(store, sagas, passed) => {
-                let in_flight_max = usize::try_from(self.options.in_flight_max).unwrap_or(usize::MAX);
-                let steps_max = in_flight_max.saturating_mul(4).saturating_add(STEPS_KEPT_MIN);
-                let (shared, state) = (Arc::clone(&shared), std::sync::Mutex::default());
-                (Arc::new(SagaStore { store, sagas, passed, steps_max, shared, state }), None)
-            }
+        let feed: Arc<dyn Feed> = match self.from {
+            From::Rows(store) => Arc::new(Rows(store)),
+            From::Sagas(store, sagas) => Arc::new(SagaFeed::new(store, sagas, Arc::clone(&shared))),
             From::Lanes(lanes) => {
                 let options = LaneOptions {
                     lease: self.options.lease,
@@ -347,19 +326,15 @@ impl RelayBuilder {
                 };
                 let interval = ATTEND_INTERVAL_MAX.min(self.options.lease / 4);
                 self.options.reap_interval = self.options.reap_interval.min(interval);
-                let reader = Arc::new(LaneReader::new(lanes, route.clone(), owner.clone(), options, seed));
-                (Arc::clone(&reader) as Arc<dyn Store>, Some(reader))
+                Arc::new(LaneReader::new(lanes, route.clone(), owner.clone(), options, seed))
             }
         };
         Ok(Relay {
-            store,
-            lanes,
+            feed,
             sink: self.sink,
             route,
             owner,
             options: self.options,
-            steps,
-            settles_max,
             presence: self.presence,
             on_death: self.on_death,
             retention,

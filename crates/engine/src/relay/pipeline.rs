@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pillarbox_core::port::{Claim, Company, Death, Extended, Reaped, Settled, Settlement};
+use pillarbox_core::port::{Claim, Company, Death, Extended, Reaped};
 use pillarbox_core::{Error, ErrorKind, Held, Result, Retry};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use crate::circuit::Circuit;
+use crate::feed::{Conclusion, Nature, Recorded};
 use crate::poll::Poll;
 use crate::random;
 use crate::seqs::HeldMap;
@@ -48,7 +49,7 @@ pub(crate) enum Until {
 enum Step {
     Claimed { asked: Asked, sent: Instant, result: Result<Claim> },
     Delivered { batch: BatchId, ended: Ended },
-    Settled { group: Group, sent: Instant, result: Result<Settled> },
+    Settled { group: Group, sent: Instant, result: Result<Recorded> },
     Extended { batches: Vec<BatchId>, held: Vec<Held>, sent: Instant, result: Result<Extended> },
     Reaped { sagas: u64, result: Result<Reaped> },
     Prepared(Result<()>),
@@ -65,7 +66,7 @@ struct Asked {
 
 /// Verdicts that are sent to the store together.
 struct Group {
-    settlements: Vec<Settlement>,
+    conclusions: Vec<Conclusion>,
     /// How often they failed together.
     failures: u32,
 }
@@ -91,6 +92,7 @@ const REAP_LIMIT: u32 = 1_000;
 /// ahead are under way, and at most as many settles as the relay allows.
 pub(crate) struct Pipeline<'a> {
     relay: &'a Relay,
+    nature: Nature,
     until: Until,
     tally: Tally,
     underway: Underway<'a>,
@@ -130,10 +132,10 @@ pub(crate) struct Pipeline<'a> {
     /// How many settles are under way.
     settling: usize,
     settle_at: Instant,
-    verdicts: Vec<Settlement>,
+    verdicts: Vec<Conclusion>,
     /// When the first of them came.
     verdicts_since: Instant,
-    /// By lanes: what was confirmed since the reader was last told.
+    /// What was confirmed since the feed was last told, if it is to be told.
     confirmed: Vec<Held>,
     /// How long the last settle took.
     settle_took: Duration,
@@ -170,6 +172,7 @@ impl<'a> Pipeline<'a> {
         };
         Self {
             relay,
+            nature: relay.feed.nature(),
             until,
             tally: Tally::default(),
             underway: FuturesUnordered::new(),

@@ -5,15 +5,13 @@ use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use pillarbox_core::limits::STEP_DATA_BYTES_MAX;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
-use pillarbox_core::{Entry, Error, ErrorKind, Failure, FailureKind, Held, Outcome, Result, Saga};
-use serde_json::Value;
+use pillarbox_core::{Entry, Error, ErrorKind, Failure, FailureKind, Outcome, Result, Saga};
 use tokio::sync::Semaphore;
 
 use super::handling::{Handled, HandlerError, Handling};
@@ -23,9 +21,6 @@ const CONCURRENCY_DEFAULT: usize = 16;
 
 type Running = Pin<Box<dyn Future<Output = Result<Handled, HandlerError>> + Send>>;
 type Run = Box<dyn Fn(Handling) -> Running + Send + Sync>;
-
-/// What steps pass on, by the claims under which they were done: beside the pipeline, which need not know it.
-pub(crate) type Passed = Arc<Mutex<BTreeMap<Held, Value>>>;
 
 struct Handler {
     run: Run,
@@ -49,18 +44,13 @@ struct Handler {
 /// ```
 pub struct Handlers {
     handlers: BTreeMap<String, Handler>,
-    pub(crate) passed: Passed,
     // One limit over all batches: a relay has several of them in flight.
     permits: Semaphore,
 }
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self {
-            handlers: BTreeMap::new(),
-            passed: Passed::default(),
-            permits: Semaphore::new(CONCURRENCY_DEFAULT),
-        }
+        Self { handlers: BTreeMap::new(), permits: Semaphore::new(CONCURRENCY_DEFAULT) }
     }
 }
 
@@ -177,7 +167,7 @@ impl Handlers {
             },
         };
         match handled {
-            Ok(Ok(handled)) => self.answer(handled, &handling),
+            Ok(Ok(handled)) => answer(handled, &handling),
             Ok(Err(error)) => error.into(),
             Err(_panic) => Outcome::Failed {
                 failure: Failure::new(FailureKind::Panicked, "panic", "the handler panicked"),
@@ -185,31 +175,27 @@ impl Handlers {
             },
         }
     }
+}
 
-    fn answer(&self, handled: Handled, handling: &Handling) -> Outcome {
-        match handled {
-            Handled::Done | Handled::AlreadyDone => Outcome::Confirmed,
-            Handled::DoneWith(data) => {
-                let bytes = data.to_string().len();
-                if bytes > STEP_DATA_BYTES_MAX {
-                    let text = format!("{bytes} bytes passed on; at most {STEP_DATA_BYTES_MAX} are allowed");
-                    return Outcome::rejected("data_too_large", text);
-                }
-                if handling.is_step() {
-                    let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-                    passed.insert(handling.entry().held(), data);
-                }
-                Outcome::Confirmed
+/// What the pipeline is told of it.
+fn answer(handled: Handled, handling: &Handling) -> Outcome {
+    match handled {
+        Handled::Done | Handled::AlreadyDone => Outcome::Confirmed,
+        Handled::DoneWith(data) => {
+            let bytes = data.to_string().len();
+            if bytes > STEP_DATA_BYTES_MAX {
+                let text = format!("{bytes} bytes passed on; at most {STEP_DATA_BYTES_MAX} are allowed");
+                return Outcome::rejected("data_too_large", text);
             }
-            Handled::RetryAfter(wait) => {
-                let failure =
-                    Failure::new(FailureKind::Failed, "later", "the handler asked to be called later");
-                Outcome::Failed { failure, retry_after: Some(wait) }
-            }
-            Handled::Reject(text) => Outcome::rejected("rejected", text),
-            Handled::ParkUntil(at) => Outcome::Parked { after: handling.until(at) },
-            Handled::ParkFor(after) => Outcome::Parked { after },
+            if handling.is_step() { Outcome::ConfirmedWith(data) } else { Outcome::Confirmed }
         }
+        Handled::RetryAfter(wait) => {
+            let failure = Failure::new(FailureKind::Failed, "later", "the handler asked to be called later");
+            Outcome::Failed { failure, retry_after: Some(wait) }
+        }
+        Handled::Reject(text) => Outcome::rejected("rejected", text),
+        Handled::ParkUntil(at) => Outcome::Parked { after: handling.until(at) },
+        Handled::ParkFor(after) => Outcome::Parked { after },
     }
 }
 

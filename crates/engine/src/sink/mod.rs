@@ -7,7 +7,6 @@ mod lines;
 mod null;
 
 pub use handlers::Handlers;
-pub(crate) use handlers::Passed;
 pub use handling::{Handled, HandlerError, Handling};
 pub use lines::{FileSink, StdoutSink};
 pub use null::NullSink;

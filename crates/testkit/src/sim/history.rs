@@ -219,7 +219,7 @@ pub(crate) enum Answer {
 impl From<&Outcome> for Answer {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Confirmed => Self::Confirmed,
+            Outcome::Confirmed | Outcome::ConfirmedWith(_) => Self::Confirmed,
             Outcome::Rejected(_) => Self::Rejected,
             Outcome::Failed { .. } | Outcome::Parked { .. } => Self::Failed,
             Outcome::Down(_) | Outcome::Busy { .. } => Self::Down,

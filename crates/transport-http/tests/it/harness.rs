@@ -84,7 +84,7 @@ pub(crate) async fn deliver_one(sink: &HttpSink) -> String {
 
 pub(crate) fn shown(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Confirmed => "confirmed".into(),
+        Outcome::Confirmed | Outcome::ConfirmedWith(_) => "confirmed".into(),
         Outcome::Parked { after } => format!("parked for {after:?}"),
         Outcome::Failed { failure, retry_after: Some(wait) } => {
             format!("failed {} after {wait:?}", failure.code())
@@ -102,7 +102,7 @@ pub(crate) fn shown(outcome: &Outcome) -> String {
 
 pub(crate) fn text_of(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Confirmed | Outcome::Parked { .. } => String::new(),
+        Outcome::Confirmed | Outcome::ConfirmedWith(_) | Outcome::Parked { .. } => String::new(),
         Outcome::Rejected(failure)
         | Outcome::Failed { failure, .. }
         | Outcome::Down(failure)

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::AbortHandle;
-use pillarbox_core::port::{Claim, ClaimRequest, Company, Death, Settlement, Undecodable, Verdict};
+use pillarbox_core::port::{Claim, ClaimRequest, Company, Death, Undecodable, Verdict};
 use pillarbox_core::{Entry, ErrorKind, Result};
 use tokio::time::Instant;
 
 use crate::circuit::Allowance;
+use crate::feed::Conclusion;
 
 use super::super::batch::{Batch, deliver};
 use super::{Asked, Pipeline, Step, Until, bounded};
@@ -66,7 +67,7 @@ impl Pipeline<'_> {
         self.claiming = true;
         self.woken = false;
         self.claim_when_idle = false;
-        let store = Arc::clone(&self.relay.store);
+        let feed = Arc::clone(&self.relay.feed);
         let options = &self.relay.options;
         let request = ClaimRequest {
             route: self.relay.route.clone(),
@@ -76,7 +77,7 @@ impl Pipeline<'_> {
             max_attempts: options.max_attempts,
             order: options.order,
             company,
-            steps: self.relay.steps,
+            steps: self.nature.steps,
             now: None,
         };
         let asked = Asked { limit, company, idle };
@@ -84,25 +85,29 @@ impl Pipeline<'_> {
         self.underway.push(Box::pin(async move {
             // The lease is counted from before the call, so that we never think it longer than it is.
             let sent = Instant::now();
-            let result = bounded(lease, store.claim(request)).await;
+            let result = bounded(lease, feed.claim(request)).await;
             Step::Claimed { asked, sent, result }
         }));
     }
 
-    /// Lets lanes read on while the sink is at what they handed out. Only after a claim that was filled: whoever has
+    /// Lets the feed read on while the sink is at what it handed out. Only after a claim that was filled: whoever has
     /// little to do asks when it is time to.
     pub(super) fn start_prepare(&mut self) {
-        let Some(lanes) = self.relay.lanes.as_ref().filter(|_| self.prepare_wanted) else { return };
-        if self.preparing || self.claimed_enough || self.fatal.is_some() || self.until == Until::Once {
+        if !self.prepare_wanted
+            || self.preparing
+            || self.claimed_enough
+            || self.fatal.is_some()
+            || self.until == Until::Once
+        {
             return;
         }
         self.prepare_wanted = false;
         self.preparing = true;
-        let lanes = Arc::clone(lanes);
+        let feed = Arc::clone(&self.relay.feed);
         let limit = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
         let lease = self.relay.options.lease;
         self.underway
-            .push(Box::pin(async move { Step::Prepared(bounded(lease, lanes.prepare(limit)).await) }));
+            .push(Box::pin(async move { Step::Prepared(bounded(lease, feed.prepare(limit)).await) }));
     }
 
     /// A failure is no more than lost time: the next claim asks again, and says what is wrong.
@@ -132,8 +137,7 @@ impl Pipeline<'_> {
         }
         if asked.company == Company::Open {
             let lacking = usize::try_from(asked.limit).unwrap_or(usize::MAX).saturating_sub(taken);
-            let lanes = self.relay.lanes.as_ref();
-            self.prepare_wanted = lanes.is_some_and(|lanes| lanes.following(lacking) >= lacking);
+            self.prepare_wanted = self.relay.feed.is_worth_preparing(lacking);
             self.window.claimed(asked.limit, &claim.entries);
         }
         for row in claim.undecodable {
@@ -168,11 +172,10 @@ impl Pipeline<'_> {
         }
     }
 
-    /// By lanes an entry waits for the one before it: what was just confirmed or settled may have let `enough` go.
+    /// Where an entry waits for the one before it, what was just confirmed or settled may have let `enough` go.
     pub(super) fn claim_followers(&mut self, enough: usize, now: Instant) {
-        let Some(lanes) = &self.relay.lanes else { return };
         // A store that fails gets the wait that it needs.
-        if self.store_failures == 0 && lanes.ready(enough) >= enough {
+        if self.store_failures == 0 && self.relay.feed.has_followers(enough) {
             self.claim_when_idle = false;
             self.claim_at = now;
         }
@@ -184,11 +187,10 @@ impl Pipeline<'_> {
         if self.confirmed.is_empty() {
             return;
         }
-        if let Some(lanes) = &self.relay.lanes {
-            lanes.confirmed(self.confirmed.drain(..));
-            let batch = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
-            self.claim_followers((self.places.len() / 4).clamp(1, (batch / 2).max(1)), now);
-        }
+        self.relay.feed.confirmed(&self.confirmed);
+        self.confirmed.clear();
+        let batch = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
+        self.claim_followers((self.places.len() / 4).clamp(1, (batch / 2).max(1)), now);
     }
 
     fn on_nothing_due(&mut self, idle: bool) {
@@ -223,7 +225,7 @@ impl Pipeline<'_> {
             };
             self.undecodable.insert(held, death);
         }
-        self.conclude(Settlement { held, verdict: Verdict::Dead { failure } });
+        self.conclude(Conclusion { held, verdict: Verdict::Dead { failure }, step: None });
     }
 
     fn add_batch(&mut self, entries: Vec<Entry>, sent: Instant) -> u64 {

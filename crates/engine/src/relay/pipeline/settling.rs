@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
-use pillarbox_core::port::{Death, SettleRequest, Settled, Settlement, Verdict};
+use pillarbox_core::port::{Death, Verdict};
 use pillarbox_core::{Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Retry};
 use tokio::time::Instant;
 
+use crate::feed::{Conclusion, Recorded, Recording};
 use crate::verdict::{Ended, unreported, verdict};
 
 use super::super::batch::{BatchId, Reported};
@@ -75,32 +76,35 @@ impl Pipeline<'_> {
         let Some(batch) = self.batches.get(&id) else { return };
         let entry = &batch.entries[index];
         let cause = outcome.failure_mut().and_then(Failure::take_cause);
+        let data = match &mut outcome {
+            Outcome::ConfirmedWith(data) => Some(data.take()),
+            _ => None,
+        };
         let verdict = verdict(outcome, entry, &self.relay.options, random);
         tell_failure(entry, &verdict, cause.as_deref());
-        let held = entry.held();
-        let follows = self.relay.lanes.as_ref().is_some_and(|lanes| lanes.follows_confirmed());
-        if follows && verdict == Verdict::Delivered {
-            self.confirmed.push(held);
+        let conclusion = Conclusion::new(entry, verdict, data);
+        if self.nature.follows_confirmed && conclusion.verdict == Verdict::Delivered {
+            self.confirmed.push(conclusion.held);
         }
-        self.conclude(Settlement { held, verdict });
+        self.conclude(conclusion);
     }
 
     /// Keeps a verdict for the next settle.
-    pub(super) fn conclude(&mut self, settlement: Settlement) {
+    pub(super) fn conclude(&mut self, conclusion: Conclusion) {
         if self.verdicts.is_empty() {
             self.verdicts_since = Instant::now();
         }
-        self.verdicts.push(settlement);
+        self.verdicts.push(conclusion);
     }
 
     /// Gives back every entry of a batch that has no verdict yet.
     pub(super) fn release_open(&mut self, id: BatchId) {
         let Some(batch) = self.batches.get_mut(&id) else { return };
         let open: Vec<usize> = (0..batch.open.len()).filter(|index| batch.close(*index)).collect();
-        let held: Vec<Held> = open.into_iter().map(|index| batch.entries[index].held()).collect();
-        for held in held {
-            self.conclude(Settlement { held, verdict: Verdict::Release { failure: None } });
-        }
+        let release =
+            |index: usize| Conclusion::new(&batch.entries[index], Verdict::Release { failure: None }, None);
+        let released: Vec<Conclusion> = open.into_iter().map(release).collect();
+        released.into_iter().for_each(|conclusion| self.conclude(conclusion));
     }
 
     /// When the next settle is to be sent, as things are; `None`: something else must happen first.
@@ -115,7 +119,7 @@ impl Pipeline<'_> {
         let batch = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
         if self.settling > 0 {
             // A second one only for a full batch, and not to a store that fails.
-            let may = self.settling < self.relay.settles_max && !self.settle_failed && self.again.is_empty();
+            let may = self.settling < self.nature.settles_max && !self.settle_failed && self.again.is_empty();
             return (may && self.verdicts.len() >= batch).then_some(self.settle_at);
         }
         let worth_a_call = batch / 2;
@@ -135,73 +139,83 @@ impl Pipeline<'_> {
         let group = again.unwrap_or_else(|| {
             let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX).min(self.verdicts.len());
             let rest = self.verdicts.split_off(most);
-            Group { settlements: std::mem::replace(&mut self.verdicts, rest), failures: 0 }
+            Group { conclusions: std::mem::replace(&mut self.verdicts, rest), failures: 0 }
         });
         self.settling += 1;
-        let store = Arc::clone(&self.relay.store);
-        let request = SettleRequest {
+        let feed = Arc::clone(&self.relay.feed);
+        let recording = Recording {
             owner: self.relay.owner.clone(),
-            settlements: group.settlements.clone(),
+            conclusions: group.conclusions.clone(),
             keep: self.relay.options.keep,
-            now: None,
         };
         let lease = self.relay.options.lease;
         self.underway.push(Box::pin(async move {
             let sent = Instant::now();
-            let result = bounded(lease, store.settle(request)).await;
+            let result = bounded(lease, feed.settle(recording)).await;
             Step::Settled { group, sent, result }
         }));
     }
 
-    pub(super) fn on_settled(&mut self, group: Group, sent: Instant, result: Result<Settled>) {
+    pub(super) fn on_settled(&mut self, group: Group, sent: Instant, result: Result<Recorded>) {
         self.settling -= 1;
         self.settle_took = sent.elapsed();
-        self.settle_failed = result.is_err();
-        match result {
-            Ok(settled) => {
+        let Group { mut conclusions, failures } = group;
+        let (fenced, left) = match result {
+            Ok(Recorded { fenced, left: None }) => (fenced, None),
+            Ok(Recorded { fenced, left: Some((held, error)) }) => {
+                let held: BTreeSet<Held> = held.into_iter().collect();
+                let (left, recorded) = conclusions.into_iter().partition(|one| held.contains(&one.held));
+                conclusions = recorded;
+                (fenced, Some((left, error)))
+            }
+            Err(error) => (Vec::new(), Some((std::mem::take(&mut conclusions), error))),
+        };
+        self.settle_failed = left.is_some();
+        self.record(conclusions, &fenced);
+        match left {
+            None => {
                 self.store_failures = 0;
-                self.record(group.settlements, &settled);
                 self.claim_followers(1, Instant::now());
             }
             // The settle carries fences: sending it again is safe even if the first one took effect.
-            Err(error) if error.retry() != Retry::Never => {
+            Some((left, error)) if error.retry() != Retry::Never => {
                 let wait = self.store_failed("settle", error);
                 self.settle_at = Instant::now() + wait;
-                let settlements = self.leave_expired(group.settlements, wait);
-                self.settle_again(Group { settlements, failures: group.failures + 1 });
+                let conclusions = self.leave_expired(left, wait);
+                self.settle_again(Group { conclusions, failures: failures + 1 });
             }
-            Err(error) => self.settle_apart(group.settlements, error),
+            Some((left, error)) => self.settle_apart(left, error),
         }
     }
 
     /// Puts verdicts at the end of the line. One of them may be what keeps them all waiting, such as a row that
     /// somebody has locked: groups that fail again and again are halved, until it waits alone.
     fn settle_again(&mut self, mut group: Group) {
-        if group.failures >= FAILURES_TOGETHER_MAX && group.settlements.len() > 1 {
-            let settlements = group.settlements.split_off(group.settlements.len() / 2);
+        if group.failures >= FAILURES_TOGETHER_MAX && group.conclusions.len() > 1 {
+            let conclusions = group.conclusions.split_off(group.conclusions.len() / 2);
             group.failures = 0;
-            self.again.push_back(Group { settlements, failures: 0 });
+            self.again.push_back(Group { conclusions, failures: 0 });
         }
-        if !group.settlements.is_empty() {
+        if !group.conclusions.is_empty() {
             self.again.push_back(group);
         }
     }
 
     /// One verdict that the store refuses must not run the rest of its batch again: try the halves apart.
-    fn settle_apart(&mut self, mut settlements: Vec<Settlement>, error: Error) {
+    fn settle_apart(&mut self, mut conclusions: Vec<Conclusion>, error: Error) {
         let hopeless = matches!(error.kind(), ErrorKind::Schema | ErrorKind::Denied | ErrorKind::Unsupported);
-        if settlements.len() > 1 && !hopeless {
-            let second = settlements.split_off(settlements.len() / 2);
-            self.again.push_front(Group { settlements: second, failures: 0 });
-            self.again.push_front(Group { settlements, failures: 0 });
+        if conclusions.len() > 1 && !hopeless {
+            let second = conclusions.split_off(conclusions.len() / 2);
+            self.again.push_front(Group { conclusions: second, failures: 0 });
+            self.again.push_front(Group { conclusions, failures: 0 });
             return;
         }
         tracing::error!(
-            route = %self.relay.route, %error, entries = settlements.len(),
+            route = %self.relay.route, %error, entries = conclusions.len(),
             "verdicts cannot be recorded: left to their lease"
         );
-        for settlement in settlements {
-            self.forget(settlement.held);
+        for conclusion in conclusions {
+            self.forget(conclusion.held);
         }
         // A daemon goes on with the others; whoever waits for a one-shot run is told.
         if error.kind() == ErrorKind::Schema || self.until != Until::Stopped {
@@ -210,29 +224,29 @@ impl Pipeline<'_> {
     }
 
     /// Drops verdicts whose lease will have ended by the next try: whoever claims them delivers again.
-    fn leave_expired(&mut self, settlements: Vec<Settlement>, wait: Duration) -> Vec<Settlement> {
+    fn leave_expired(&mut self, conclusions: Vec<Conclusion>, wait: Duration) -> Vec<Conclusion> {
         let then = Instant::now() + wait;
         // Nobody waits for a store that is gone once the run is to end.
         let stopping = self.fatal.is_some() || self.grace_end.is_some_and(|end| then > end);
-        let (kept, late): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
-            let batch = self.places.get(&settlement.held).and_then(|place| self.batches.get(&place.0));
+        let (kept, late): (Vec<_>, Vec<_>) = conclusions.into_iter().partition(|conclusion| {
+            let batch = self.places.get(&conclusion.held).and_then(|place| self.batches.get(&place.0));
             !stopping && batch.is_some_and(|batch| batch.lease_end > then)
         });
-        for settlement in &late {
-            self.forget(settlement.held);
+        for conclusion in &late {
+            self.forget(conclusion.held);
         }
         kept
     }
 
-    fn record(&mut self, settlements: Vec<Settlement>, settled: &Settled) {
-        let fenced: BTreeSet<Held> = settled.fenced.iter().copied().collect();
+    fn record(&mut self, conclusions: Vec<Conclusion>, fenced: &[Held]) {
+        let fenced: BTreeSet<Held> = fenced.iter().copied().collect();
         let mut deaths = Vec::new();
-        for settlement in settlements {
-            let held = settlement.held;
+        for conclusion in conclusions {
+            let held = conclusion.held;
             if fenced.contains(&held) {
                 self.tally.fenced += 1;
             } else {
-                match settlement.verdict {
+                match conclusion.verdict {
                     Verdict::Delivered => self.tally.delivered += 1,
                     Verdict::Retry { .. } | Verdict::Park { .. } => self.tally.retried += 1,
                     Verdict::Release { .. } => self.tally.released += 1,

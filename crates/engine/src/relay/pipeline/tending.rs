@@ -28,14 +28,14 @@ impl Pipeline<'_> {
         held.sort_unstable();
         self.extend_at = now + self.relay.options.renew_interval();
         self.extending = true;
-        let store = Arc::clone(&self.relay.store);
+        let feed = Arc::clone(&self.relay.feed);
         let request = ExtendRequest { held: held.clone(), lease: self.relay.options.lease, now: None };
         // A renewal that gets no answer must leave time for another before deliveries are stopped.
         let lease = self.relay.options.lease;
         let patience = (lease / 3).max(RENEWAL_MIN).min(lease);
         self.underway.push(Box::pin(async move {
             let sent = Instant::now();
-            let result = bounded(patience, store.extend(request)).await;
+            let result = bounded(patience, feed.extend(request)).await;
             Step::Extended { batches, held, sent, result }
         }));
     }
@@ -97,18 +97,15 @@ impl Pipeline<'_> {
             return;
         }
         self.reaping = true;
-        if let Some(lanes) = &self.relay.lanes {
-            // A reap puts back what was given up without a verdict, and only the pipeline knows what was not.
-            lanes.still_at(self.places.keys().copied());
-        }
-        let store = Arc::clone(&self.relay.store);
+        let at_work: Vec<Held> = self.places.keys().copied().collect();
+        let feed = Arc::clone(&self.relay.feed);
         let leases = if now >= self.impossible_at { Leases::Impossible } else { Leases::Ended };
         let request = ReapRequest {
             route: Some(self.relay.route.clone()),
             limit: REAP_LIMIT,
             max_attempts: Some(self.relay.options.max_attempts),
             leases,
-            steps: self.relay.steps,
+            steps: self.nature.steps,
             owner: self.relay.owner.clone(),
             effect: Effect::Apply,
             now: None,
@@ -120,9 +117,9 @@ impl Pipeline<'_> {
         let asks = self.asks_for_sagas(now);
         let route = self.relay.route.clone();
         self.underway.push(Box::pin(async move {
-            let result = bounded(lease, store.reap(request)).await;
+            let result = bounded(lease, feed.reap(request, at_work)).await;
             let sagas = if asks && result.is_ok() {
-                bounded(lease, store.open_sagas(&route)).await.unwrap_or(0)
+                bounded(lease, feed.open_sagas(&route)).await.unwrap_or(0)
             } else {
                 0
             };
@@ -132,7 +129,7 @@ impl Pipeline<'_> {
 
     /// Whether it is time to look for sagas on a route whose relay knows none. Once it has told of some, never again.
     fn asks_for_sagas(&mut self, now: Instant) -> bool {
-        let asks = self.relay.steps == Steps::Leave && self.sagas_asked_at.is_some_and(|at| at <= now);
+        let asks = self.nature.steps == Steps::Leave && self.sagas_asked_at.is_some_and(|at| at <= now);
         if asks {
             self.sagas_asked_at = Some(now + SAGAS_ASKED_EVERY);
         }

@@ -61,7 +61,7 @@ struct Confirmed {
 impl Report for Confirmed {
     fn outcome(&self, _index: usize, outcome: Outcome) {
         let failure = match outcome {
-            Outcome::Confirmed => {
+            Outcome::Confirmed | Outcome::ConfirmedWith(_) => {
                 self.count.fetch_add(1, Ordering::Relaxed);
                 return;
             }

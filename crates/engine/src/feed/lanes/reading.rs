@@ -35,7 +35,7 @@ const LEASED_INTERVAL: Duration = Duration::from_millis(100);
 
 impl LaneReader {
     /// Reads what later claims will hand out, so that they need not wait: the store finds it while the sink is busy.
-    pub(crate) async fn prepare(&self, limit: usize) -> Result<()> {
+    pub(super) async fn read_on(&self, limit: usize) -> Result<()> {
         let Ok(_reading) = self.reading.try_lock() else { return Ok(()) };
         let wanted = {
             let mut state = self.state();

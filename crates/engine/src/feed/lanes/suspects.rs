@@ -92,7 +92,7 @@ impl LaneReader {
         if in_flight == 0 || company == (Company::Suspects { beside: 0 }) {
             let _reading = self.reading.lock().await;
             let _turn = self.turn.lock().await;
-            self.leave().await?;
+            self.end_session().await?;
             return Ok(None);
         }
         let suspects = match company {

@@ -1,7 +1,6 @@
 //! Reading by lanes: order per key, and nothing written before an entry is settled.
 //!
-//! [`LaneReader`] is the outbox of one relay over [`Lanes`]. It implements [`Store`], so the pipeline does not know the
-//! difference: a claim reads ahead and hands out what may go, a renewal and a reap are signs of life.
+//! A claim reads ahead and hands out what may go; a renewal and a reap are signs of life.
 
 mod book;
 mod chain;
@@ -16,12 +15,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Claim, ClaimRequest, Company, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
-    LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, SettleRequest, Settled, Store, Verdict,
+    LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, Settled, Verdict,
 };
 use pillarbox_core::{Held, OnDead, Result, RouteName, Timestamp};
 use tokio::time::Instant;
 
 use crate::random;
+
+use super::{Feed, Nature, Recorded, Recording};
 
 use book::Book;
 use horizon::{Horizon, Set};
@@ -195,37 +196,8 @@ impl LaneReader {
         Ok(())
     }
 
-    /// The relay is still at these, or at recording what came of them: they are not put back.
-    pub(crate) fn still_at(&self, held: impl Iterator<Item = Held>) {
-        let at = Instant::now();
-        let mut state = self.state();
-        held.for_each(|held| state.book.seen(held, at));
-    }
-
-    /// Whether a key goes on as soon as the destination has what it was handed, so that it has to be told.
-    pub(crate) fn follows_confirmed(&self) -> bool {
-        !self.options.prefix
-    }
-
-    /// The destination has these.
-    pub(crate) fn confirmed(&self, held: impl Iterator<Item = Held>) {
-        let at = Instant::now();
-        let mut state = self.state();
-        held.for_each(|held| state.book.confirmed(held, at));
-    }
-
-    /// How many entries can be handed out as things are, up to `enough`.
-    pub(crate) fn ready(&self, enough: usize) -> usize {
-        self.state().book.ready(Instant::now(), enough)
-    }
-
-    /// How many can go once those before them are confirmed, up to `enough`.
-    pub(crate) fn following(&self, enough: usize) -> usize {
-        self.state().book.following(enough)
-    }
-
     /// Ends the session. What is still in flight is left to the lease: it may have been delivered.
-    pub(crate) async fn leave(&self) -> Result<()> {
+    async fn end_session(&self) -> Result<()> {
         let session = {
             let mut state = self.state();
             let clean = state.joined && state.book.in_flight() == 0;
@@ -270,7 +242,11 @@ impl State {
 }
 
 #[async_trait]
-impl Store for LaneReader {
+impl Feed for LaneReader {
+    fn nature(&self) -> Nature {
+        Nature { ordered: true, follows_confirmed: !self.options.prefix, ..Nature::ROWS }
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         request.check()?;
         if let Some(claim) = self.leave_unanswered(request.company).await? {
@@ -305,21 +281,40 @@ impl Store for LaneReader {
         Ok(Extended { fenced: request.held.into_iter().filter(lost).collect() })
     }
 
-    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+    async fn prepare(&self, limit: usize) -> Result<()> {
+        self.read_on(limit).await
+    }
+
+    fn is_worth_preparing(&self, lacking: usize) -> bool {
+        self.state().book.following(lacking) >= lacking
+    }
+
+    fn confirmed(&self, held: &[Held]) {
+        let at = Instant::now();
+        let mut state = self.state();
+        held.iter().for_each(|held| state.book.confirmed(*held, at));
+    }
+
+    fn has_followers(&self, enough: usize) -> bool {
+        self.state().book.ready(Instant::now(), enough) >= enough
+    }
+
+    async fn settle(&self, recording: Recording) -> Result<Recorded> {
+        let Recording { owner, conclusions, keep } = recording;
         let (session, settlements, mut fenced) = {
             let state = self.state();
-            let mut settlements = Vec::with_capacity(request.settlements.len());
+            let mut settlements = Vec::with_capacity(conclusions.len());
             let mut fenced = Vec::new();
-            for settlement in request.settlements {
-                match state.book.handed(settlement.held) {
+            for conclusion in conclusions {
+                match state.book.handed(conclusion.held) {
                     Some(handed) => settlements.push(LaneSettlement {
-                        held: settlement.held,
+                        held: conclusion.held,
                         lane: handed.lane,
                         place: handed.place,
                         attempts: handed.attempts,
-                        verdict: by_lanes(settlement.verdict),
+                        verdict: by_lanes(conclusion.verdict),
                     }),
-                    None => fenced.push(settlement.held),
+                    None => fenced.push(conclusion.held),
                 }
             }
             (state.session, settlements, fenced)
@@ -328,21 +323,19 @@ impl Store for LaneReader {
         let (released, recorded): (Vec<_>, Vec<_>) = settlements
             .into_iter()
             .partition(|settlement| settlement.verdict == Verdict::Release { failure: None });
-        let mut accepted = u64::try_from(released.len()).unwrap_or(u64::MAX);
         let mut settled = Settled::default();
         if !recorded.is_empty() {
             let request = LaneSettleRequest {
                 route: self.route.clone(),
                 session,
-                owner: request.owner,
+                owner,
                 settlements: recorded.clone(),
-                keep: request.keep,
-                now: request.now,
+                keep,
+                now: None,
             };
             settled = self.lanes.settle(request).await?;
         }
         let mut state = self.state();
-        accepted += settled.accepted;
         if state.session == session {
             // All fenced: the lanes are somebody else's. The next sign of life says so for sure.
             let lost = !recorded.is_empty() && settled.fenced.len() == recorded.len();
@@ -359,10 +352,16 @@ impl Store for LaneReader {
             state.book.drop_claim(*held);
         }
         fenced.extend(settled.fenced);
-        Ok(Settled { accepted, fenced })
+        Ok(Recorded { fenced, left: None })
     }
 
-    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+    async fn reap(&self, request: ReapRequest, at_work: Vec<Held>) -> Result<Reaped> {
+        {
+            // What was given up without a verdict is put back below, and only the pipeline knows what was not.
+            let at = Instant::now();
+            let mut state = self.state();
+            at_work.into_iter().for_each(|held| state.book.seen(held, at));
+        }
         // What relays by rows have left: the route may have been theirs before.
         let rows = self.lanes.reap_rows(request).await?;
         let mut reaped = self.attend().await?;
@@ -379,6 +378,10 @@ impl Store for LaneReader {
 
     async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
         self.lanes.open_sagas(route).await
+    }
+
+    async fn leave(&self) -> Result<()> {
+        self.end_session().await
     }
 }
 
