@@ -10,7 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillarbox_core::port::{
     Claim, ClaimRequest, Effect, ExtendRequest, Extended, ReapRequest, Reaped, Sagas, SettleRequest,
-    StepOutcome, StepSettleRequest, StepSettlement, Steps, StepsSettled, Store, SweepRequest, Verdict,
+    Settlement, StepOutcome, StepSettleRequest, StepSettlement, Steps, StepsSettled, Store, SweepRequest,
+    Verdict,
 };
 use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Held, Result, RouteName, SagaId, Timestamp};
 use tokio::time::Instant;
@@ -116,23 +117,29 @@ impl SagaFeed {
     }
 }
 
-/// The end of a step, or what is not one.
-fn step_of(conclusion: Conclusion) -> std::result::Result<StepSettlement, Conclusion> {
-    let held = conclusion.held;
-    match (conclusion.verdict, conclusion.step) {
-        (Verdict::Delivered, Some(StepEnd { data })) => {
-            Ok(StepSettlement { held, outcome: StepOutcome::Done { data } })
+/// Who records a conclusion.
+enum Recorder {
+    Saga(StepSettlement),
+    Store(Settlement),
+}
+
+impl From<Conclusion> for Recorder {
+    fn from(conclusion: Conclusion) -> Self {
+        let Conclusion { held, verdict, step } = conclusion;
+        match (verdict, step) {
+            (Verdict::Delivered, Some(StepEnd { data })) => {
+                Self::Saga(StepSettlement { held, outcome: StepOutcome::Done { data } })
+            }
+            (Verdict::Dead { failure }, Some(_)) => {
+                Self::Saga(StepSettlement { held, outcome: StepOutcome::Dead { failure } })
+            }
+            // The saga stays where it is. But a handler that was cut off may have begun: that is kept.
+            (Verdict::Release { failure: None }, Some(_)) => {
+                let cut_off = Failure::new(FailureKind::Unknown, "released", "given back unfinished");
+                Self::Store(Settlement { held, verdict: Verdict::Release { failure: Some(cut_off) } })
+            }
+            (verdict, _) => Self::Store(Settlement { held, verdict }),
         }
-        (Verdict::Dead { failure }, Some(_)) => {
-            Ok(StepSettlement { held, outcome: StepOutcome::Dead { failure } })
-        }
-        // The saga stays where it is. But a handler that was cut off may have begun: that is kept.
-        (Verdict::Release { failure }, step @ Some(_)) => {
-            let cut_off = || Failure::new(FailureKind::Unknown, "released", "given back unfinished");
-            let failure = Some(failure.unwrap_or_else(cut_off));
-            Err(Conclusion { held, verdict: Verdict::Release { failure }, step })
-        }
-        (verdict, step) => Err(Conclusion { held, verdict, step }),
     }
 }
 
@@ -162,9 +169,9 @@ impl Feed for SagaFeed {
             .collect();
         let (mut steps, mut others) = (Vec::new(), Vec::new());
         for conclusion in conclusions {
-            match step_of(conclusion) {
-                Ok(step) => steps.push(step),
-                Err(other) => others.push(other.settlement()),
+            match conclusion.into() {
+                Recorder::Saga(step) => steps.push(step),
+                Recorder::Store(other) => others.push(other),
             }
         }
         let request = StepSettleRequest { owner: owner.clone(), settlements: steps, keep, now: None };
@@ -175,7 +182,7 @@ impl Feed for SagaFeed {
         }
         // Entries of a group that is no saga.
         let plain = done.plain.iter().filter_map(|held| Some((*held, verdicts.get(held)?.clone())));
-        others.extend(plain.map(|(held, verdict)| pillarbox_core::port::Settlement { held, verdict }));
+        others.extend(plain.map(|(held, verdict)| Settlement { held, verdict }));
         let mut fenced = done.fenced;
         if !others.is_empty() {
             let held: Vec<Held> = others.iter().map(|settlement| settlement.held).collect();

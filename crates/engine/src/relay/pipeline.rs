@@ -1,38 +1,39 @@
 //! The loop behind every run of a relay: one future that claims, delivers, settles, renews and reaps at once.
 
 mod claiming;
+mod flight;
 mod probing;
 mod settling;
 mod stopping;
 mod suspects;
 mod tending;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use pillarbox_core::port::{Claim, Company, Death, Extended, Reaped};
+use pillarbox_core::port::{Claim, Company, Extended, Reaped};
 use pillarbox_core::{Error, ErrorKind, Held, Result, Retry};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use crate::circuit::Circuit;
 use crate::feed::{Conclusion, Nature, Recorded};
-use crate::poll::Poll;
 use crate::random;
-use crate::seqs::HeldMap;
 use crate::tally::Tally;
 use crate::verdict::Ended;
 
+use claiming::Claims;
+use flight::Flight;
+use probing::Probe;
+use settling::Settles;
 use suspects::Suspects;
+use tending::Tends;
 
 use super::Relay;
-use super::batch::{Batch, BatchId, Reported};
-use super::window::Window;
-use probing::Probe;
+use super::batch::{BatchId, Reported};
 
 /// When a run ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +88,8 @@ const REAP_LIMIT: u32 = 1_000;
 
 /// The state of one run.
 ///
-/// **Invariant:** a claim is in `places` from its answer until its verdict is recorded, refused as fenced, or
-/// left to its lease. **Invariant:** at most one claim, one extend, one reap and one reading
-/// ahead are under way, and at most as many settles as the relay allows.
+/// **Invariant:** at most one claim, one extend, one reap and one reading ahead are under way, and at most as many
+/// settles as the feed allows.
 pub(crate) struct Pipeline<'a> {
     relay: &'a Relay,
     nature: Nature,
@@ -99,63 +99,15 @@ pub(crate) struct Pipeline<'a> {
     reports: UnboundedSender<Reported>,
     reported: Option<UnboundedReceiver<Reported>>,
 
-    batches: BTreeMap<BatchId, Batch>,
-    /// Where each claim is. By fence as well as by row: an entry whose lease ended while we were at it may come back
-    /// to us under a new claim, and the end of the old one must not be taken for the end of the new one.
-    places: HeldMap<(BatchId, usize)>,
-    /// Claimed rows that no sink will see, to be told of once they are dead.
-    undecodable: BTreeMap<Held, Death>,
-    in_flight_bytes: usize,
-    next_batch: BatchId,
-
+    flight: Flight,
     circuit: Circuit,
     suspects: Suspects,
     /// The batch that the destination is probed with.
     probe: Option<Probe>,
-    poll: Poll,
-    window: Window,
     random: u64,
-    claiming: bool,
-    /// Somebody staged since the last claim was sent, which may not have seen it.
-    woken: bool,
-    claim_at: Instant,
-    /// The last claim found nothing while entries were in flight: ask again once they are settled.
-    claim_when_idle: bool,
-    /// No claim is wanted any more.
-    claimed_enough: bool,
-    /// How many entries may still be claimed; `None`: any number.
-    claims_left: Option<u64>,
-    /// A claim got all that it asked for, and the next one will want as much.
-    prepare_wanted: bool,
-    preparing: bool,
-
-    /// How many settles are under way.
-    settling: usize,
-    settle_at: Instant,
-    verdicts: Vec<Conclusion>,
-    /// When the first of them came.
-    verdicts_since: Instant,
-    /// What was confirmed since the feed was last told, if it is to be told.
-    confirmed: Vec<Held>,
-    /// How long the last settle took.
-    settle_took: Duration,
-    /// Groups that failed and are tried again, at last apart.
-    again: VecDeque<Group>,
-    /// The last settle failed: whatever came since goes first.
-    settle_failed: bool,
-
-    extending: bool,
-    extend_at: Instant,
-    reaping: bool,
-    reap_at: Instant,
-    reaped_once: bool,
-    /// When leases that the database's clock has made impossible are looked for again.
-    impossible_at: Instant,
-    /// The last reap found relays that read the route by lanes.
-    beside_lanes: bool,
-    /// When to look for sagas that this relay leaves alone; `None`: it has told of them.
-    sagas_asked_at: Option<Instant>,
-
+    claims: Claims,
+    settles: Settles,
+    tends: Tends,
     store_failures: u32,
     grace_end: Option<Instant>,
     fatal: Option<Error>,
@@ -166,10 +118,6 @@ impl<'a> Pipeline<'a> {
         let options = &relay.options;
         let now = Instant::now();
         let (reports, reported) = unbounded_channel();
-        let window = match until {
-            Until::Once => Window::full(options.batch, options.in_flight_bytes_max),
-            Until::Drained | Until::Stopped => Window::growing(options.batch, options.in_flight_bytes_max),
-        };
         Self {
             relay,
             nature: relay.feed.nature(),
@@ -178,41 +126,14 @@ impl<'a> Pipeline<'a> {
             underway: FuturesUnordered::new(),
             reports,
             reported: Some(reported),
-            batches: BTreeMap::new(),
-            places: HeldMap::default(),
-            undecodable: BTreeMap::new(),
-            in_flight_bytes: 0,
-            next_batch: 0,
+            flight: Flight::default(),
             circuit: Circuit::new(options.circuit),
             suspects: Suspects::default(),
             probe: None,
-            poll: Poll::new(options.poll_min, options.poll_max),
-            window,
             random: relay.seed,
-            claiming: false,
-            woken: false,
-            claim_at: now,
-            claim_when_idle: false,
-            claimed_enough: false,
-            claims_left: None,
-            prepare_wanted: false,
-            preparing: false,
-            settling: 0,
-            settle_at: now,
-            verdicts: Vec::new(),
-            verdicts_since: now,
-            confirmed: Vec::new(),
-            settle_took: Duration::ZERO,
-            again: VecDeque::new(),
-            settle_failed: false,
-            extending: false,
-            extend_at: now,
-            reaping: false,
-            reap_at: now,
-            reaped_once: false,
-            impossible_at: now,
-            beside_lanes: false,
-            sagas_asked_at: Some(now),
+            claims: Claims::new(options, until, now),
+            settles: Settles::new(now),
+            tends: Tends::new(now),
             store_failures: 0,
             grace_end: None,
             fatal: None,
@@ -221,8 +142,8 @@ impl<'a> Pipeline<'a> {
 
     /// Claims no more than this; `None`: any number.
     pub(crate) fn at_most(mut self, entries: Option<u64>) -> Self {
-        self.claims_left = entries;
-        self.claimed_enough = entries == Some(0);
+        self.claims.left = entries;
+        self.claims.enough = entries == Some(0);
         self
     }
 
@@ -288,11 +209,11 @@ impl<'a> Pipeline<'a> {
     }
 
     fn on_wake(&mut self) {
-        self.poll.found();
-        self.woken = true;
+        self.claims.poll.found();
+        self.claims.woken = true;
         // A store that fails is not asked more often because more is staged: it gets the wait that it needs.
         if self.store_failures == 0 {
-            self.claim_at = Instant::now();
+            self.claims.at = Instant::now();
         }
     }
 
@@ -300,21 +221,21 @@ impl<'a> Pipeline<'a> {
     fn is_done(&self) -> bool {
         let wanted = match self.until {
             Until::Stopped => self.grace_end.is_none() && self.fatal.is_none(),
-            Until::Once | Until::Drained => !self.claimed_enough && self.fatal.is_none(),
+            Until::Once | Until::Drained => !self.claims.enough && self.fatal.is_none(),
         };
-        !wanted && self.underway.is_empty() && self.places.is_empty()
+        !wanted && self.underway.is_empty() && self.flight.places.is_empty()
     }
 
     /// The next moment at which something is to be done without anybody telling us.
     fn next_timer(&self) -> Instant {
         let now = Instant::now();
         let margin = self.relay.options.lease_margin();
-        let delivering = self.batches.values().filter(|batch| batch.delivering.is_some());
+        let delivering = self.flight.batches.values().filter(|batch| batch.delivering.is_some());
         [
             self.claim_wanted_at(now),
             self.settle_wanted_at(),
-            (!self.places.is_empty() && !self.extending).then_some(self.extend_at),
-            (self.wants_reap() && !self.reaping).then_some(self.reap_at),
+            (!self.flight.places.is_empty() && !self.tends.extending).then_some(self.tends.extend_at),
+            (self.wants_reap() && !self.tends.reaping).then_some(self.tends.reap_at),
             self.suspects.waits_until(self.relay.options.lease),
             self.grace_end.filter(|end| *end > now),
         ]
@@ -340,7 +261,7 @@ impl<'a> Pipeline<'a> {
                 state.down = self.circuit.outage().cloned();
                 self.relay.shared.turned.notify_one();
             }
-            state.in_flight = self.places.len();
+            state.in_flight = self.flight.places.len();
             state.tally = Tally { elapsed: started.elapsed(), ..self.tally };
             if self.store_failures == 0 {
                 state.stalled = None;

@@ -1,6 +1,6 @@
 //! Settling: from reports to verdicts to the store, in as few calls as the flow allows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,39 @@ const FAILURES_TOGETHER_MAX: u32 = 3;
 /// How long a few verdicts wait for more: as long as this many calls would take, and at most so long.
 const GATHER_CALLS: u32 = 3;
 const GATHER_MAX: Duration = Duration::from_millis(10);
+
+/// Verdicts on their way to the store.
+pub(super) struct Settles {
+    /// How many calls are under way.
+    under_way: usize,
+    at: Instant,
+    verdicts: Vec<Conclusion>,
+    /// When the first of them came.
+    verdicts_since: Instant,
+    /// What was confirmed since the feed was last told, if it is to be told.
+    pub(super) confirmed: Vec<Held>,
+    /// How long the last call took.
+    took: Duration,
+    /// Groups that failed and are tried again, at last apart.
+    again: VecDeque<Group>,
+    /// The last call failed: whatever came since goes first.
+    failed: bool,
+}
+
+impl Settles {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            under_way: 0,
+            at: now,
+            verdicts: Vec::new(),
+            verdicts_since: now,
+            confirmed: Vec::new(),
+            took: Duration::ZERO,
+            again: VecDeque::new(),
+            failed: false,
+        }
+    }
+}
 
 /// Logs a failed attempt: the last one so that it is seen, those before it for whoever looks. What died without a chain
 /// of errors behind it is told with its death.
@@ -46,10 +79,10 @@ impl Pipeline<'_> {
     }
 
     pub(super) fn on_delivered(&mut self, id: BatchId, ended: Ended) {
-        let Some(batch) = self.batches.get_mut(&id) else { return };
+        let Some(batch) = self.flight.batches.get_mut(&id) else { return };
         batch.delivering = None;
         if batch.unsettled == 0 {
-            self.drop_batch(id);
+            self.flight.drop_batch(id);
             return;
         }
         if batch.release_rest && ended == Ended::Aborted {
@@ -68,12 +101,12 @@ impl Pipeline<'_> {
     /// Gives an entry its verdict, once.
     fn judge(&mut self, id: BatchId, index: usize, mut outcome: Outcome) {
         let random = self.random();
-        let Some(batch) = self.batches.get_mut(&id) else { return };
+        let Some(batch) = self.flight.batches.get_mut(&id) else { return };
         if !batch.close(index) {
             return;
         }
         self.heed(id, &outcome, random);
-        let Some(batch) = self.batches.get(&id) else { return };
+        let Some(batch) = self.flight.batches.get(&id) else { return };
         let entry = &batch.entries[index];
         let cause = outcome.failure_mut().and_then(Failure::take_cause);
         let data = match &mut outcome {
@@ -84,22 +117,22 @@ impl Pipeline<'_> {
         tell_failure(entry, &verdict, cause.as_deref());
         let conclusion = Conclusion::new(entry, verdict, data);
         if self.nature.follows_confirmed && conclusion.verdict == Verdict::Delivered {
-            self.confirmed.push(conclusion.held);
+            self.settles.confirmed.push(conclusion.held);
         }
         self.conclude(conclusion);
     }
 
     /// Keeps a verdict for the next settle.
     pub(super) fn conclude(&mut self, conclusion: Conclusion) {
-        if self.verdicts.is_empty() {
-            self.verdicts_since = Instant::now();
+        if self.settles.verdicts.is_empty() {
+            self.settles.verdicts_since = Instant::now();
         }
-        self.verdicts.push(conclusion);
+        self.settles.verdicts.push(conclusion);
     }
 
     /// Gives back every entry of a batch that has no verdict yet.
     pub(super) fn release_open(&mut self, id: BatchId) {
-        let Some(batch) = self.batches.get_mut(&id) else { return };
+        let Some(batch) = self.flight.batches.get_mut(&id) else { return };
         let open: Vec<usize> = (0..batch.open.len()).filter(|index| batch.close(*index)).collect();
         let release =
             |index: usize| Conclusion::new(&batch.entries[index], Verdict::Release { failure: None }, None);
@@ -113,35 +146,41 @@ impl Pipeline<'_> {
     /// settle all the time, a few verdicts at once, and take its strength from claims and from everybody else. So a
     /// few verdicts wait for more, a little longer than a call takes, unless none can come.
     pub(super) fn settle_wanted_at(&self) -> Option<Instant> {
-        if self.verdicts.is_empty() && self.again.is_empty() {
+        if self.settles.verdicts.is_empty() && self.settles.again.is_empty() {
             return None;
         }
         let batch = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
-        if self.settling > 0 {
+        if self.settles.under_way > 0 {
             // A second one only for a full batch, and not to a store that fails.
-            let may = self.settling < self.nature.settles_max && !self.settle_failed && self.again.is_empty();
-            return (may && self.verdicts.len() >= batch).then_some(self.settle_at);
+            let may = self.settles.under_way < self.nature.settles_max
+                && !self.settles.failed
+                && self.settles.again.is_empty();
+            return (may && self.settles.verdicts.len() >= batch).then_some(self.settles.at);
         }
         let worth_a_call = batch / 2;
-        let is_due = !self.again.is_empty()
-            || self.verdicts.len() >= worth_a_call
-            || self.verdicts.len() >= self.places.len();
-        let gathering = self.settle_took.saturating_mul(GATHER_CALLS).min(GATHER_MAX);
-        Some(if is_due { self.settle_at } else { self.settle_at.max(self.verdicts_since + gathering) })
+        let is_due = !self.settles.again.is_empty()
+            || self.settles.verdicts.len() >= worth_a_call
+            || self.settles.verdicts.len() >= self.flight.places.len();
+        let gathering = self.settles.took.saturating_mul(GATHER_CALLS).min(GATHER_MAX);
+        Some(if is_due {
+            self.settles.at
+        } else {
+            self.settles.at.max(self.settles.verdicts_since + gathering)
+        })
     }
 
     pub(super) fn start_settle(&mut self, now: Instant) {
         if self.settle_wanted_at().is_none_or(|at| now < at) {
             return;
         }
-        let fresh_first = self.settle_failed && !self.verdicts.is_empty();
-        let again = if fresh_first { None } else { self.again.pop_front() };
+        let fresh_first = self.settles.failed && !self.settles.verdicts.is_empty();
+        let again = if fresh_first { None } else { self.settles.again.pop_front() };
         let group = again.unwrap_or_else(|| {
-            let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX).min(self.verdicts.len());
-            let rest = self.verdicts.split_off(most);
-            Group { conclusions: std::mem::replace(&mut self.verdicts, rest), failures: 0 }
+            let most = usize::try_from(BATCH_MAX).unwrap_or(usize::MAX).min(self.settles.verdicts.len());
+            let rest = self.settles.verdicts.split_off(most);
+            Group { conclusions: std::mem::replace(&mut self.settles.verdicts, rest), failures: 0 }
         });
-        self.settling += 1;
+        self.settles.under_way += 1;
         let feed = Arc::clone(&self.relay.feed);
         let recording = Recording {
             owner: self.relay.owner.clone(),
@@ -157,8 +196,8 @@ impl Pipeline<'_> {
     }
 
     pub(super) fn on_settled(&mut self, group: Group, sent: Instant, result: Result<Recorded>) {
-        self.settling -= 1;
-        self.settle_took = sent.elapsed();
+        self.settles.under_way -= 1;
+        self.settles.took = sent.elapsed();
         let Group { mut conclusions, failures } = group;
         let (fenced, left) = match result {
             Ok(Recorded { fenced, left: None }) => (fenced, None),
@@ -170,7 +209,7 @@ impl Pipeline<'_> {
             }
             Err(error) => (Vec::new(), Some((std::mem::take(&mut conclusions), error))),
         };
-        self.settle_failed = left.is_some();
+        self.settles.failed = left.is_some();
         self.record(conclusions, &fenced);
         match left {
             None => {
@@ -180,7 +219,7 @@ impl Pipeline<'_> {
             // The settle carries fences: sending it again is safe even if the first one took effect.
             Some((left, error)) if error.retry() != Retry::Never => {
                 let wait = self.store_failed("settle", error);
-                self.settle_at = Instant::now() + wait;
+                self.settles.at = Instant::now() + wait;
                 let conclusions = self.leave_expired(left, wait);
                 self.settle_again(Group { conclusions, failures: failures + 1 });
             }
@@ -194,10 +233,10 @@ impl Pipeline<'_> {
         if group.failures >= FAILURES_TOGETHER_MAX && group.conclusions.len() > 1 {
             let conclusions = group.conclusions.split_off(group.conclusions.len() / 2);
             group.failures = 0;
-            self.again.push_back(Group { conclusions, failures: 0 });
+            self.settles.again.push_back(Group { conclusions, failures: 0 });
         }
         if !group.conclusions.is_empty() {
-            self.again.push_back(group);
+            self.settles.again.push_back(group);
         }
     }
 
@@ -206,8 +245,8 @@ impl Pipeline<'_> {
         let hopeless = matches!(error.kind(), ErrorKind::Schema | ErrorKind::Denied | ErrorKind::Unsupported);
         if conclusions.len() > 1 && !hopeless {
             let second = conclusions.split_off(conclusions.len() / 2);
-            self.again.push_front(Group { conclusions: second, failures: 0 });
-            self.again.push_front(Group { conclusions, failures: 0 });
+            self.settles.again.push_front(Group { conclusions: second, failures: 0 });
+            self.settles.again.push_front(Group { conclusions, failures: 0 });
             return;
         }
         tracing::error!(
@@ -229,7 +268,8 @@ impl Pipeline<'_> {
         // Nobody waits for a store that is gone once the run is to end.
         let stopping = self.fatal.is_some() || self.grace_end.is_some_and(|end| then > end);
         let (kept, late): (Vec<_>, Vec<_>) = conclusions.into_iter().partition(|conclusion| {
-            let batch = self.places.get(&conclusion.held).and_then(|place| self.batches.get(&place.0));
+            let batch =
+                self.flight.places.get(&conclusion.held).and_then(|place| self.flight.batches.get(&place.0));
             !stopping && batch.is_some_and(|batch| batch.lease_end > then)
         });
         for conclusion in &late {
@@ -252,7 +292,7 @@ impl Pipeline<'_> {
                     Verdict::Release { .. } => self.tally.released += 1,
                     Verdict::Dead { failure } => {
                         self.tally.dead += 1;
-                        deaths.extend(self.death_of(held, failure));
+                        deaths.extend(self.flight.death_of(held, failure));
                     }
                 }
             }
@@ -262,21 +302,6 @@ impl Pipeline<'_> {
         if !fenced.is_empty() {
             tracing::warn!(route = %self.relay.route, entries = fenced.len(), "settled too late: fenced");
         }
-    }
-
-    fn death_of(&mut self, held: Held, failure: pillarbox_core::Failure) -> Option<Death> {
-        if let Some(death) = self.undecodable.remove(&held) {
-            return Some(death);
-        }
-        let (id, index) = self.places.get(&held)?;
-        let entry = self.batches.get(id)?.entries.get(*index)?;
-        Some(Death {
-            event_id: entry.event_id,
-            route: entry.route.clone(),
-            event_type: entry.event_type.clone(),
-            attempts: entry.attempts,
-            failure,
-        })
     }
 
     /// Tells of deaths, which are durable by now: one line for all of one reason, and the hook for each. A hook that
@@ -302,20 +327,8 @@ impl Pipeline<'_> {
     }
 
     /// The claim is no longer ours to settle.
-    pub(super) fn forget(&mut self, held: Held) {
-        self.undecodable.remove(&held);
+    fn forget(&mut self, held: Held) {
         self.suspects.ended(held);
-        let Some((id, _)) = self.places.remove(&held) else { return };
-        let Some(batch) = self.batches.get_mut(&id) else { return };
-        batch.unsettled = batch.unsettled.saturating_sub(1);
-        if batch.unsettled == 0 && batch.delivering.is_none() {
-            self.drop_batch(id);
-        }
-    }
-
-    pub(super) fn drop_batch(&mut self, id: BatchId) {
-        if let Some(batch) = self.batches.remove(&id) {
-            self.in_flight_bytes = self.in_flight_bytes.saturating_sub(batch.bytes);
-        }
+        self.flight.forget(held);
     }
 }

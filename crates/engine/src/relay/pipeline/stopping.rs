@@ -7,9 +7,9 @@ use super::Pipeline;
 impl Pipeline<'_> {
     /// The shutdown was asked for.
     pub(super) fn stop(&mut self) {
-        tracing::info!(route = %self.relay.route, in_flight = self.places.len(), "stopping");
+        tracing::info!(route = %self.relay.route, in_flight = self.flight.places.len(), "stopping");
         self.grace_end = Some(Instant::now() + self.relay.options.grace);
-        self.claimed_enough = true;
+        self.claims.enough = true;
     }
 
     /// Past the grace, deliveries are dropped and their entries released without spending the attempt.
@@ -17,7 +17,7 @@ impl Pipeline<'_> {
         if self.grace_end.is_none_or(|end| now < end) {
             return;
         }
-        for batch in self.batches.values_mut() {
+        for batch in self.flight.batches.values_mut() {
             if let Some(delivering) = &batch.delivering {
                 batch.release_rest = true;
                 delivering.abort();

@@ -18,16 +18,46 @@ const IMPOSSIBLE_INTERVAL: Duration = Duration::from_secs(30);
 /// How often a relay that knows no sagas looks whether its route has some, at most.
 const SAGAS_ASKED_EVERY: Duration = Duration::from_secs(10);
 
+/// When leases are prolonged, and when what others left is looked for.
+pub(super) struct Tends {
+    pub(super) extending: bool,
+    pub(super) extend_at: Instant,
+    pub(super) reaping: bool,
+    pub(super) reap_at: Instant,
+    pub(super) reaped_once: bool,
+    /// When leases that the database's clock has made impossible are looked for again.
+    impossible_at: Instant,
+    /// The last reap found relays that read the route by lanes.
+    beside_lanes: bool,
+    /// When to look for sagas that this relay leaves alone; `None`: it has told of them.
+    sagas_asked_at: Option<Instant>,
+}
+
+impl Tends {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            extending: false,
+            extend_at: now,
+            reaping: false,
+            reap_at: now,
+            reaped_once: false,
+            impossible_at: now,
+            beside_lanes: false,
+            sagas_asked_at: Some(now),
+        }
+    }
+}
+
 impl Pipeline<'_> {
     pub(super) fn start_extend(&mut self, now: Instant) {
-        if self.extending || self.places.is_empty() || now < self.extend_at {
+        if self.tends.extending || self.flight.places.is_empty() || now < self.tends.extend_at {
             return;
         }
-        let batches: Vec<BatchId> = self.batches.keys().copied().collect();
-        let mut held: Vec<Held> = self.places.keys().copied().collect();
+        let batches: Vec<BatchId> = self.flight.batches.keys().copied().collect();
+        let mut held: Vec<Held> = self.flight.places.keys().copied().collect();
         held.sort_unstable();
-        self.extend_at = now + self.relay.options.renew_interval();
-        self.extending = true;
+        self.tends.extend_at = now + self.relay.options.renew_interval();
+        self.tends.extending = true;
         let feed = Arc::clone(&self.relay.feed);
         let request = ExtendRequest { held: held.clone(), lease: self.relay.options.lease, now: None };
         // A renewal that gets no answer must leave time for another before deliveries are stopped.
@@ -47,7 +77,7 @@ impl Pipeline<'_> {
         sent: Instant,
         result: Result<Extended>,
     ) {
-        self.extending = false;
+        self.tends.extending = false;
         match result {
             Ok(extended) => {
                 self.store_failures = 0;
@@ -57,12 +87,14 @@ impl Pipeline<'_> {
                 let lost: Vec<BatchId> = extended
                     .fenced
                     .iter()
-                    .filter_map(|held| self.places.get(held))
-                    .filter(|(id, index)| self.batches.get(id).is_some_and(|batch| batch.is_open(*index)))
+                    .filter_map(|held| self.flight.places.get(held))
+                    .filter(|(id, index)| {
+                        self.flight.batches.get(id).is_some_and(|batch| batch.is_open(*index))
+                    })
                     .map(|(id, _)| *id)
                     .collect();
                 for id in batches.iter().filter(|id| !lost.contains(id)) {
-                    if let Some(batch) = self.batches.get_mut(id) {
+                    if let Some(batch) = self.flight.batches.get_mut(id) {
                         batch.lease_end = sent + self.relay.options.lease;
                     }
                 }
@@ -72,7 +104,7 @@ impl Pipeline<'_> {
             }
             Err(error) => {
                 let wait = self.store_failed("extend", error);
-                self.extend_at = Instant::now() + wait;
+                self.tends.extend_at = Instant::now() + wait;
             }
         }
     }
@@ -80,7 +112,7 @@ impl Pipeline<'_> {
     /// Stops what is past its deadline: the publish timeout, or the margin before its lease ends.
     pub(super) fn stop_overdue(&self, now: Instant) {
         let margin = self.relay.options.lease_margin();
-        for batch in self.batches.values().filter(|batch| batch.stop_at(margin) <= now) {
+        for batch in self.flight.batches.values().filter(|batch| batch.stop_at(margin) <= now) {
             if let Some(delivering) = &batch.delivering {
                 delivering.abort();
             }
@@ -88,18 +120,18 @@ impl Pipeline<'_> {
     }
 
     pub(super) fn wants_reap(&self) -> bool {
-        let again = self.until == Until::Stopped || !self.reaped_once;
+        let again = self.until == Until::Stopped || !self.tends.reaped_once;
         again && self.grace_end.is_none() && self.fatal.is_none()
     }
 
     pub(super) fn start_reap(&mut self, now: Instant) {
-        if self.reaping || now < self.reap_at || !self.wants_reap() {
+        if self.tends.reaping || now < self.tends.reap_at || !self.wants_reap() {
             return;
         }
-        self.reaping = true;
-        let at_work: Vec<Held> = self.places.keys().copied().collect();
+        self.tends.reaping = true;
+        let at_work: Vec<Held> = self.flight.places.keys().copied().collect();
         let feed = Arc::clone(&self.relay.feed);
-        let leases = if now >= self.impossible_at { Leases::Impossible } else { Leases::Ended };
+        let leases = if now >= self.tends.impossible_at { Leases::Impossible } else { Leases::Ended };
         let request = ReapRequest {
             route: Some(self.relay.route.clone()),
             limit: REAP_LIMIT,
@@ -112,7 +144,7 @@ impl Pipeline<'_> {
         };
         let lease = self.relay.options.lease;
         if leases == Leases::Impossible {
-            self.impossible_at = now + IMPOSSIBLE_INTERVAL;
+            self.tends.impossible_at = now + IMPOSSIBLE_INTERVAL;
         }
         let asks = self.asks_for_sagas(now);
         let route = self.relay.route.clone();
@@ -129,18 +161,18 @@ impl Pipeline<'_> {
 
     /// Whether it is time to look for sagas on a route whose relay knows none. Once it has told of some, never again.
     fn asks_for_sagas(&mut self, now: Instant) -> bool {
-        let asks = self.nature.steps == Steps::Leave && self.sagas_asked_at.is_some_and(|at| at <= now);
+        let asks = self.nature.steps == Steps::Leave && self.tends.sagas_asked_at.is_some_and(|at| at <= now);
         if asks {
-            self.sagas_asked_at = Some(now + SAGAS_ASKED_EVERY);
+            self.tends.sagas_asked_at = Some(now + SAGAS_ASKED_EVERY);
         }
         asks
     }
 
     fn tell_sagas(&mut self, sagas: u64) {
-        if sagas == 0 || self.sagas_asked_at.is_none() {
+        if sagas == 0 || self.tends.sagas_asked_at.is_none() {
             return;
         }
-        self.sagas_asked_at = None;
+        self.tends.sagas_asked_at = None;
         let least = if sagas >= OPEN_SAGAS_MAX { "at least " } else { "" };
         tracing::warn!(
             route = %self.relay.route, sagas,
@@ -150,7 +182,7 @@ impl Pipeline<'_> {
     }
 
     pub(super) fn on_reaped(&mut self, sagas: u64, result: Result<Reaped>) {
-        self.reaping = false;
+        self.tends.reaping = false;
         self.tell_sagas(sagas);
         match result {
             Ok(reaped) => {
@@ -163,24 +195,24 @@ impl Pipeline<'_> {
                 self.tally.dead += u64::try_from(reaped.dead.len()).unwrap_or(u64::MAX);
                 self.tell_deaths(&reaped.dead);
                 let full = reaped.stale >= u64::from(REAP_LIMIT);
-                self.reaped_once |= !full;
+                self.tends.reaped_once |= !full;
                 // A full sweep may have left some behind: go on at once.
-                self.reap_at = Instant::now();
+                self.tends.reap_at = Instant::now();
                 if !full {
-                    self.reap_at += self.relay.options.reap_interval;
+                    self.tends.reap_at += self.relay.options.reap_interval;
                 }
             }
-            Err(error) => self.reap_at = Instant::now() + self.store_failed("reap", error),
+            Err(error) => self.tends.reap_at = Instant::now() + self.store_failed("reap", error),
         }
     }
 
     /// Says once that this relay stands by, and once that it goes on.
     fn tell_of_lanes(&mut self, sessions: u32) {
         let beside = sessions > 0;
-        if beside == self.beside_lanes {
+        if beside == self.tends.beside_lanes {
             return;
         }
-        self.beside_lanes = beside;
+        self.tends.beside_lanes = beside;
         let route = &self.relay.route;
         if beside {
             tracing::warn!(
