@@ -69,6 +69,8 @@ struct State {
     heard: Option<(Timestamp, Instant)>,
     /// The store may have been told that only some entries are in flight.
     isolated: bool,
+    /// The store was told what is in flight and has not answered: it may still carry that out, at any time.
+    unanswered: bool,
     /// Lanes in which relays by rows have something in flight, and when that was last asked for.
     leased: Set,
     leased_asked: Option<Instant>,
@@ -96,6 +98,7 @@ impl LaneReader {
             unplaced: false,
             heard: None,
             isolated: false,
+            unanswered: false,
             leased: 0,
             leased_asked: None,
         };
@@ -250,6 +253,7 @@ impl State {
         self.horizon = Horizon::default();
         self.unplaced = false;
         self.isolated = false;
+        self.unanswered = false;
         self.leased = 0;
     }
 
@@ -269,6 +273,9 @@ impl State {
 impl Store for LaneReader {
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         request.check()?;
+        if let Some(claim) = self.leave_unanswered(request.company).await? {
+            return Ok(claim);
+        }
         self.attend_if_due().await?;
         self.hand_over().await?;
         if let Company::Suspects { beside } = request.company {

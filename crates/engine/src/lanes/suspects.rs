@@ -3,8 +3,8 @@
 //! A lane is held as a whole, and whoever buries a dead session takes everything that it had read for in flight. That is
 //! too much where an entry is to be alone. So the store is told beforehand what is in flight, and nothing else.
 
-use pillarbox_core::port::{Claim, ClaimRequest, IsolateRequest};
-use pillarbox_core::{Result, company};
+use pillarbox_core::port::{Claim, ClaimRequest, Company, IsolateRequest, SessionId};
+use pillarbox_core::{Result, Retry, company};
 use tokio::time::Instant;
 
 use super::{LaneReader, State};
@@ -35,8 +35,7 @@ impl LaneReader {
             }
         };
         let only = Some(self.state().book.with_handed(&picked));
-        let isolate = IsolateRequest { route: self.route.clone(), session, only };
-        let known = self.lanes.isolate(isolate).await?;
+        let known = self.isolate(session, only).await?;
         let at = Instant::now();
         let mut state = self.state();
         state.lose_if(!known, session);
@@ -57,14 +56,50 @@ impl LaneReader {
             }
             state.session
         };
-        let request = IsolateRequest { route: self.route.clone(), session, only: None };
-        let known = self.lanes.isolate(request).await?;
+        let known = self.isolate(session, None).await?;
         let mut state = self.state();
         state.lose_if(!known, session);
         if state.session == session {
             state.isolated = false;
         }
         Ok(())
+    }
+
+    /// Tells the store what is in flight.
+    async fn isolate(&self, session: SessionId, only: Option<Vec<i64>>) -> Result<bool> {
+        self.state().unanswered = true;
+        // Whoever gives up waiting drops this call here, and does not know.
+        let answer = self.lanes.isolate(IsolateRequest { route: self.route.clone(), session, only }).await;
+        let mut state = self.state();
+        if state.session == session {
+            state.unanswered = matches!(&answer, Err(error) if error.retry() == Retry::Unknown);
+        }
+        answer
+    }
+
+    /// Ends a session whose last word to the store was not answered: carried out late, it would take the place of a newer
+    /// one, and a crash would be held against other entries than those in flight. What is in flight is part of that word,
+    /// so it is settled first, and nothing is handed out beside it.
+    pub(super) async fn leave_unanswered(&self, company: Company) -> Result<Option<Claim>> {
+        let in_flight = {
+            let state = self.state();
+            if !state.unanswered {
+                return Ok(None);
+            }
+            state.book.in_flight()
+        };
+        // The relay may have given up what no verdict was recorded of. Then the lease ends what is left of the session.
+        if in_flight == 0 || company == (Company::Suspects { beside: 0 }) {
+            let _reading = self.reading.lock().await;
+            let _turn = self.turn.lock().await;
+            self.leave().await?;
+            return Ok(None);
+        }
+        let suspects = match company {
+            Company::Open => self.state().book.suspects_waiting(),
+            Company::Suspects { .. } => Some(1),
+        };
+        Ok(Some(Claim { suspects, ..Claim::default() }))
     }
 }
 

@@ -69,11 +69,12 @@ impl State {
             return;
         }
         let Some(row) = self.rows.get_mut(&seq) else { return };
+        // Before it is put back: what ended last was a lease, whatever an earlier attempt had died of.
+        let failure = failure_of(&row.entry);
         row.step(Action::Reap);
         row.entry.crashes += 1;
         row.entry.due_at = None;
         row.entry.owner = None;
-        let failure = failure_of(&row.entry);
         row.entry.last_error = Some(failure);
     }
 }

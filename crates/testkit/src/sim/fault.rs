@@ -157,6 +157,23 @@ impl Fault {
         }
     }
 
+    /// Whether it says nothing of the entries that it meets, however often it strikes.
+    pub(super) const fn accuses_nobody(self) -> bool {
+        matches!(
+            self,
+            Self::StoreFailsBefore
+                | Self::StoreFailsAfter
+                | Self::StoreIsSlow
+                | Self::SinkIsDown
+                | Self::SinkIsSlow
+                | Self::ReportTwice
+                | Self::Crash
+                | Self::CrashAtCall
+                | Self::PoisonedEntry
+                | Self::Stop
+        )
+    }
+
     /// Whether a world without faults has it all the same: what applications and operators do every day.
     #[must_use]
     pub const fn is_daily(self) -> bool {

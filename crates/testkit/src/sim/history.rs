@@ -69,6 +69,15 @@ pub(crate) enum Happened {
         verdict: Settling,
         accepted: bool,
     },
+    /// Somebody who reaps by rows has buried the sessions that were over by then; so many are left.
+    SessionsReaped { now_micros: i64, left: u32 },
+    /// A relay has said that nothing else is in flight; `None`: that anything that it has read may be.
+    Isolated {
+        session: String,
+        only: Option<Vec<i64>>,
+        /// How many times the relay had said so before it sent this.
+        sent: u64,
+    },
     /// A relay gave lanes up; `None`: all, and its session.
     HandedOver { session: String, lanes: Option<Vec<u8>> },
     /// A saga was committed.
@@ -98,7 +107,7 @@ pub(crate) enum Happened {
     /// The relay sent a verdict; whether it takes effect is open.
     SettleSent { seq: i64, fence: i64 },
     /// A verdict was recorded, or not, because the fence was stale.
-    Settled { seq: i64, fence: i64, verdict: Settling, accepted: bool },
+    Settled { seq: i64, fence: i64, due_micros: Option<i64>, verdict: Settling, accepted: bool },
     /// A reap took the entry out of flight.
     Reaped { seq: i64, to: Option<Status> },
     /// An operator put a dead entry back.
@@ -119,8 +128,8 @@ pub(crate) enum Happened {
     Struck { fault: Fault },
     /// The database's clock was moved.
     ClockJumped { millis: i64 },
-    /// A relay began to run.
-    Started,
+    /// A relay began to run, by rows or by lanes.
+    Started { by_lanes: bool },
     /// A relay was killed: its future was dropped.
     Crashed,
     /// A relay stood still.

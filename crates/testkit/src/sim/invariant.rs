@@ -11,6 +11,7 @@ mod deaths;
 mod duplicates;
 mod fence_grows;
 mod fencing;
+mod innocents;
 mod lanes;
 mod no_loss;
 mod no_phantom;
@@ -100,6 +101,7 @@ const CHECKS: &[Check] = &[
     deaths::check,
     bounded::check,
     duplicates::check,
+    innocents::check,
 ];
 
 const ROW_CHECKS: &[Check] = &[
@@ -121,8 +123,10 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
         }
         return findings.0;
     }
-    let own = if evidence.plan.lanes.is_some() { lanes::CHECKS } else { ROW_CHECKS };
-    for check in CHECKS.iter().chain(own) {
+    let by_rows = evidence.plan.lanes.is_none() || evidence.plan.mix.is_some();
+    let rows = if by_rows { ROW_CHECKS } else { &[] };
+    let lanes = if evidence.plan.lanes.is_some() { lanes::CHECKS } else { &[] };
+    for check in CHECKS.iter().chain(rows).chain(lanes) {
         check(evidence, &mut findings);
     }
     findings.0

@@ -81,6 +81,8 @@ pub(crate) struct State {
     pub(crate) crashes: u32,
     pub(crate) max_attempts: u32,
     pub(crate) fence: i64,
+    /// When the lease was taken, or last prolonged.
+    pub(crate) since: i64,
     pub(crate) until: i64,
 }
 
@@ -91,22 +93,34 @@ impl State {
         crashes: 0,
         max_attempts: u32::MAX,
         fence: 0,
+        since: i64::MIN,
         until: i64::MIN,
     };
+
+    /// How long the lease still lasts at this moment; not at all if it begins later than it is long: the clock was set
+    /// back since.
+    pub(crate) fn lease_left(&self, now: i64) -> i64 {
+        let begins_late = self.since.saturating_sub(now) > self.until.saturating_sub(self.since);
+        if self.status != Some(Status::InFlight) || begins_late {
+            return 0;
+        }
+        self.until.saturating_sub(now).max(0)
+    }
 
     /// Whether this fence may still change the entry.
     pub(crate) fn is_held_by(&self, fence: i64) -> bool {
         self.status == Some(Status::InFlight) && self.fence == fence
     }
 
-    fn after(mut self, what: &What, keeps_delivered: bool) -> Self {
-        match *what {
+    fn after(mut self, step: &Step, keeps_delivered: bool) -> Self {
+        match step.what {
             What::Granted { fence, until, max_attempts, .. } => {
                 self.status = Some(Status::InFlight);
                 self.attempts += 1;
-                (self.fence, self.until, self.max_attempts) = (fence, until, max_attempts);
+                (self.fence, self.max_attempts) = (fence, max_attempts);
+                (self.since, self.until) = (step.db, until);
             }
-            What::Extended { until, accepted: true, .. } => self.until = until,
+            What::Extended { until, accepted: true, .. } => (self.since, self.until) = (step.db, until),
             What::Settled { verdict, accepted: true, .. } => self.settle(verdict, keeps_delivered),
             What::LaneSettled { verdict, attempts, accepted: true, .. } => {
                 self.attempts = self.attempts.max(attempts);
@@ -150,7 +164,7 @@ impl Life {
         let mut state = State::STAGED;
         for step in &self.steps {
             look(&state, step);
-            state = state.after(&step.what, keeps_delivered);
+            state = state.after(step, keeps_delivered);
         }
         state
     }
@@ -194,7 +208,7 @@ fn step_of(what: &Happened) -> Option<(i64, Option<EventId>, What)> {
         Happened::Extended { seq, fence, until, accepted } => {
             (seq, None, What::Extended { fence, until, accepted })
         }
-        Happened::Settled { seq, fence, verdict, accepted } => {
+        Happened::Settled { seq, fence, verdict, accepted, .. } => {
             (seq, None, What::Settled { fence, verdict, accepted })
         }
         Happened::Reaped { seq, to } => (seq, None, What::Reaped { to }),

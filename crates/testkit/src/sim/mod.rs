@@ -33,7 +33,7 @@ pub use fault::Fault;
 pub use history::History;
 pub use invariant::Violation;
 pub use mutant::SimMutant;
-pub use plan::{LanePlan, Plan, SagaPlan};
+pub use plan::{LanePlan, Mix, Plan, SagaPlan};
 pub use report::{failure_report, seeds};
 pub use run::{Run, run};
 pub use shrink::{Shrunk, shrink};

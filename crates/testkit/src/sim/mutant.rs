@@ -43,6 +43,8 @@ pub enum SimMutant {
     HeadOfLineIsIgnored,
     /// A reader of lanes is not told what is dead.
     DeadHeadsAreForgotten,
+    /// A store does not heed what a reader of lanes says is in flight: all that it has read is accused.
+    IsolationIsIgnored,
     /// A relay that leaves keeps its lanes.
     SessionsAreLeftBehind,
     /// Envelopes carry neither lane nor fence.
@@ -73,9 +75,10 @@ impl SimMutant {
     /// The lanes below the weather.
     pub(crate) fn lanes(self, inner: Arc<dyn Lanes>) -> Arc<dyn Lanes> {
         match self {
-            Self::LanesByLastSeq | Self::HeadOfLineIsIgnored | Self::DeadHeadsAreForgotten => {
-                Arc::new(MutantLanes { inner, mutant: self })
-            }
+            Self::LanesByLastSeq
+            | Self::HeadOfLineIsIgnored
+            | Self::DeadHeadsAreForgotten
+            | Self::IsolationIsIgnored => Arc::new(MutantLanes { inner, mutant: self }),
             _ => inner,
         }
     }

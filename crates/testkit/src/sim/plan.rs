@@ -32,6 +32,10 @@ pub struct Plan {
     pub stormy_for: Duration,
     /// How the route goes by lanes; `None`: it goes by rows.
     pub lanes: Option<LanePlan>,
+    /// How relays by rows and relays by lanes meet; `None`: all are of one kind.
+    pub mix: Option<Mix>,
+    /// Whether relays are killed often and nothing else can be held against an entry: then only poisoned ones may die.
+    pub kills: bool,
     /// What is staged are sagas; `None`: events.
     pub sagas: Option<SagaPlan>,
     /// Whether a commit wakes the relays of the same process.
@@ -54,10 +58,27 @@ pub struct LanePlan {
     pub lanes_new: u8,
 }
 
+/// How relays by rows and relays by lanes come to work on one route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mix {
+    /// Each relay that starts is of either kind.
+    AtOnce,
+    /// A rolling deployment: one after the other, relays by rows become relays by lanes.
+    ToLanes,
+    /// The way back.
+    ToRows,
+}
+
 /// What a world with sagas has besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SagaPlan {}
+pub struct SagaPlan {
+    /// How many sagas in a thousand have a deadline.
+    pub timeout_permille: u32,
+    /// The longest that they may take.
+    pub timeout_max: Duration,
+}
 
 impl Plan {
     /// The world of this seed.
@@ -74,6 +95,8 @@ impl Plan {
             stormy_for: rng.millis(15_000..=60_000),
             wakes: rng.permille(500),
             lanes: None,
+            mix: None,
+            kills: false,
             sagas: None,
             mutant: None,
         }
@@ -96,15 +119,79 @@ impl Plan {
         plan
     }
 
+    /// The world of this seed, by lanes and by rows.
+    #[must_use]
+    pub fn draw_mixed(seed: u64) -> Self {
+        let mut plan = Self::draw_lanes(seed);
+        let mut rng = Rng::new(seed).fork("mix");
+        plan.mix = rng.pick(&[Mix::AtOnce, Mix::ToLanes, Mix::ToRows]);
+        plan.relays = plan.relays.max(2);
+        if !plan.is_calm() {
+            // Whoever takes over a route finds what others left in flight.
+            let crashes = plan.faults.entry(Fault::Crash).or_default();
+            *crashes = (*crashes).max(250);
+        }
+        plan
+    }
+
+    /// The world of this seed in which relays are killed often, by rows, by lanes or by both. Everything else is as by
+    /// default: how often an entry is tried most of all.
+    #[must_use]
+    pub fn draw_killed(seed: u64) -> Self {
+        let mut rng = Rng::new(seed).fork("kills");
+        let draw = rng.pick(&[Self::draw, Self::draw_lanes, Self::draw_mixed]).unwrap_or(Self::draw);
+        let mut plan = draw(seed);
+        plan.kills = true;
+        plan.options.max_attempts = RelayOptions::broker().max_attempts;
+        plan.options.publish_timeout = None;
+        plan.options.batch = rng.between_u32(8..=64);
+        plan.options.in_flight_max = plan.options.batch * 2;
+        plan.options.in_flight_bytes_max = 100_000;
+        plan.options.lease = rng.millis(1_000..=3_000);
+        plan.options.reap_interval = rng.millis(500..=1_500);
+        plan.stormy_for = Duration::from_secs(60);
+        plan.faults.retain(|fault, _| fault.is_daily() || fault.accuses_nobody());
+        plan.faults.insert(Fault::Crash, rng.between_u32(500..=1_000));
+        plan.faults.insert(Fault::CrashAtCall, rng.between_u32(2..=15));
+        if rng.permille(500) {
+            plan.faults.insert(Fault::PoisonedEntry, rng.between_u32(5..=30));
+        } else {
+            plan.faults.remove(&Fault::PoisonedEntry);
+        }
+        plan
+    }
+
+    /// When a relay is replaced by one of the other kind, in a rolling deployment.
+    pub(crate) fn changes_at(&self, slot: u32) -> Duration {
+        let until = u64::try_from(self.stormy_for.as_millis()).unwrap_or(u64::MAX);
+        Rng::new(self.seed).fork(&format!("change-{slot}")).millis(0..=until)
+    }
+
     /// The world of this seed, with sagas.
     #[must_use]
     pub fn draw_sagas(seed: u64) -> Self {
-        let mut plan = Self { sagas: Some(SagaPlan {}), ..Self::draw(seed) };
+        let sagas = SagaPlan { timeout_permille: 200, timeout_max: Duration::from_secs(40) };
+        let mut plan = Self { sagas: Some(sagas), ..Self::draw(seed) };
         if !plan.is_calm() {
             // Often enough that sagas go back.
             let rejects = plan.faults.entry(Fault::SinkRejects).or_default();
             *rejects = (*rejects).max(80);
         }
+        plan
+    }
+
+    /// The world of this seed, with sagas that are past their deadline when the relay that was at them dies.
+    #[must_use]
+    pub fn draw_overdue(seed: u64) -> Self {
+        let mut plan = Self::draw_sagas(seed);
+        plan.sagas = Some(SagaPlan { timeout_permille: 800, timeout_max: Duration::from_secs(6) });
+        // What is known when is compared by the clock, of relays that know whether they still hold what they do.
+        for fault in [Fault::Freeze, Fault::ClockForward, Fault::ClockBackward, Fault::LateEffect] {
+            plan.faults.remove(&fault);
+        }
+        let mut rng = Rng::new(seed).fork("overdue");
+        plan.faults.insert(Fault::Crash, rng.between_u32(250..=1_000));
+        plan.faults.insert(Fault::CrashAtCall, rng.between_u32(10..=60));
         plan
     }
 
@@ -230,6 +317,9 @@ impl fmt::Display for Plan {
                  ordered prefix {ordered_prefix}",
                 options.lanes, options.on_dead,
             )?;
+        }
+        if let Some(mix) = self.mix {
+            writeln!(f, "relays by rows and by lanes: {mix:?}")?;
         }
         write!(f, "faults per thousand:")?;
         for (fault, permille) in &self.faults {

@@ -32,6 +32,18 @@ fn is_caught_in(draw: fn(u64) -> Plan, mutant: SimMutant, invariant: &str) {
     panic!("no world of {SEEDS_MAX} showed {mutant:?} by {invariant}");
 }
 
+/// The same with worlds by lanes and by rows.
+#[track_caller]
+fn is_caught_by_both(mutant: impl Into<SimMutant>, invariant: &str) {
+    is_caught_in(Plan::draw_mixed, mutant.into(), invariant);
+}
+
+/// The same with worlds in which relays are killed often.
+#[track_caller]
+fn is_caught_among_kills(mutant: impl Into<SimMutant>, invariant: &str) {
+    is_caught_in(Plan::draw_killed, mutant.into(), invariant);
+}
+
 /// The same with worlds of sagas.
 #[track_caller]
 fn is_caught_with_sagas(mutant: impl Into<SimMutant>, invariant: &str) {
@@ -51,6 +63,38 @@ fn the_simulator_catches_a_saga_that_completes_without_being_held() {
 #[test]
 fn the_simulator_catches_a_saga_that_is_undone_forwards() {
     is_caught_with_sagas(Mutant::CompensatesForward, "I-11");
+}
+
+#[test]
+fn the_simulator_catches_a_deadline_that_takes_a_lost_lease_for_a_failure() {
+    is_caught_in(Plan::draw_overdue, Mutant::DeadlineIgnoresLostLease.into(), "I-11");
+}
+
+#[test]
+fn the_simulator_catches_rows_that_are_claimed_beside_readers_of_lanes() {
+    is_caught_by_both(Mutant::RowsIgnoreLanes, "I-05");
+}
+
+#[test]
+fn the_simulator_catches_a_reader_of_lanes_that_passes_by_what_rows_hold() {
+    is_caught_by_both(Mutant::LeasedHeadsAreNotTold, "I-04");
+}
+
+#[test]
+fn the_simulator_catches_a_crash_that_convicts() {
+    is_caught_among_kills(Mutant::CrashConvicts, "innocents");
+    is_caught(Mutant::CrashConvicts, "I-08");
+    is_caught_by_lanes(Mutant::CrashConvicts, "I-08");
+}
+
+#[test]
+fn the_simulator_catches_suspects_that_go_together() {
+    is_caught_among_kills(Mutant::SuspectsGoTogether, "innocents");
+}
+
+#[test]
+fn the_simulator_catches_suspects_of_a_lane_that_are_not_told_from_the_others() {
+    is_caught_among_kills(SimMutant::IsolationIsIgnored, "innocents");
 }
 
 #[test]

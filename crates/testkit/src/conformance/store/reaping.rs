@@ -45,6 +45,19 @@ pub async fn an_expired_lease_is_returned_to_the_queue<H: StoreHarness>(harness:
     assert_eq!(ids(&again), ids_of([1, 2]));
     assert!(again.iter().zip(&held).all(|(new, old)| new.attempts == 2 && new.fence > old.fence));
     assert_eq!(reap(harness, reap_request(later)).await, Reaped::default(), "a second sweep finds nothing");
+    settle(harness, &again[0], retry(SECOND), later).await;
+    let due = later.saturating_add(SECOND);
+    let third = claim_suspects(harness, 0, due).await.entries.len() + claim(harness, 10, due).await.len();
+    assert_eq!(third, 1);
+    assert_eq!(reap(harness, reap_request(due.saturating_add(LEASE))).await.released, 2);
+    for entry in all(harness).await {
+        let kind = entry.last_error.map(|failure| failure.kind);
+        assert_eq!(
+            kind,
+            Some(FailureKind::LeaseExpired),
+            "what came of the last attempt, not of the one before"
+        );
+    }
 }
 
 /// A live lease, an entry that waits and a settled one are none of the reaper's business.

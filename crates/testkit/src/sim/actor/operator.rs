@@ -77,7 +77,7 @@ async fn some_dead(admin: &dyn Admin, rng: &mut Rng) -> Result<Option<SelectionR
 async fn reap(world: &World, rng: &mut Rng) {
     let store = ChaosStore::new(
         world.store_below(),
-        Arc::new(world.store.clone()),
+        world.store.clone(),
         world.chaos.clone(),
         Gate::default(),
         "operator",
@@ -94,7 +94,7 @@ async fn reap(world: &World, rng: &mut Rng) {
         now: None,
     };
     // Whether it was done is in the history; the operator who did not get an answer tries again some day.
-    if world.plan.lanes.is_some() {
+    if world.plan.lanes.is_some() && (world.plan.mix.is_none() || rng.fork("by").permille(500)) {
         // By lanes sessions are buried by those who read them: what that did is told by their signs of life.
         let (gate, rng) = (Gate::default(), rng.fork("reap"));
         let below = (world.lanes_below(), world.store.clone(), world.chaos.clone());

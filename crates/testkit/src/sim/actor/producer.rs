@@ -93,7 +93,8 @@ impl Producer<'_> {
         let rng = &mut self.rng;
         let mut event = Event::new("order.placed", payload_of(id)).id(id);
         event.delay = rng.permille(200).then(|| rng.millis(0..=10_000));
-        event.max_attempts = rng.permille(200).then(|| rng.between_u32(1..=6));
+        let own_attempts = rng.permille(200).then(|| rng.between_u32(1..=6));
+        event.max_attempts = own_attempts.filter(|_| !self.world.plan.kills);
         if rng.permille(200) {
             event.priority = rng.pick(&[0, 50, 200]).unwrap_or(100);
         }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::super::chaos::{ChaosLanes, ChaosSagas, ChaosSink, ChaosStore, Ended, Gate, Supervised};
 use super::super::fault::Fault;
 use super::super::history::Happened;
+use super::super::plan::Mix;
 use super::super::rng::Rng;
 use super::super::world::{ROUTE, World};
 use super::saga;
@@ -28,17 +29,19 @@ pub(crate) async fn keep_relaying(world: &World, slot: u32) {
     for life in 1_u32.. {
         let who: Arc<str> = format!("relay-{slot}.{life}").into();
         let gate = Gate::default();
-        let relay = match build(world, &who, &gate, &mut rng) {
+        let (by_lanes, changes_at) = kind(world, slot, &rng);
+        let relay = match build(world, &who, &gate, &mut rng, by_lanes) {
             Ok(relay) => relay,
             Err(error) => return world.broken("plan", error.to_string()),
         };
         world.started(slot, &who, relay.handle(), gate.clone());
-        world.chaos.record_as(&who, Happened::Started);
+        world.chaos.record_as(&who, Happened::Started { by_lanes });
         let stop = Notify::new();
         let mode = Mode::draw(world, &mut rng);
         let (ended, asked) = {
             let run = AssertUnwindSafe(mode.run(&relay, stop.notified())).catch_unwind();
-            watch(world, &who, &mut rng, &stop, &gate, Supervised::new(run, gate.clone())).await
+            let process = Process { who: &who, stop: &stop, gate: &gate, changes_at };
+            watch(world, &process, &mut rng, Supervised::new(run, gate.clone())).await
         };
         note_end(world, &who, ended, mode == Mode::Daemon && !asked);
         if world.is_closing() {
@@ -52,6 +55,20 @@ pub(crate) async fn keep_relaying(world: &World, slot: u32) {
             let wait = rng.millis(50..=1_500);
             tokio::time::sleep(wait).await;
         }
+    }
+}
+
+/// Whether the next relay of a slot goes by lanes, and when it is replaced by one of the other kind.
+fn kind(world: &World, slot: u32, rng: &Rng) -> (bool, Option<Instant>) {
+    let plan = &world.plan;
+    let (alive, changes_at) = (world.chaos.clock().elapsed(), plan.changes_at(slot));
+    let changed = alive >= changes_at;
+    let replaced = (!changed).then(|| Instant::now() + (changes_at - alive));
+    match plan.mix {
+        None => (plan.lanes.is_some(), None),
+        Some(Mix::AtOnce) => (rng.fork("kind").permille(500), None),
+        Some(Mix::ToLanes) => (changed, replaced),
+        Some(Mix::ToRows) => (!changed, replaced),
     }
 }
 
@@ -85,11 +102,11 @@ impl Mode {
     }
 }
 
-fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng) -> Result<Relay> {
+fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng, by_lanes: bool) -> Result<Relay> {
     let chaos = &world.chaos;
     let mut store: Arc<dyn Store> = Arc::new(ChaosStore::new(
         world.store_below(),
-        Arc::new(world.store.clone()),
+        world.store.clone(),
         chaos.clone(),
         gate.clone(),
         who,
@@ -117,15 +134,15 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng) -> Result<Re
         sink = mutant.sink_above(sink, chaos, world.plan.options.lease);
     }
     let (told, teller) = (chaos.clone(), Arc::clone(who));
-    let builder = match (world.plan.lanes, world.plan.sagas) {
+    let builder = match (by_lanes, world.plan.sagas) {
         (_, Some(_)) => {
             let below = saga::sagas_below(world, rng.fork("callback"));
             let sagas = ChaosSagas::new(below, chaos.clone(), gate.clone(), who, rng.fork("sagas"));
             let handlers = saga::handlers(chaos, gate, who, rng.fork("handlers"))?;
             Relay::sagas(store, Arc::new(sagas), Arc::new(handlers))
         }
-        (None, None) => Relay::builder(store, sink),
-        (Some(_), None) => Relay::ordered(lanes, sink),
+        (false, None) => Relay::builder(store, sink),
+        (true, None) => Relay::ordered(lanes, sink),
     };
     let mut options = world.plan.options.clone();
     if let Some(lanes) = world.plan.lanes
@@ -144,15 +161,23 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng) -> Result<Re
 
 type Outcome = std::result::Result<Result<Tally>, Box<dyn std::any::Any + Send>>;
 
+/// What ends a relay from outside.
+struct Process<'a> {
+    who: &'a Arc<str>,
+    stop: &'a Notify,
+    gate: &'a Gate,
+    /// When a deployment replaces it.
+    changes_at: Option<Instant>,
+}
+
 /// Runs a relay to its end, whichever end that is.
 async fn watch(
     world: &World,
-    who: &Arc<str>,
+    process: &Process<'_>,
     rng: &mut Rng,
-    stop: &Notify,
-    gate: &Gate,
     running: Supervised<impl Future<Output = Outcome>>,
 ) -> (Ended<Outcome>, bool) {
+    let Process { who, stop, gate, changes_at } = process;
     let mut running = std::pin::pin!(running);
     let mut fate_at = Instant::now() + rng.millis(100..=20_000);
     let mut stop_by: Option<Instant> = None;
@@ -168,6 +193,14 @@ async fn watch(
             biased;
             ended = &mut running => return (ended, stop_by.is_some()),
             () = world.closing(), if stop_by.is_none() => stop_by = begin_stop(),
+            () = sleep_until(changes_at.unwrap_or(fate_at)), if stop_by.is_none() && changes_at.is_some() => {
+                // A deployment asks it to stop; one that is in a hurry does not wait for that.
+                if rng.fork("hurry").permille(300) && world.chaos.strikes(rng, Fault::Crash) {
+                    gate.kill();
+                } else {
+                    stop_by = begin_stop();
+                }
+            }
             () = sleep_until(fate_at), if stop_by.is_none() => {
                 if world.chaos.strikes(rng, Fault::Crash) {
                     gate.kill();

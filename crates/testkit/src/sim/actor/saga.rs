@@ -15,6 +15,7 @@ use serde_json::json;
 use super::super::chaos::{Chaos, Gate};
 use super::super::fault::Fault;
 use super::super::history::Happened;
+use super::super::plan::SagaPlan;
 use super::super::rng::Rng;
 use super::super::world::{ENDED, ROUTE, World};
 use crate::memory::{MemoryInbox, MemoryOutbox};
@@ -32,7 +33,7 @@ pub(crate) async fn stage_sagas(world: &World, number: u32) {
     for _ in 0..world.plan.transactions.min(SAGAS_MAX) {
         let wait = rng.millis(0..=3_000);
         tokio::time::sleep(wait).await;
-        let Ok(saga) = draw(&mut rng) else { continue };
+        let Ok(saga) = draw(world.plan.sagas, &mut rng) else { continue };
         let mut tx = world.store.begin();
         let Ok(staged) = outbox.stage_saga(&mut tx, saga).await else { continue };
         if world.chaos.strikes(&mut rng, Fault::HeldOpen) {
@@ -48,7 +49,7 @@ pub(crate) async fn stage_sagas(world: &World, number: u32) {
     }
 }
 
-fn draw(rng: &mut Rng) -> Result<Saga> {
+fn draw(plan: Option<SagaPlan>, rng: &mut Rng) -> Result<Saga> {
     // Few subjects, so that some are met again.
     let subject = Reference::new("person", rng.between(1..=5).to_string());
     let mut steps = vec![];
@@ -70,8 +71,11 @@ fn draw(rng: &mut Rng) -> Result<Saga> {
         let few = rng.permille(300).then(|| rng.between_u32(1..=3));
         saga = saga.step(few.into_iter().fold(step, Step::max_attempts));
     }
-    if rng.permille(200) {
-        saga = saga.timeout(rng.millis(2_000..=40_000));
+    if let Some(plan) = plan
+        && rng.permille(plan.timeout_permille)
+    {
+        let longest = u64::try_from(plan.timeout_max.as_millis()).unwrap_or(u64::MAX);
+        saga = saga.timeout(rng.millis(2_000..=longest));
     }
     saga.build()
 }

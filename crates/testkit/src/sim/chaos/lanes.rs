@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
@@ -26,6 +27,7 @@ pub(crate) struct ChaosLanes {
     /// The same store, to look at rows.
     store: MemoryStore,
     inner: Arc<dyn Lanes>,
+    isolations: AtomicU64,
 }
 
 impl ChaosLanes {
@@ -38,7 +40,7 @@ impl ChaosLanes {
         who: &str,
         rng: Rng,
     ) -> Self {
-        Self { weather: Weather::new(chaos, gate, who, rng), store, inner }
+        Self { weather: Weather::new(chaos, gate, who, rng), store, inner, isolations: AtomicU64::new(0) }
     }
 
     /// Makes one of these entries unreadable, now and then.
@@ -100,8 +102,17 @@ impl Lanes for ChaosLanes {
 
     async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
         let fate = self.weather.draw();
-        let inner = Arc::clone(&self.inner);
-        let known = self.weather.meet(fate, async move { inner.isolate(request).await }).await?;
+        let (inner, log) = (Arc::clone(&self.inner), self.weather.log.clone());
+        let sent = self.isolations.fetch_add(1, Ordering::Relaxed);
+        let effect = async move {
+            let known = inner.isolate(request.clone()).await?;
+            if known {
+                let IsolateRequest { session, only, .. } = request;
+                log.record(Happened::Isolated { session: session.to_string(), only, sent });
+            }
+            Ok(known)
+        };
+        let known = self.weather.meet(fate, effect).await?;
         self.weather.count(true);
         Ok(known)
     }
@@ -112,7 +123,7 @@ impl Lanes for ChaosLanes {
         let effect = async move {
             let reaped = inner.reap_rows(request).await?;
             if reaped.stale > 0 || !reaped.dead.is_empty() {
-                log.reaped(&store).await?;
+                log.reaped(&store.entries());
             }
             Ok(reaped)
         };
@@ -174,7 +185,7 @@ impl Log {
 
     /// A sign of life tells how many sessions were buried, not what they had in flight: that is what has other
     /// attempts than the history knows of.
-    fn taken_over(&self, rows: &[Entry]) {
+    pub(super) fn taken_over(&self, rows: &[Entry]) {
         for row in rows {
             let known = self.chaos.lock().attempts.insert(row.seq, row.attempts).unwrap_or(0);
             if row.attempts != known {

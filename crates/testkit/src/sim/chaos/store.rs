@@ -4,39 +4,40 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
-    Admin, Claim, ClaimRequest, Clock, ExtendRequest, Extended, Filter, ReapRequest, Reaped, SettleRequest,
-    Settled, Store, Undecodable,
+    Claim, ClaimRequest, Clock, ExtendRequest, Extended, ReapRequest, Reaped, SettleRequest, Settled, Store,
+    Undecodable, Verdict,
 };
-use pillarbox_core::{Failure, FailureKind, Held, Result};
+use pillarbox_core::{Entry, Failure, FailureKind, Held, Result, Status};
 
 use super::super::fault::Fault;
-use super::super::history::Happened;
+use super::super::history::{Happened, Settling};
 use super::super::rng::Rng;
 use super::weather::{Log, Weather};
 use super::{Chaos, Gate};
+use crate::memory::MemoryStore;
 
 /// Wraps a store: faults by the weather, and every effect written down when it takes place.
 ///
 /// One layer belongs to one relay: the relay that a fault kills or freezes is its own.
 pub(crate) struct ChaosStore {
     weather: Weather,
-    admin: Arc<dyn Admin>,
+    /// The same store, to look at rows.
+    store: MemoryStore,
     inner: Arc<dyn Store>,
 }
 
 impl ChaosStore {
-    /// Puts the weather between a relay and its store. `admin` is the same store, to look at rows.
+    /// Puts the weather between a relay and its store.
     pub(crate) fn new(
         inner: Arc<dyn Store>,
-        admin: Arc<dyn Admin>,
+        store: MemoryStore,
         chaos: Chaos,
         gate: Gate,
         who: &str,
         rng: Rng,
     ) -> Self {
-        Self { weather: Weather::new(chaos, gate, who, rng), admin, inner }
+        Self { weather: Weather::new(chaos, gate, who, rng), store, inner }
     }
 }
 
@@ -52,7 +53,7 @@ impl Store for ChaosStore {
             Ok(claim)
         };
         let mut claim = self.weather.meet(fate, effect).await?;
-        for Held { seq, fence } in claim.entries.iter().map(pillarbox_core::Entry::held) {
+        for Held { seq, fence } in claim.entries.iter().map(Entry::held) {
             self.weather.log.record(Happened::Told { seq, fence: fence.0 });
         }
         self.weather.count(!claim.entries.is_empty());
@@ -100,12 +101,12 @@ impl Store for ChaosStore {
 
     async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
         let fate = self.weather.draw();
-        let (inner, admin, log) =
-            (Arc::clone(&self.inner), Arc::clone(&self.admin), self.weather.log.clone());
+        let (inner, store, log) = (Arc::clone(&self.inner), self.store.clone(), self.weather.log.clone());
         let effect = async move {
             let reaped = inner.reap(request).await?;
+            log.sessions_reaped(&store.entries(), reaped.lane_sessions);
             if reaped.stale > 0 || !reaped.dead.is_empty() {
-                log.reaped(&*admin).await?;
+                log.reaped(&store.entries());
             }
             Ok(reaped)
         };
@@ -118,7 +119,11 @@ impl Store for ChaosStore {
 impl Log {
     fn claimed(&self, claim: &Claim, route_max_attempts: u32) {
         for entry in &claim.entries {
-            self.chaos.lock().in_flight.insert(entry.seq);
+            {
+                let mut state = self.chaos.lock();
+                state.in_flight.insert(entry.seq);
+                state.attempts.insert(entry.seq, entry.attempts);
+            }
             self.record(Happened::Granted {
                 seq: entry.seq,
                 id: entry.event_id,
@@ -144,25 +149,45 @@ impl Log {
         for settlement in &request.settlements {
             let Held { seq, fence } = settlement.held;
             let accepted = !fenced.contains(&settlement.held);
-            if accepted {
-                self.chaos.lock().in_flight.remove(&seq);
-            }
             let verdict = (&settlement.verdict).into();
-            self.record(Happened::Settled { seq, fence: fence.0, verdict, accepted });
+            if accepted {
+                let mut state = self.chaos.lock();
+                state.in_flight.remove(&seq);
+                if verdict == Settling::Release {
+                    let known = state.attempts.entry(seq).or_default();
+                    *known = known.saturating_sub(1);
+                }
+            }
+            let due_micros = match settlement.verdict {
+                Verdict::Retry { after, .. } | Verdict::Park { after, .. } => {
+                    Some(self.chaos.clock().now().saturating_add(after).as_micros())
+                }
+                _ => None,
+            };
+            self.record(Happened::Settled { seq, fence: fence.0, due_micros, verdict, accepted });
         }
     }
 
+    /// A reap by rows buries sessions too, before it looks at rows.
+    fn sessions_reaped(&self, rows: &[Entry], left: u32) {
+        // Where nobody has ever read by lanes there is nothing to tell.
+        if self.chaos.lock().lane_lease_until.is_none() {
+            return;
+        }
+        self.taken_over(rows);
+        let now_micros = self.chaos.clock().now().as_micros();
+        self.record(Happened::SessionsReaped { now_micros, left });
+    }
+
     /// A reap tells how many, not which: what was in flight and is not any more is what it took.
-    pub(super) async fn reaped(&self, admin: &dyn Admin) -> Result<()> {
-        let rows = admin.list(Filter::default().limit(LIST_MAX)).await?;
+    pub(super) fn reaped(&self, rows: &[Entry]) {
         let in_flight = self.chaos.lock().in_flight.clone();
         for seq in in_flight {
             let status = rows.iter().find(|entry| entry.seq == seq).map(|entry| entry.status);
-            if status != Some(pillarbox_core::Status::InFlight) {
+            if status != Some(Status::InFlight) {
                 self.chaos.lock().in_flight.remove(&seq);
                 self.record(Happened::Reaped { seq, to: status });
             }
         }
-        Ok(())
     }
 }

@@ -11,15 +11,18 @@ use super::{Evidence, Findings};
 
 pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     for life in &evidence.lives {
-        let mut handed = BTreeSet::new();
+        let (mut granted, mut handed) = (BTreeSet::new(), BTreeSet::new());
         evidence.walk(life, |state, step| {
             if let Some(wrong) = wrong(state, step) {
                 findings.add("I-08", told(life, step, &wrong));
             }
-            if let What::Handed { fence } = step.what
-                && !handed.insert(fence)
-            {
-                findings.add("I-08", told(life, step, &format!("handed over twice under fence {fence}")));
+            match step.what {
+                What::Granted { fence, .. } => drop(granted.insert(fence)),
+                // By lanes an entry may be handed over again under the fence of its lane.
+                What::Handed { fence } if granted.contains(&fence) && !handed.insert(fence) => {
+                    findings.add("I-08", told(life, step, &format!("handed over twice under fence {fence}")));
+                }
+                _ => {}
             }
         });
     }

@@ -44,7 +44,8 @@ fn idle(evidence: &Evidence, findings: &mut Findings) {
     let moves = if evidence.plan.lanes.is_some() { 8 } else { 0 };
     let most = 1_000 * 4 / 3 / millis(options.poll_max) + 1_000 / millis(signs_interval) + 3 + moves;
     for ((who, second), calls) in &evidence.calls {
-        let started = |record: &&Record| matches!(record.what, Happened::Started) && record.who == *who;
+        let started =
+            |record: &&Record| matches!(record.what, Happened::Started { .. }) && record.who == *who;
         let started_at = evidence.records.iter().find(started).map_or(0, |record| record.at);
         let idle_from = (quiet.at.max(started_at) + millis(evidence.plan.calming_down())) / 1_000 + 1;
         if *second >= idle_from && calls.all + calls.useful > most {

@@ -1,6 +1,7 @@
 //! The checks of worlds that go by lanes.
 
 mod attempts;
+mod mixed;
 mod model;
 mod order;
 mod outcomes;
@@ -14,7 +15,8 @@ use pillarbox_engine::OnDead;
 use super::super::history::Happened;
 use super::{Check, Evidence};
 
-pub(super) const CHECKS: &[Check] = &[owners::check, attempts::check, order::check, outcomes::check];
+pub(super) const CHECKS: &[Check] =
+    &[owners::check, attempts::check, order::check, outcomes::check, mixed::check];
 
 /// An entry as it entered the outbox.
 #[derive(Debug)]
@@ -45,18 +47,34 @@ fn entered(evidence: &Evidence) -> BTreeMap<i64, Entered<'_>> {
     entered.collect()
 }
 
+/// Relays that go by rows.
+fn by_rows(evidence: &Evidence) -> BTreeSet<&str> {
+    let started = evidence.records.iter();
+    started
+        .filter(|record| matches!(record.what, Happened::Started { by_lanes: false }))
+        .map(|record| &*record.who)
+        .collect()
+}
+
 /// What an inbox on the other side would take: nothing of an owner of a lane after something of a newer one.
-/// Gives the places in the history of these deliveries.
+/// What relays by rows deliver has no lane. Gives the places in the history of these deliveries.
 pub(super) fn accepted(evidence: &Evidence) -> BTreeSet<usize> {
+    let by_rows = by_rows(evidence);
     let mut newest: BTreeMap<u8, i64> = BTreeMap::new();
     let mut accepted = BTreeSet::new();
     for (place, record) in evidence.records.iter().enumerate() {
-        if let Happened::Delivered { lane: Some(lane), fence, .. } = record.what {
-            let newest = newest.entry(lane).or_insert(fence);
-            if fence >= *newest {
-                *newest = fence;
+        match record.what {
+            Happened::Delivered { lane: Some(lane), fence, .. } => {
+                let newest = newest.entry(lane).or_insert(fence);
+                if fence >= *newest {
+                    *newest = fence;
+                    accepted.insert(place);
+                }
+            }
+            Happened::Delivered { lane: None, .. } if by_rows.contains(&*record.who) => {
                 accepted.insert(place);
             }
+            _ => {}
         }
     }
     accepted

@@ -1,4 +1,4 @@
-//! I-05: by the database's clock, nobody is granted an entry that somebody else still holds.
+//! I-05: by the database's clock, nobody is granted an entry that somebody else still holds, and no reap takes it away.
 
 use pillarbox_core::Status;
 
@@ -8,6 +8,15 @@ use super::{Evidence, Findings};
 pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     for life in &evidence.lives {
         evidence.walk(life, |state, step| {
+            if let What::Reaped { .. } = step.what
+                && state.lease_left(step.db) > 0
+            {
+                let (at, seq, left) = (step.at, life.seq, state.lease_left(step.db));
+                findings.add(
+                    "I-05",
+                    format!("at {at} ms seq {seq} was reaped while fence {} holds it for {left} ms more", state.fence),
+                );
+            }
             let What::Granted { fence, .. } = step.what else { return };
             if state.status == Some(Status::InFlight) && step.db < state.until {
                 findings.add(

@@ -55,7 +55,10 @@ impl Lanes for MutantLanes {
         self.inner.heads(request).await
     }
 
-    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+    async fn isolate(&self, mut request: IsolateRequest) -> Result<bool> {
+        if self.mutant == SimMutant::IsolationIsIgnored {
+            request.only = None;
+        }
         self.inner.isolate(request).await
     }
 

@@ -39,6 +39,11 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
                     uncounted(model, dead, *now_micros, record, findings);
                 }
             }
+            Happened::SessionsReaped { now_micros, .. } => {
+                for dead in model.expired("", *now_micros) {
+                    uncounted(model, dead, *now_micros, record, findings);
+                }
+            }
             Happened::Sampled { rows } => seen(model, rows, record, findings),
             _ => {}
         }

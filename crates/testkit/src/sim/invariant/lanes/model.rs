@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use pillarbox_core::Status;
 
-use super::super::super::history::{Happened, Record, Settling};
+use super::super::super::history::{Answer, Happened, Record, Settling};
 use super::{Entered, Evidence, entered};
 
 /// A session that was not buried and has not left.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) who: Arc<str>,
+    pub(super) from_micros: i64,
     pub(super) until_micros: i64,
     /// Its lanes and their fences.
     pub(super) lanes: BTreeMap<u8, i64>,
@@ -53,7 +54,11 @@ pub(super) struct Model<'a> {
 impl<'a> Model<'a> {
     /// Sessions whose lease has ended, but for one.
     pub(super) fn expired(&self, but: &str, now_micros: i64) -> Vec<&'a str> {
-        let late = |session: &Session| session.until_micros <= now_micros;
+        let late = |session: &Session| {
+            // Or it begins later than it is long: the clock was set back since.
+            let (from, until) = (session.from_micros, session.until_micros);
+            until <= now_micros || from.saturating_sub(now_micros) > until.saturating_sub(from)
+        };
         let expired = self.sessions.iter().filter(|(name, session)| **name != but && late(session));
         expired.map(|(name, _)| *name).collect()
     }
@@ -72,9 +77,14 @@ impl<'a> Model<'a> {
                     self.sessions.remove(expired);
                 }
                 self.fences.extend(lanes.iter().copied());
-                let (who, until_micros) = (Arc::clone(&record.who), *until_micros);
+                let (who, from_micros, until_micros) = (Arc::clone(&record.who), *now_micros, *until_micros);
                 let lanes = lanes.iter().copied().collect();
-                self.sessions.insert(session, Session { who, until_micros, lanes });
+                self.sessions.insert(session, Session { who, from_micros, until_micros, lanes });
+            }
+            Happened::SessionsReaped { now_micros, .. } => {
+                for expired in self.expired("", *now_micros) {
+                    self.sessions.remove(expired);
+                }
             }
             Happened::HandedOver { session, lanes: Some(lanes) } => {
                 if let Some(session) = self.sessions.get_mut(session.as_str()) {
@@ -84,7 +94,11 @@ impl<'a> Model<'a> {
             Happened::HandedOver { session, lanes: None } => drop(self.sessions.remove(session.as_str())),
             Happened::TakenOver { seq, .. }
             | Happened::LaneSettled { seq, accepted: true, .. }
+            | Happened::Granted { seq, .. }
+            | Happened::Settled { seq, accepted: true, .. }
+            | Happened::Reaped { seq, .. }
             | Happened::Handed { seq, .. }
+            | Happened::Reported { seq, outcome: Answer::Down, .. }
             | Happened::Requeued { seq }
             | Happened::Discarded { seq }
             | Happened::Purged { seq } => {
@@ -115,7 +129,21 @@ impl Place<'_> {
                     Settling::Release => self.status,
                 };
             }
+            Happened::Granted { .. } => {
+                self.attempts += 1;
+                (self.status, self.handed) = (Some(Status::InFlight), None);
+            }
+            Happened::Settled { verdict, due_micros, .. } => {
+                (self.handed, self.due_micros) = (None, due_micros);
+                self.settle_row(verdict, keeps_delivered);
+            }
+            Happened::Reaped { to, .. } => {
+                (self.status, self.due_micros) = (to, None);
+                self.crashes += 1;
+            }
             Happened::Handed { fence, attempts, .. } => self.handed = Some((fence, attempts)),
+            // A destination that is down has nothing of it: it is given back, and not in flight any more.
+            Happened::Reported { .. } => self.handed = None,
             Happened::Requeued { .. } => {
                 (self.attempts, self.status, self.due_micros) = (0, Some(Status::Pending), None);
                 self.crashes = 0;
@@ -125,6 +153,20 @@ impl Place<'_> {
             Happened::Purged { .. } => self.status = None,
             _ => {}
         }
+    }
+}
+
+impl Place<'_> {
+    fn settle_row(&mut self, verdict: Settling, keeps_delivered: bool) {
+        self.status = match verdict {
+            Settling::Delivered => keeps_delivered.then_some(Status::Delivered),
+            Settling::Retry => Some(Status::Retrying),
+            Settling::Dead(_) => Some(Status::Dead),
+            Settling::Release => {
+                self.attempts = self.attempts.saturating_sub(1);
+                Some(if self.attempts == 0 { Status::Pending } else { Status::Retrying })
+            }
+        };
     }
 }
 

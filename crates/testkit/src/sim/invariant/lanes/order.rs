@@ -1,6 +1,7 @@
 //! I-04: for one key, A's first delivery precedes B's if A's transaction committed before B was staged, or if one
 //! transaction staged A before B. What an inbox refuses because its lane has a newer owner does not count. An entry that
-//! died is waited for until it is requeued or discarded, or not at all, as the route says.
+//! died is waited for until it is requeued or discarded, or not at all, as the route says. Relays by rows keep no order;
+//! those by lanes keep it beside them and after them.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ use super::{Entered, Evidence, accepted, entered};
 #[derive(Default)]
 struct Times {
     delivered: Option<usize>,
+    /// Whether the first delivery was by rows.
+    by_rows: bool,
     /// When it was over without a delivery, as far as the route goes on then.
     given_up: Option<usize>,
 }
@@ -30,7 +33,8 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     }
     for (key, entries) in keys {
         for later in &entries {
-            let Some(delivered) = times.get(&later.seq).and_then(|times| times.delivered) else { continue };
+            let first = times.get(&later.seq).filter(|times| !times.by_rows);
+            let Some(delivered) = first.and_then(|times| times.delivered) else { continue };
             for earlier in entries.iter().filter(|earlier| precedes(earlier, later)) {
                 let before = |place: Option<usize>| place.is_some_and(|place| place < delivered);
                 let kept = times
@@ -62,16 +66,21 @@ fn times(evidence: &Evidence) -> BTreeMap<i64, Times> {
     let mut times: BTreeMap<i64, Times> = BTreeMap::new();
     for (place, record) in evidence.records.iter().enumerate() {
         match record.what {
-            Happened::Delivered { seq, .. } if accepted.contains(&place) => {
-                times.entry(seq).or_default().delivered.get_or_insert(place);
+            Happened::Delivered { seq, lane, .. } if accepted.contains(&place) => {
+                let times = times.entry(seq).or_default();
+                if times.delivered.is_none() {
+                    (times.delivered, times.by_rows) = (Some(place), lane.is_none());
+                }
             }
             Happened::Discarded { seq } => {
                 times.entry(seq).or_default().given_up.get_or_insert(place);
             }
-            Happened::LaneSettled { seq, verdict: Settling::Dead(_), accepted: true, .. } if skips => {
-                times.entry(seq).or_default().given_up.get_or_insert(place);
-            }
-            Happened::TakenOver { seq, to: Status::Dead, .. } if skips => {
+            Happened::LaneSettled { seq, verdict: Settling::Dead(_), accepted: true, .. }
+            | Happened::Settled { seq, verdict: Settling::Dead(_), accepted: true, .. }
+            | Happened::TakenOver { seq, to: Status::Dead, .. }
+            | Happened::Reaped { seq, to: Some(Status::Dead) }
+                if skips =>
+            {
                 times.entry(seq).or_default().given_up.get_or_insert(place);
             }
             _ => {}

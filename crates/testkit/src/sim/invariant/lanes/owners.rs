@@ -9,7 +9,7 @@ use pillarbox_core::Status;
 use super::super::super::history::{Happened, Record, Settling};
 use super::super::Findings;
 use super::model::{Model, walk};
-use super::{Evidence, entered};
+use super::{Evidence, by_rows, entered};
 
 pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     walk(evidence, |model, record| {
@@ -24,6 +24,13 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
 }
 
 fn gains(model: &Model<'_>, record: &Record, findings: &mut Findings) {
+    if let Happened::SessionsReaped { now_micros, left } = record.what {
+        let alive = model.sessions.len() - model.expired("", now_micros).len();
+        if usize::try_from(left).ok() != Some(alive) {
+            let (at, who) = (record.at, &record.who);
+            findings.add("I-05", format!("at {at} ms {who} left {left} sessions; {alive} were alive"));
+        }
+    }
     let Happened::Attended { session, now_micros, lost: false, buried, lanes, .. } = &record.what else {
         return;
     };
@@ -79,7 +86,7 @@ fn leaves(model: &Model<'_>, record: &Record, findings: &mut Findings) {
 }
 
 fn envelopes(evidence: &Evidence, findings: &mut Findings) {
-    let entered = entered(evidence);
+    let (entered, by_rows) = (entered(evidence), by_rows(evidence));
     let mut fences: BTreeMap<(&str, u8), Vec<i64>> = BTreeMap::new();
     for record in &evidence.records {
         match &record.what {
@@ -88,7 +95,7 @@ fn envelopes(evidence: &Evidence, findings: &mut Findings) {
                     fences.entry((&record.who, *lane)).or_default().push(*fence);
                 }
             }
-            Happened::Delivered { seq, lane, fence, .. } => {
+            Happened::Delivered { seq, lane, fence, .. } if !by_rows.contains(&*record.who) => {
                 let right = entered.get(seq).map(|entered| entered.lane);
                 let own = right.and_then(|lane| fences.get(&(&*record.who, lane)));
                 if *lane != right || !own.is_some_and(|own| own.contains(fence)) {
@@ -111,13 +118,14 @@ fn envelopes(evidence: &Evidence, findings: &mut Findings) {
 fn leases(evidence: &Evidence, findings: &mut Findings) {
     let lease = evidence.plan.options.lease + evidence.plan.options.lease / 4;
     let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+    let by_rows = by_rows(evidence);
     let mut attended: BTreeMap<&str, u64> = BTreeMap::new();
     let mut frozen: BTreeMap<&str, u64> = BTreeMap::new();
     for record in &evidence.records {
         match record.what {
             Happened::Attended { lost: false, .. } => drop(attended.insert(&record.who, record.at)),
             Happened::Frozen { .. } => drop(frozen.insert(&record.who, record.at)),
-            Happened::Handed { seq, .. } => {
+            Happened::Handed { seq, .. } if !by_rows.contains(&*record.who) => {
                 let since = attended.get(&*record.who).copied().unwrap_or(0);
                 // A frozen relay cannot stop in time; the fence is there for what it does then.
                 let stood_still = frozen.get(&*record.who).is_some_and(|at| *at >= since);
