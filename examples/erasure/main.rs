@@ -77,7 +77,6 @@ fn policy() -> Result<RelayOptions, Failure> {
     policy.lease = Duration::from_secs(2);
     policy.reap_interval = Duration::from_millis(500);
     policy.backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500), Jitter::None)?;
-    policy.max_attempts = 50;
     Ok(policy)
 }
 

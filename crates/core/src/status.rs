@@ -1,4 +1,4 @@
-//! The states of an entry and the moves between them, as data: adapters and tests read the same table.
+//! The states of an entry and the moves between them, as data.
 
 use std::fmt;
 use std::str::FromStr;

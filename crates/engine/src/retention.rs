@@ -20,7 +20,7 @@ pub struct RetentionOptions {
     /// How long the inbox remembers what was accepted. It must be longer than a broker or a relay can bring an event
     /// again: what is forgotten is applied again. Default: 30 days.
     pub inbox: Duration,
-    /// How long sagas stay that have completed or were compensated. Others are never purged, and no audit record is.
+    /// How long sagas stay that have completed, were compensated or were abandoned. Others are never purged, and no audit record is.
     /// Default: 30 days.
     pub sagas: Duration,
     /// How often to look. Default: 1 min.

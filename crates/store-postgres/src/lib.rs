@@ -33,7 +33,7 @@
 //! select pillarbox_stage('orders', 'order.placed', '{"id": 1}'::jsonb, key => 'o-1');
 //! ```
 //!
-//! Needs PostgreSQL 13 or later. Works through PgBouncer in transaction mode: see [`Mode`].
+//! Needs PostgreSQL 14 or later. Works through PgBouncer in transaction mode: see [`Mode`].
 
 mod admin;
 mod batch;

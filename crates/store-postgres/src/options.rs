@@ -31,8 +31,8 @@ pub struct Options {
     pub statement_timeout: Duration,
     /// How long one call waits for somebody else's lock. Default: 5 seconds.
     pub lock_timeout: Duration,
-    /// Connections for operators and the application's transactions. Claims have two of their own, and so
-    /// have extends and settles, so that nobody can starve them. All are opened when needed. Default: 4.
+    /// Connections for operators and the application's transactions. Claims have two of their own, extends
+    /// and settles have three, so that nobody can starve them. All are opened when needed. Default: 4.
     pub connections: u32,
 }
 

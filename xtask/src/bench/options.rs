@@ -20,7 +20,7 @@ Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
                 --only names a broker then
   --help        This text
 
-Peers are installed from npm, PyPI and crates.io into target/peers, which takes minutes once. A peer that cannot be
+Peers are installed from npm, PyPI and the registry of cargo into target/peers, which takes minutes once. A peer that cannot be
 installed stands in the table with the reason. A whole run (none of the options but --repeat) also measures growth,
 latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg. A whole run with
 --brokers or --consumers writes its own tables in docs/performance.md, and no others.";

@@ -4,6 +4,7 @@
 //! [`ALL`]. A server never uses what the machine already runs, and nothing is left running or lying about.
 
 mod account;
+mod clock;
 mod ground;
 mod install;
 mod keeper;
@@ -41,8 +42,9 @@ const ALL: [&dyn Server; 9] = [
     &redis::VALKEY,
 ];
 
-/// Servers that are started when they are named: other versions in the place of the one above, and pairs.
-const ON_REQUEST: [&dyn Server; 9] = [
+/// Servers that are started when they are named: other versions in the place of the one above, pairs, and one whose clock is
+/// set.
+const ON_REQUEST: [&dyn Server; 10] = [
     &postgres::V14,
     &postgres::V16,
     &postgres::V17,
@@ -52,6 +54,7 @@ const ON_REQUEST: [&dyn Server; 9] = [
     &pair::V16,
     &pair::V17,
     &pair::V18,
+    &clock::Clock,
 ];
 
 /// The versions of PostgreSQL besides Debian's, by their names on the command line.
@@ -225,6 +228,7 @@ mod tests {
         check("postgres-17", &["python", "postgres-17"], None);
         check("pgbouncer postgres-17", &["python", "pgbouncer", "postgres-17"], None);
         check("postgres-pair", &["postgres-pair"], None);
+        check("postgres-clock", &["postgres-clock"], None);
         let request = parse(&["all".to_owned(), "postgres-14".to_owned()]).unwrap();
         let names: Vec<_> = request.servers.iter().map(|server| server.name()).collect();
         assert_eq!(names.len(), ALL.len());

@@ -71,11 +71,13 @@ impl Postgres {
     /// Programs that the servers' account can run; those of a release are put into the directory.
     pub(super) fn programs(&self, ground: &Ground, directory: &Path) -> Result<Programs> {
         match self.release {
-            None => Ok(Programs { directory: programs()?, libraries: None }),
+            None => Ok(Programs { directory: programs()?, variables: Vec::new() }),
             Some(release) => {
                 let programs = directory.join("programs");
                 wheel::put(ground, release, &programs)?;
-                Ok(Programs { directory: programs.join("bin"), libraries: Some(programs.join("lib")) })
+                // Their own libraries: else a standby's receiver would load Debian's older libpq.
+                let variables = vec![("LD_LIBRARY_PATH", programs.join("lib"))];
+                Ok(Programs { directory: programs.join("bin"), variables })
             }
         }
     }
@@ -84,17 +86,26 @@ impl Postgres {
 /// The programs of one version.
 pub(super) struct Programs {
     directory: PathBuf,
-    /// Their own libraries: else a standby's receiver would load Debian's older libpq.
-    libraries: Option<PathBuf>,
+    /// What they run under.
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Programs {
     pub(super) fn command(&self, ground: &Ground, program: &str, on_our_death: &str) -> Command {
-        let mut command = ground.command(self.directory.join(program), on_our_death);
-        if let Some(libraries) = &self.libraries {
-            command.env("LD_LIBRARY_PATH", libraries);
+        let program = self.directory.join(program);
+        if self.variables.is_empty() {
+            return ground.command(program, on_our_death);
         }
+        // Not for what changes the account before it: a library would begin there.
+        let mut command = ground.command("env", on_our_death);
+        command.args(self.variables.iter().map(|(name, value)| format!("{name}={}", value.display())));
+        command.arg(program);
         command
+    }
+
+    /// The same programs under other variables.
+    pub(super) fn under(self, variables: Vec<(&'static str, PathBuf)>) -> Self {
+        Self { variables, ..self }
     }
 }
 

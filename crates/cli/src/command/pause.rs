@@ -2,7 +2,7 @@
 
 use clap::Args;
 use pillarbox_core::RouteName;
-use pillarbox_core::port::{PauseChange, PauseRequest, PauseTo};
+use pillarbox_core::port::{Filter, PauseChange, PauseRequest, PauseTo};
 use serde::Serialize;
 
 use super::operator;
@@ -42,7 +42,14 @@ pub(crate) async fn run(to: PauseTo, args: PauseArgs, context: &Context) -> Resu
     request.check()?;
     let database = context.open().await?;
     let change = database.admin.set_pause(request).await?;
+    // A route exists by being used, so a misspelt one can be paused as well.
+    let is_known = context.config.routes.contains_key(&args.route)
+        || !database.admin.list(Filter::default().route(args.route.clone()).limit(1)).await?.is_empty();
     database.staging.close().await;
+    if !is_known {
+        let route = &args.route;
+        context.out.warn(format_args!("{route} has no entries and is not configured: is it spelt right?"));
+    }
     let paused = to == PauseTo::Paused;
     let changed = change == PauseChange::Changed;
     if context.out.json {

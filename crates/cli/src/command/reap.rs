@@ -47,7 +47,7 @@ pub(crate) async fn run(args: ReapArgs, context: &Context) -> Result<(), Fault> 
     let configured = args.route.as_ref().and_then(|route| context.config.routes.get(route));
     let configured = configured.map(|route| route.options(context.config.retention.delivered()).max_attempts);
     let request = ReapRequest {
-        leases: Leases::Ended,
+        leases: Leases::Impossible,
         route: args.route,
         limit: args.limit,
         max_attempts: args.max_attempts.or(configured),

@@ -188,7 +188,7 @@ fn retention() -> Vec<Setting> {
             "sagas",
             "duration, also 0",
             time(RETENTION_SAGAS),
-            "sagas that completed or were compensated",
+            "sagas that completed, were compensated or were abandoned",
         ),
     ]
 }

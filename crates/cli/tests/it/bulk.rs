@@ -85,7 +85,10 @@ fn waiting_entries_are_retried_now_or_cancelled() {
 fn a_paused_route_is_seen_and_nothing_of_it_is_delivered() {
     let home = Home::migrated();
     home.stage_many("r", 3);
-    assert!(home.ok(["pause", "r", "--reason", "moving"]).stdout.contains("r is paused"));
+    let said = home.ok(["pause", "r", "--reason", "moving"]);
+    assert!(said.stdout.contains("r is paused") && !said.stderr.contains("spelt"), "{said:?}");
+    assert!(home.ok(["pause", "rr"]).stderr.contains("rr has no entries and is not configured"));
+    home.ok(["resume", "rr"]);
     assert_eq!(
         home.ok(["pause", "r", "--json"]).json(),
         json!({"route": "r", "paused": true, "changed": false})

@@ -39,7 +39,7 @@ fn a_relay_killed_again_and_again_loses_nothing_and_its_entries_move_again() {
 #[test]
 fn an_entry_that_kills_its_relay_every_time_ends_as_dead() {
     let home = Home::migrated();
-    home.write("pillarbox.toml", &CONFIG.replace("max_attempts = 50", "max_attempts = 3"));
+    home.write("pillarbox.toml", &format!("{CONFIG}max_attempts = 3\n"));
     let ids = home.stage_many("r", 1);
     let _lock = hold(&home, "out.ndjson");
     // Three crashes that it may have had in company, and three of its own.

@@ -8,11 +8,11 @@ use crate::home::{Home, eventually};
 use crate::many_relays::on_postgres;
 
 const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\norder = \"key\"\nlease = \"2s\"\ngrace = \"300ms\"\n\
-    max_attempts = 50\nbatch = 20\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
+    batch = 20\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
 const KEYS: usize = 20;
 
 /// Stages so many events, key by key in turn, as one file. Returns the ids of each key in order.
-fn stage(home: &Home, count: usize) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn stage(home: &Home, count: usize) -> BTreeMap<String, Vec<String>> {
     let mut staged: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut lines = String::new();
     for n in 0..count {
@@ -28,12 +28,11 @@ fn stage(home: &Home, count: usize) -> BTreeMap<String, Vec<String>> {
 }
 
 /// The ids of each key in the order in which they arrived for the first time.
-fn arrived(home: &Home) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn arrived(home: &Home) -> BTreeMap<String, Vec<String>> {
     let mut arrived: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in home.read("out.ndjson").lines() {
         let event: Value = serde_json::from_str(line).unwrap();
         let text = |name: &str| event[name].as_str().unwrap().to_owned();
-        assert!(text("pillarboxlane").starts_with("r/"), "{event}");
         let of_key = arrived.entry(text("subject")).or_default();
         if !of_key.contains(&text("id")) {
             of_key.push(text("id"));
@@ -62,6 +61,7 @@ fn keys_stay_in_order_although_relays_are_killed(home: &Home) {
     relay.signal("TERM");
     assert_eq!(relay.end().code, 0);
     assert_eq!(arrived(home), staged);
+    assert!(home.read("out.ndjson").lines().all(|line| line.contains("\"pillarboxlane\":\"r/")));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! A PostgreSQL and its standby, for one test that promotes it, behind an address that moves with the primary.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
-use crate::home::{Home, Running, eventually};
+use crate::home::{Home, eventually};
 use crate::place::{Wire, wait};
+use crate::services::Services;
 
 /// How a standby follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,34 +23,19 @@ pub(crate) struct Pair {
     primary: String,
     standby: String,
     wire: Wire,
-    servers: Option<Running>,
+    _servers: Services,
 }
 
 impl Pair {
     /// Starts a pair by its name in `cargo xtask services`, and gives a directory whose configuration reaches the primary.
     pub(crate) fn start(name: &str) -> (Self, Home) {
-        let program = std::env::var("PILLARBOX_TEST_SERVICES").expect(
-            "PILLARBOX_TEST_SERVICES is not set: run this through `cargo xtask services -- cargo test`",
-        );
-        let mut command = Command::new(program);
-        command.arg(name).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let servers = Running::of(child);
-        let mut url = |variable: &str| {
-            let wanted = format!("export {variable}='");
-            let mut lines = lines.by_ref().map_while(Result::ok);
-            let url =
-                lines.find_map(|line| Some(line.strip_prefix(&wanted)?.trim_end_matches('\'').to_owned()));
-            url.unwrap_or_else(|| panic!("{name} did not start: it says why above"))
-        };
-        let (primary, standby) = (url("PILLARBOX_TEST_PRIMARY"), url("PILLARBOX_TEST_STANDBY"));
-        // The last line: who stops listening before it ends the servers.
-        let _ = url("PILLARBOX_TEST_SERVICES");
+        let servers = Services::start(name);
+        let (primary, standby) =
+            (servers.variable("PILLARBOX_TEST_PRIMARY"), servers.variable("PILLARBOX_TEST_STANDBY"));
         let (wire, through) = Wire::to(&primary);
         let home = Home::new();
         home.write("pillarbox.toml", &format!("[database]\nurl = \"{through}\"\n"));
-        (Self { primary, standby, wire, servers: Some(servers) }, home)
+        (Self { primary, standby, wire, _servers: servers }, home)
     }
 
     /// From now on commits wait for the standby, or do not.
@@ -126,19 +111,6 @@ impl Pair {
             let mut connection = PgConnection::connect(url).await.unwrap();
             sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await.unwrap().get(0)
         })
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        // Not killed: it takes the servers' directory away.
-        let Some(mut servers) = self.servers.take() else { return };
-        servers.signal("TERM");
-        if std::thread::panicking() {
-            std::mem::forget(servers);
-        } else {
-            eventually("the servers end", || servers.has_ended());
-        }
     }
 }
 

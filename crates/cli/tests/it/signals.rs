@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use crate::home::{Home, eventually};
 
 pub(crate) const CONFIG: &str = "[routes.r]\nto = \"file:out.ndjson\"\nlease = \"1s\"\nreap_interval = \"200ms\"\n\
-    grace = \"300ms\"\nmax_attempts = 50\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
+    grace = \"300ms\"\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
 
 /// Holds every delivery to this file under way until it is dropped.
 pub(crate) fn hold(home: &Home, name: &str) -> File {

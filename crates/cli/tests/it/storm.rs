@@ -15,7 +15,8 @@ use crate::home::{Home, Running, eventually, postgres};
 use crate::killed::Shop;
 use crate::place::{Broker, Place, Wire};
 
-use writing::{Dice, Record, write};
+pub(crate) use writing::Dice;
+use writing::{Record, write};
 
 const WRITERS: u64 = 4;
 /// Faults, and relays killed.
@@ -74,7 +75,7 @@ fn nothing_is_lost_invented_or_out_of_order(place: &Place, seed: u64, verify: &[
     let config = |server: &str| {
         format!(
             "[database]\nurl = \"{}\"\nschema = \"{}\"\n[routes.orders]\nto = \"{}\"\norder = \"key\"\nlease = \"4s\"\n\
-             publish_timeout = \"2500ms\"\nmax_attempts = 100000\nbatch = 50\n\
+             publish_timeout = \"2500ms\"\nbatch = 50\n\
              backoff = {{ base = \"5ms\", max = \"50ms\" }}\n",
             postgres(),
             shop.schema,

@@ -151,12 +151,12 @@ impl RouteCounts {
 pub struct InventoryRequest {
     /// Only rows above this seq.
     pub after: i64,
-    /// At most this many, and not more than [`LIST_MAX`]. Less were found: it was the last page.
+    /// At most this many, and not more than [`LIST_MAX`](crate::limits::LIST_MAX). Less were found: it was the last page.
     pub limit: u32,
 }
 
 impl InventoryRequest {
-    /// Refuses a limit over [`LIST_MAX`].
+    /// Refuses a limit over [`LIST_MAX`](crate::limits::LIST_MAX).
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) with the limit.
@@ -227,7 +227,7 @@ pub struct Changed {
     pub skipped: u64,
     /// The first of these with their reasons, at most [`SKIPS_TOLD_MAX`](crate::limits::SKIPS_TOLD_MAX).
     pub skips: Vec<Skipped>,
-    /// Sagas that have not ended and that have dead steps among what was selected, at most [`LIST_MAX`]: a requeue lets
+    /// Sagas that have not ended and that have dead steps among what was selected, at most [`LIST_MAX`](crate::limits::LIST_MAX): a requeue lets
     /// them go on, and a discard leaves those steps as they are.
     pub sagas: Vec<SagaId>,
     /// The last entry that was changed or skipped. As [`Filter::after`] it lets the next request go on behind it.

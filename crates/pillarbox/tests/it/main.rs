@@ -5,6 +5,7 @@
 
 mod broker;
 mod inbox;
+mod killer;
 mod saga_crash;
 
 /// A value that `cargo xtask services` sets.

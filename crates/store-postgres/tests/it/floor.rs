@@ -156,7 +156,7 @@ fn from_a_floor() -> [(Subject, &'static [&'static str]); 2] {
         ["outbox_causal", "outbox_open", "outbox_pkey"]
     );
     [
-        (staged, &["(due_at >= ", "(status < 'pending'", "ROW(priority, seq) >= "]),
+        (staged, &["(due_at >= ", "(status = 'retrying'", "ROW(priority, seq) >= "]),
         (causal, &["(due_at >= ", "(COALESCE(hlc, "]),
     ]
 }

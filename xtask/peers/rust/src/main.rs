@@ -1,4 +1,4 @@
-//! Peers of Pillarbox from crates.io, for `cargo xtask bench`: `peers NAME JOBS`, on the database of `DATABASE_URL`.
+//! Peers of Pillarbox from the registry, for `cargo xtask bench`: `peers NAME JOBS`, on the database of `DATABASE_URL`.
 
 mod apalis_postgres;
 mod clock;

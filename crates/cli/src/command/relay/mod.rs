@@ -6,7 +6,7 @@ mod progress;
 mod run;
 
 use clap::Args;
-use pillarbox_core::RouteName;
+use pillarbox_core::{RouteName, Status};
 use pillarbox_engine::{CircuitState, Tally};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -112,7 +112,7 @@ async fn work(
     let down = work.down();
     drop(work);
     if matches!((until, &result), (Until::Drained(_), Ok(tally)) if tally.claimed == 0) {
-        tell_paused(routes, context, &database).await?;
+        tell_why_nothing(routes, context, &database).await?;
     }
     database.staging.close().await;
     tell(until, routes, context, &result?)?;
@@ -125,9 +125,19 @@ async fn work(
 }
 
 /// Says that there may be entries all the same.
-async fn tell_paused(routes: &plan::Routes, context: &Context, database: &Database) -> Result<(), Fault> {
+async fn tell_why_nothing(
+    routes: &plan::Routes,
+    context: &Context,
+    database: &Database,
+) -> Result<(), Fault> {
     let counts = database.admin.counts(None).await?;
     for counts in counts.iter().filter(|counts| routes.contains_key(&counts.route)) {
+        if let Some(held) = counts.counts.get(&Status::InFlight).filter(|held| **held > 0) {
+            context.out.warn(format_args!(
+                "in flight of another relay: {held} of route {}; if it has died, they move again when its lease ends",
+                counts.route
+            ));
+        }
         if let Some(pause) = &counts.paused {
             let route = &counts.route;
             let reason = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };

@@ -18,17 +18,17 @@ const ROUNDS_MIN: u32 = 20;
 const ROUNDS_MAX: u32 = 120;
 
 /// Numbers that look random and are the same for the same seed.
-pub(super) struct Dice(pub(super) u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub(super) fn roll(&mut self, below: u64) -> u64 {
+    pub(crate) fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ (mixed >> 31)) % below
     }
 
-    pub(super) fn index(&mut self, below: usize) -> usize {
+    pub(crate) fn index(&mut self, below: usize) -> usize {
         usize::try_from(self.roll(below as u64)).unwrap()
     }
 
@@ -36,7 +36,7 @@ impl Dice {
         clippy::disallowed_methods,
         reason = "a pace for the load and the weather, not a wait for something"
     )]
-    pub(super) fn pause(&mut self, millis: std::ops::Range<u64>) {
+    pub(crate) fn pause(&mut self, millis: std::ops::Range<u64>) {
         std::thread::sleep(Duration::from_millis(millis.start + self.roll(millis.end - millis.start)));
     }
 }

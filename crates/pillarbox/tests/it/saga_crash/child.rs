@@ -133,7 +133,6 @@ fn policy() -> RelayOptions {
     policy.reap_interval = Duration::from_millis(200);
     let wait = Duration::from_millis(20);
     policy.backoff = Backoff::new(wait, wait, Jitter::None).unwrap();
-    policy.max_attempts = 50;
     policy
 }
 
