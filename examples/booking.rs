@@ -131,10 +131,10 @@ fn handlers(pool: &PgPool) -> Result<Handlers, Failure> {
     let clones = || (pool.clone(), pool.clone());
     let ((flights, no_flights), (hotels, no_hotels)) = (clones(), clones());
     let handlers = Handlers::new()
-        .step("flight.reserve", move |handling| reserve(flights.clone(), handling))?
-        .step("hotel.reserve", move |handling| reserve(hotels.clone(), handling))?
-        .step("flight.cancel", move |handling| cancel(no_flights.clone(), handling))?
-        .step("hotel.cancel", move |handling| cancel(no_hotels.clone(), handling))?
+        .on("flight.reserve", move |handling| reserve(flights.clone(), handling))?
+        .on("hotel.reserve", move |handling| reserve(hotels.clone(), handling))?
+        .on("flight.cancel", move |handling| cancel(no_flights.clone(), handling))?
+        .on("hotel.cancel", move |handling| cancel(no_hotels.clone(), handling))?
         .on("card.charge", async |handling| {
             let booking = handling.step()?.subject.value;
             if bad_luck(&booking) == Some("payment") {

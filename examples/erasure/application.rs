@@ -31,9 +31,9 @@ impl<D: Database> Application<D> {
     pub(crate) fn handlers(&self) -> Result<Handlers, Failure> {
         let (database, objects, payments) = (self.database.clone(), self.objects, self.payments);
         let handlers = Handlers::new()
-            .step("people.delete", move |handling| delete_person(database.clone(), handling))?
-            .step("objects.delete", move |handling| delete_objects(objects, handling))?
-            .step("payments.redact", move |handling| redact_payments(payments, handling))?
+            .on("people.delete", move |handling| delete_person(database.clone(), handling))?
+            .on("objects.delete", move |handling| delete_objects(objects, handling))?
+            .on("payments.redact", move |handling| redact_payments(payments, handling))?
             // The provider does not like to be asked by too many at once.
             .limit("payments.redact", 4)?;
         Ok(handlers)

@@ -76,34 +76,25 @@ impl Handlers {
 
     /// Registers a handler under a name.
     ///
-    /// # Errors
-    /// When the name is out of bounds or taken.
-    pub fn on<F, Fut>(self, name: &str, handler: F) -> Result<Self>
-    where
-        F: Fn(Handling) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
-    {
-        self.step(name, move |handling| {
-            let running = handler(handling);
-            async move { running.await.map(Handled::from) }
-        })
-    }
-
-    /// Registers a handler that answers more than done: that it was done before, that it is to be called later, or, as
-    /// a step of a saga, what it passes on to later ones.
+    /// It answers `()` for done, or [`Handled`] for more than that: that it was done before, that it is to be called
+    /// later, or, as a step of a saga, what it passes on to later ones.
     ///
     /// # Errors
     /// When the name is out of bounds or taken.
-    pub fn step<F, Fut>(mut self, name: &str, handler: F) -> Result<Self>
+    pub fn on<F, Fut, A>(mut self, name: &str, handler: F) -> Result<Self>
     where
         F: Fn(Handling) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Handled, HandlerError>> + Send + 'static,
+        Fut: Future<Output = Result<A, HandlerError>> + Send + 'static,
+        A: Into<Handled>,
     {
         pillarbox_core::check_name("handler", name)?;
         if self.handlers.contains_key(name) {
             return Err(Error::invalid(format!("a handler named {name:?} is registered already")));
         }
-        let run: Run = Box::new(move |handling| Box::pin(handler(handling)));
+        let run: Run = Box::new(move |handling| {
+            let running = handler(handling);
+            Box::pin(async move { running.await.map(Into::into) })
+        });
         self.handlers.insert(name.to_owned(), Handler { run, permits: None });
         Ok(self)
     }

@@ -26,7 +26,7 @@ async fn a_handler_that_panics_fails_one_entry_alone() {
     let bad = world.stage(Event::new("bad", "{}")).await;
     let good = world.stage(Event::new("good", "{}")).await;
     let handlers = Handlers::new()
-        .on("bad", async |_| panic!("broken"))
+        .on("bad", async |_| -> Result<(), HandlerError> { panic!("broken") })
         .and_then(|handlers| handlers.on("good", async |_| Ok(())))
         .unwrap();
     let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
@@ -42,7 +42,10 @@ async fn a_handlers_error_is_stored_without_its_message() {
     let world = World::new();
     let id = world.stage(Event::new("mail", "{}")).await;
     let handlers = Handlers::new()
-        .on("mail", async |_| Err(std::io::Error::other("canary@example.org is full"))?)
+        .on("mail", async |_| {
+            Err::<(), _>(std::io::Error::other("canary@example.org is full"))?;
+            Ok(())
+        })
         .unwrap();
     let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
     assert_eq!(relay.drain().await.unwrap().retried, 1);
@@ -174,7 +177,7 @@ async fn a_parked_entry_comes_back_with_all_of_its_attempts() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let handlers = Handlers::new()
-        .step("check", move |handling| {
+        .on("check", move |handling| {
             assert_eq!(handling.attempt(), 1);
             let call = counted.fetch_add(1, Ordering::Relaxed);
             async move {

@@ -68,7 +68,7 @@ impl<const HOW: u8> HandlerHarness for Charging<HOW> {
                 Ok(if fresh { Handled::Done } else { Handled::AlreadyDone })
             }
         };
-        Handlers::new().step("card.charge", run).unwrap()
+        Handlers::new().on("card.charge", run).unwrap()
     }
 
     fn event(&self) -> Event {

@@ -41,7 +41,7 @@ fn travel(log: &Log, fails: &'static str) -> Handlers {
                 Handled::done_with(name)
             }
         };
-        handlers.step(name, run).unwrap()
+        handlers.on(name, run).unwrap()
     })
 }
 
@@ -80,7 +80,7 @@ pub async fn a_handler_is_given_its_key_reference_and_data<H: SagaHarness>(harne
     let seen = Arc::new(Mutex::new(vec![]));
     let log = Arc::clone(&seen);
     let handlers = Handlers::new()
-        .step("hotel.book", move |handling| {
+        .on("hotel.book", move |handling| {
             let log = Arc::clone(&log);
             async move {
                 let reference = handling.reference()?;
@@ -128,7 +128,7 @@ pub async fn a_step_that_was_done_before_is_done<H: SagaHarness>(harness: &H) {
                     }
                 }
             };
-            all.step(name, run).unwrap()
+            all.on(name, run).unwrap()
         });
     let relay = relay(harness, SagaHooks::default(), handlers).build().unwrap();
     drain_until(harness, &relay, id, SagaStatus::Completed).await;
@@ -142,7 +142,7 @@ pub async fn a_parked_step_comes_back_with_a_fresh_budget<H: SagaHarness>(harnes
     let calls = Arc::new(Mutex::new(vec![]));
     let log = Arc::clone(&calls);
     let handlers = Handlers::new()
-        .step("check", move |handling| {
+        .on("check", move |handling| {
             let mut calls = log.lock().unwrap();
             calls.push(handling.attempt());
             let answer = match calls.len() {
@@ -203,7 +203,7 @@ pub async fn a_handler_that_misbehaves_wedges_nothing<H: SagaHarness>(harness: &
             Ok(())
         })
         .unwrap()
-        .step("talks", async |_| Handled::done_with(&"x".repeat(10_000)))
+        .on("talks", async |_| Handled::done_with(&"x".repeat(10_000)))
         .unwrap()
         .on("works", async |_| Ok(()))
         .unwrap();

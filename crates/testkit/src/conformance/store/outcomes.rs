@@ -30,7 +30,7 @@ pub async fn an_unknown_handler_is_dead_and_audited<H: StoreHarness>(harness: &H
 /// `Reject` is final on attempt 1.
 pub async fn a_handler_that_rejects_ends_the_entry<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
-    let reject = async |_| Err(HandlerError::reject("no_such_order", "it was never placed"));
+    let reject = async |_| Err::<(), _>(HandlerError::reject("no_such_order", "it was never placed"));
     let handlers = Handlers::new().on("order.placed", reject).unwrap();
     assert_eq!(relay_to(harness, handlers).build().unwrap().drain().await.unwrap().dead, 1);
     let dead = entry(harness, 1).await;
@@ -45,7 +45,7 @@ pub async fn a_failing_handler_is_tried_until_its_attempts_are_spent<H: StoreHar
     let handlers = Handlers::new()
         .on("order.placed", move |handling| {
             ran.send((handling.event_id(), handling.attempt())).unwrap();
-            async { Err(HandlerError::retry("busy", "")) }
+            async { Err::<(), _>(HandlerError::retry("busy", "")) }
         })
         .unwrap();
     let mut three = options();

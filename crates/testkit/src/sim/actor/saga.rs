@@ -172,8 +172,8 @@ pub(crate) fn handlers(chaos: &Chaos, gate: &Gate, who: &Arc<str>, rng: Rng) -> 
     let worker = Arc::new(Worker { chaos, gate, who, rng: Mutex::new(rng) });
     let undoer = Arc::clone(&worker);
     Handlers::new()
-        .step("do", move |handling| Arc::clone(&worker).run(handling))?
-        .step("undo", move |handling| Arc::clone(&undoer).run(handling))
+        .on("do", move |handling| Arc::clone(&worker).run(handling))?
+        .on("undo", move |handling| Arc::clone(&undoer).run(handling))
 }
 
 /// The sagas below the weather, with a callback that leaves a mark in the transaction, or fails.
