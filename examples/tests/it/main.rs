@@ -1,7 +1,7 @@
 //! The examples do what they say: each is run as a program, and what it delivered is read back.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
-mod node;
+mod languages;
 mod sagas;
 mod services;
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::home::{Home, Running, eventually, postgres};
 use crate::many_relays::on_postgres;
 use crate::pair::{Follows, Pair, execute};
+use crate::signals::hold;
 
 /// Default settings but for the order.
 const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\norder = \"key\"\n";
@@ -123,7 +124,10 @@ fn promoted_in_mid_relay(pair: &str, follows: Follows) {
     let mut acknowledged = stage(&home, 200);
     let mut relays = Relays::start(&home);
     eventually("the relays are at work", || !arrived(&home).is_empty());
+    // From here on whatever a relay delivers stays in flight, until the primary is gone.
+    let lock = hold(&home, "out.ndjson");
     acknowledged.extend(stage(&home, 400));
+    eventually("something is in flight", || home.totals()["in_flight"] != 0);
     if follows == Follows::Asynchronously {
         pair.catch_up();
         pair.cut_off();
@@ -131,6 +135,7 @@ fn promoted_in_mid_relay(pair: &str, follows: Follows) {
         let _ = stage(&home, 100);
     }
     pair.kill_primary();
+    drop(lock);
     pair.lead_to_standby();
     relays.hold();
     pair.promote();
