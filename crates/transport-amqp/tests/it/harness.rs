@@ -249,7 +249,9 @@ pub(crate) fn sink_into(server: &str, queue: &str) -> AmqpSink {
 #[track_caller]
 pub(crate) fn assert_outcome(outcome: &Outcome, kind_and_code: &str) {
     let failure = match outcome {
-        Outcome::Confirmed | Outcome::Parked { .. } => panic!("{outcome:?}, not {kind_and_code}"),
+        Outcome::Confirmed | Outcome::ConfirmedWith(_) | Outcome::Parked { .. } => {
+            panic!("{outcome:?}, not {kind_and_code}")
+        }
         Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
         Outcome::Failed { failure, .. } | Outcome::Busy { failure, .. } => failure,
     };
