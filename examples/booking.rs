@@ -5,7 +5,6 @@
 //! it again: every booking ends once, with everything reserved and paid, or with nothing.
 #![allow(clippy::print_stdout)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::postgres::{Options, Outbox, PostgresStore};
@@ -62,7 +61,7 @@ async fn main() -> Result<(), Failure> {
     }
     println!("{}", booking("b-1")?.mermaid());
 
-    let relay = Relay::sagas(Arc::new(store.clone()), Arc::new(sagas), Arc::new(handlers));
+    let relay = Relay::sagas(store.clone(), sagas, handlers);
     let relay = relay.route("bookings").options(policy()?).build()?;
     relay.run(nothing_moves(&store)).await?;
 

@@ -38,7 +38,7 @@ async fn main() -> Result<(), Failure> {
         Ok(())
     })?;
 
-    let relay = Relay::builder(Arc::new(store), Arc::new(handlers))
+    let relay = Relay::builder(store, handlers)
         .route("mail")
         .options(RelayOptions::handlers())
         .on_death(|death| println!("gave up on {}: {}", death.event_type, death.failure))

@@ -3,8 +3,6 @@
 //! `DATABASE_URL=postgres://… cargo run -p pillarbox-examples --bin order-service-postgres -- events.ndjson`
 #![allow(clippy::print_stdout)]
 
-use std::sync::Arc;
-
 use pillarbox::postgres::{Options, Outbox, PostgresStore};
 use pillarbox::sink::FileSink;
 use pillarbox::{Event, Relay, Schema};
@@ -39,8 +37,7 @@ async fn main() -> Result<(), Failure> {
     let refused = place(&pool, &outbox, &Order { id: "o-4".into(), total: 0 }).await;
     println!("o-4: {}", refused.err().map_or("placed".into(), |error| error.to_string()));
 
-    let relay =
-        Relay::builder(Arc::new(store), Arc::new(FileSink::open(&events)?)).route("orders").build()?;
+    let relay = Relay::builder(store, FileSink::open(&events)?).route("orders").build()?;
     let tally = relay.drain().await?;
     println!("delivered {} events to {events}", tally.delivered);
     Ok(())

@@ -3,8 +3,6 @@
 //! `cargo run -p pillarbox-examples --bin order-service-sqlite -- orders.db events.ndjson`
 #![allow(clippy::print_stdout)]
 
-use std::sync::Arc;
-
 use pillarbox::sink::FileSink;
 use pillarbox::sqlite::{Options, Outbox, SqliteStore};
 use pillarbox::{Event, Relay, Schema};
@@ -40,8 +38,7 @@ async fn main() -> Result<(), Failure> {
     let refused = place(&store, &outbox, &Order { id: "o-4".into(), total: 0 }).await;
     println!("o-4: {}", refused.err().map_or("placed".into(), |error| error.to_string()));
 
-    let relay =
-        Relay::builder(Arc::new(store), Arc::new(FileSink::open(&events)?)).route("orders").build()?;
+    let relay = Relay::builder(store, FileSink::open(&events)?).route("orders").build()?;
     let tally = relay.drain().await?;
     println!("delivered {} events to {events}", tally.delivered);
     Ok(())

@@ -39,10 +39,8 @@ async fn shop(database: &str, to: &str) -> Result<(), Failure> {
     let store = open(database, orders).await?;
     let sink = AmqpSink::new(to)?;
     // With its presence in the database, `pillarbox status --database sqlite://shop.db` shows it and its circuit.
-    let relay = Relay::builder(Arc::new(store.clone()), Arc::new(sink))
-        .route("orders")
-        .presence(Arc::new(store.clone()))
-        .build()?;
+    let relay =
+        Relay::builder(store.clone(), sink).route("orders").presence(Arc::new(store.clone())).build()?;
 
     // Staging wakes the relay right after the commit. A relay of its own, `pillarbox relay`, would do as well.
     let outbox = Outbox::new("orders").wake(Arc::new(relay.handle()));

@@ -95,7 +95,7 @@ fn relay(store: &SqliteStore) -> Result<Relay, Failure> {
         Ok(())
     };
     let handlers = Handlers::new().on("crm.erase", done)?.on("files.erase", done)?;
-    let relay = Relay::sagas(Arc::new(store.clone()), Arc::new(store.sagas()), Arc::new(handlers));
+    let relay = Relay::sagas(store.clone(), store.sagas(), handlers);
     Ok(relay.route("erasures").presence(Arc::new(store.clone())).build()?)
 }
 

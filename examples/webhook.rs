@@ -41,8 +41,7 @@ async fn shop(database: &str, to: &str, secret: Secret) -> Result<(), Failure> {
     let sink = HttpSink::new(to, Options::default().secret(secret).allow_private(true))?;
     let mut policy = RelayOptions::broker();
     policy.publish_timeout = None; // every request ends by itself
-    let relay =
-        Relay::builder(Arc::new(store.clone()), Arc::new(sink)).route("orders").options(policy).build()?;
+    let relay = Relay::builder(store.clone(), sink).route("orders").options(policy).build()?;
 
     let outbox = Outbox::new("orders").wake(Arc::new(relay.handle()));
     for number in 1..=3 {

@@ -15,7 +15,6 @@ mod on_sqlite;
 mod services;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use application::Application;
@@ -51,7 +50,7 @@ async fn run(database: impl Database, folder: &Path, people: u32, seed: u64) -> 
 
     let (store, sagas) = (database.store(), database.sagas());
     let application = Application { database, objects: objects.address, payments: payments.address };
-    let relay = Relay::sagas(store.clone(), sagas, Arc::new(application.handlers()?))
+    let relay = Relay::sagas(store.clone(), sagas, application.handlers()?)
         .route("erasures")
         .options(policy()?)
         .presence(store.clone())

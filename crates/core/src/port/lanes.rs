@@ -1,6 +1,7 @@
 //! The relay's side of the outbox, by lanes: nothing is written per entry before it is settled.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -66,6 +67,50 @@ pub trait Lanes: Send + Sync {
     /// What retention of a relay on this store purges. Default: nothing, and the table grows until somebody purges it.
     fn purging(&self) -> Option<Purging> {
         None
+    }
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<T: Lanes + ?Sized> Lanes for Arc<T> {
+    async fn attend(&self, request: AttendRequest) -> Result<Attendance> {
+        (**self).attend(request).await
+    }
+
+    async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
+        (**self).read(request).await
+    }
+
+    async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {
+        (**self).fetch(request).await
+    }
+
+    async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
+        (**self).heads(request).await
+    }
+
+    async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
+        (**self).isolate(request).await
+    }
+
+    async fn settle(&self, request: LaneSettleRequest) -> Result<Settled> {
+        (**self).settle(request).await
+    }
+
+    async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {
+        (**self).reap_rows(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        (**self).open_sagas(route).await
+    }
+
+    async fn hand_over(&self, request: HandOverRequest) -> Result<()> {
+        (**self).hand_over(request).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        (**self).purging()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sagas: staging them, settling their steps, and what operators see and do.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -60,6 +61,18 @@ pub trait Sagas: Send + Sync {
     /// Brings sagas up to date with what happened to their entries elsewhere: deaths by a reap, requeues, deadlines.
     /// In the order of their ids. One that fails is told of and passed over.
     async fn sweep(&self, request: SweepRequest) -> Result<Swept>;
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<T: Sagas + ?Sized> Sagas for Arc<T> {
+    async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled> {
+        (**self).settle_steps(request).await
+    }
+
+    async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
+        (**self).sweep(request).await
+    }
 }
 
 /// The end of a claimed step.

@@ -1,6 +1,7 @@
 //! A destination: a broker, or a registry of handlers.
 
 use async_trait::async_trait;
+use std::sync::Arc;
 
 use crate::entry::Entry;
 use crate::outcome::Outcome;
@@ -17,6 +18,18 @@ pub trait Sink: Send + Sync {
 
     /// Delivers a batch, reporting each entry once by its index.
     async fn deliver(&self, batch: &[Entry], report: &dyn Report);
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<T: Sink + ?Sized> Sink for Arc<T> {
+    fn capabilities(&self) -> SinkCapabilities {
+        (**self).capabilities()
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        (**self).deliver(batch, report).await
+    }
 }
 
 /// Takes the outcomes of a batch.

@@ -1,5 +1,6 @@
 //! The relay's side of the outbox: claim, extend, settle, reap.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -47,6 +48,34 @@ pub trait Store: Send + Sync {
     /// What retention of a relay on this store purges. Default: nothing, and the table grows until somebody purges it.
     fn purging(&self) -> Option<Purging> {
         None
+    }
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<T: Store + ?Sized> Store for Arc<T> {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
+        (**self).claim(request).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        (**self).extend(request).await
+    }
+
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        (**self).settle(request).await
+    }
+
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        (**self).reap(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        (**self).open_sagas(route).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        (**self).purging()
     }
 }
 

@@ -43,7 +43,7 @@ type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 /// # use pillarbox_core::port::Store;
 /// # use pillarbox_engine::{Relay, sink::NullSink};
 /// # async fn example(store: Arc<dyn Store>) -> pillarbox_core::Result<()> {
-/// let relay = Relay::builder(store, Arc::new(NullSink)).route("orders").build()?;
+/// let relay = Relay::builder(store, NullSink).route("orders").build()?;
 /// let tally = relay.drain().await?;
 /// # Ok(())
 /// # }
@@ -64,22 +64,26 @@ pub struct Relay {
 impl Relay {
     /// A relay from this store to this sink, by rows: any number of relays take what is due, without order. Steps of
     /// sagas are left alone: see [`Relay::sagas`].
-    pub fn builder(store: Arc<dyn Store>, sink: Arc<dyn Sink>) -> RelayBuilder {
-        Self::from(From::Rows(store), sink)
+    pub fn builder(store: impl Store + 'static, sink: impl Sink + 'static) -> RelayBuilder {
+        Self::from(From::Rows(Arc::new(store)), Arc::new(sink))
     }
 
     /// A relay from this store to this sink, by lanes: in order per key, and faster, because nothing is written before
     /// an entry is settled. Steps of sagas are left alone.
-    pub fn ordered(lanes: Arc<dyn Lanes>, sink: Arc<dyn Sink>) -> RelayBuilder {
-        Self::from(From::Lanes(lanes), sink)
+    pub fn ordered(lanes: impl Lanes + 'static, sink: impl Sink + 'static) -> RelayBuilder {
+        Self::from(From::Lanes(Arc::new(lanes)), Arc::new(sink))
     }
 
     /// A relay whose handlers do the steps of sagas, beside any other entry of its route. The policy is
     /// [`RelayOptions::handlers`] unless another one is set.
     ///
     /// `sagas` comes from the store, with the callback for the end of a saga: `store.sagas().on_end(…)`.
-    pub fn sagas(store: Arc<dyn Store>, sagas: Arc<dyn Sagas>, handlers: Arc<Handlers>) -> RelayBuilder {
-        let builder = Self::from(From::Sagas(store, sagas), handlers);
+    pub fn sagas(
+        store: impl Store + 'static,
+        sagas: impl Sagas + 'static,
+        handlers: impl Into<Arc<Handlers>>,
+    ) -> RelayBuilder {
+        let builder = Self::from(From::Sagas(Arc::new(store), Arc::new(sagas)), handlers.into());
         builder.options(RelayOptions::handlers())
     }
 

@@ -34,7 +34,7 @@ pub(crate) type Tx = Transaction<'static, Postgres>;
 ///         Ok(())
 ///     })
 /// });
-/// Relay::sagas(Arc::new(store), Arc::new(sagas), Arc::new(handlers)).route("sagas").build()
+/// Relay::sagas(store, sagas, handlers).route("sagas").build()
 /// # }
 /// ```
 #[derive(Clone)]

@@ -31,7 +31,7 @@ use crate::writer::Tx;
 ///         Ok(())
 ///     })
 /// });
-/// Relay::sagas(Arc::new(store), Arc::new(sagas), Arc::new(handlers)).route("sagas").build()
+/// Relay::sagas(store, sagas, handlers).route("sagas").build()
 /// # }
 /// ```
 #[derive(Clone)]

@@ -57,13 +57,13 @@ pub(crate) async fn measure(
     let (mut entries, mut group, mut ordered) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..args.repeat {
         fill(bed, &plain).await?;
-        let relay = Relay::builder(Arc::clone(&bed.main.store), Arc::new(handlers()?));
+        let relay = Relay::builder(Arc::clone(&bed.main.store), handlers()?);
         entries.push(drained(relay, args, plain.events).await?);
         progress.add(1);
         for (of, rates) in [(Saga::group as Of, &mut group), (Saga::ordered, &mut ordered)] {
             stage(bed, sagas, of).await?;
             let store = Arc::clone(&bed.main.store);
-            let relay = Relay::sagas(store, bed.main.staging.sagas(), Arc::new(handlers()?));
+            let relay = Relay::sagas(store, bed.main.staging.sagas(), handlers()?);
             rates.push(drained(relay, args, plain.events).await?);
             all_completed(&bed.main.sagas.saga_counts(None).await?, sagas)?;
             progress.add(1);

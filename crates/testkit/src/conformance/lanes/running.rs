@@ -102,8 +102,7 @@ pub async fn a_long_line_behind_a_failing_head_is_read_once_and_slows_nobody<H: 
     let sink = MemorySink::new();
     sink.on(Which::Event(id(1)), Reply::Answer(Outcome::failed("busy", "")));
     let lanes = Arc::new(Counted { inner: harness.store(), rows: AtomicU64::new(0) });
-    let relay =
-        Relay::ordered(Arc::clone(&lanes) as Arc<dyn Lanes>, Arc::new(sink.clone())).route(ROUTE).seed(1);
+    let relay = Relay::ordered(Arc::clone(&lanes) as Arc<dyn Lanes>, sink.clone()).route(ROUTE).seed(1);
     let relay = relay.options(options()).owner("relay-1").build().unwrap();
     let tries = || sink.attempts().iter().filter(|attempt| attempt.entry.event_id == id(1)).count() as u64;
     let received = || BTreeSet::from_iter(sink.received_ids());
@@ -144,7 +143,7 @@ pub async fn a_running_relay_by_lanes_honours_a_pause<H: LanesHarness>(harness: 
     let sink = MemorySink::new();
     let lanes = harness.store() as Arc<dyn Lanes>;
     let relay = |owner: &str| {
-        let relay = Relay::ordered(Arc::clone(&lanes), Arc::new(sink.clone())).route(ROUTE);
+        let relay = Relay::ordered(Arc::clone(&lanes), sink.clone()).route(ROUTE);
         relay.options(options()).owner(owner).build().unwrap()
     };
     let running = relay("relay-1");
@@ -185,7 +184,7 @@ pub async fn a_hastened_entry_is_delivered_by_a_running_relay<H: LanesHarness>(h
     let failure = Failure::new(FailureKind::Failed, "busy", "");
     let later = Outcome::Failed { failure, retry_after: Some(HOUR) };
     sink.on(Which::Event(id(1)), Reply::Answer(later));
-    let relay = Relay::ordered(harness.store() as Arc<dyn Lanes>, Arc::new(sink.clone())).route(ROUTE);
+    let relay = Relay::ordered(harness.store() as Arc<dyn Lanes>, sink.clone()).route(ROUTE);
     let relay = relay.options(options()).owner("relay-1").build().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let operator = async {

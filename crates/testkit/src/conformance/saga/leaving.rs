@@ -1,7 +1,5 @@
 //! Relays that know no sagas leave their steps alone, and only these.
 
-use std::sync::Arc;
-
 use pillarbox_core::port::{ClaimOrder, ClaimRequest, ReapRequest, Stage, Steps, Store, Verdict};
 use pillarbox_core::{Entry, Event, SagaId, SagaStatus, Status, Timestamp};
 use pillarbox_engine::Relay;
@@ -88,7 +86,7 @@ pub async fn a_relay_without_sagas_delivers_everything_else<H: SagaHarness>(harn
     let booking = stage(harness, booking(2)).await;
     plain(harness, 1..=9, erasure).await;
     let sink = MemorySink::new();
-    let plain = Relay::builder(harness.store(), Arc::new(sink.clone())).route(ROUTE).build().unwrap();
+    let plain = Relay::builder(harness.store(), sink.clone()).route(ROUTE).build().unwrap();
     assert_eq!(plain.drain().await.unwrap().delivered, 9);
     assert_eq!(sink.received().len(), 9);
     assert_eq!(all(harness).await.iter().filter(|entry| !entry.status.is_terminal()).count(), 4);

@@ -213,9 +213,5 @@ pub(super) fn relay<H: SagaHarness>(
     handlers: Handlers,
 ) -> RelayBuilder {
     let sagas = harness.sagas(hooks);
-    Relay::sagas(harness.store(), sagas, Arc::new(handlers))
-        .route(ROUTE)
-        .options(options())
-        .owner("relay-1")
-        .seed(1)
+    Relay::sagas(harness.store(), sagas, handlers).route(ROUTE).options(options()).owner("relay-1").seed(1)
 }

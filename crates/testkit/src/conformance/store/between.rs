@@ -31,7 +31,7 @@ pub(super) fn options() -> RelayOptions {
 
 /// A relay from the store under test to this sink.
 pub(super) fn relay_to<H: StoreHarness>(harness: &H, sink: impl Sink + 'static) -> RelayBuilder {
-    Relay::builder(harness.store(), Arc::new(sink)).route(ROUTE).options(options()).owner("relay-1").seed(1)
+    Relay::builder(harness.store(), sink).route(ROUTE).options(options()).owner("relay-1").seed(1)
 }
 
 /// Drains again and again until every entry is at its end.

@@ -205,7 +205,7 @@ pub async fn the_death_hook_is_told_once_it_is_durable<H: StoreHarness>(harness:
     let store = Between::new(harness.store(), []);
     let log = store.log();
     let told = Arc::clone(&log);
-    let relay = Relay::builder(Arc::new(store), Arc::new(sink))
+    let relay = Relay::builder(store, sink)
         .route(ROUTE)
         .options(options())
         .on_death(move |death| lock(&told).push(format!("told of {} ({})", death.event_id, death.attempts)))

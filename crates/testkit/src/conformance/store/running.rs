@@ -163,7 +163,7 @@ pub async fn a_lost_database_does_not_end_the_run<H: StoreHarness>(harness: &H) 
     let sink = MemorySink::new();
     let faults = [ErrorKind::Unavailable, ErrorKind::Timeout, ErrorKind::Contention];
     let store = Arc::new(Between::new(harness.store(), faults));
-    let relay = Relay::builder(store, Arc::new(sink)).route(ROUTE).options(options()).build().unwrap();
+    let relay = Relay::builder(store, sink).route(ROUTE).options(options()).build().unwrap();
     let shutdown = eventually(PATIENCE, async || count(harness, Status::Delivered).await == 5);
     let tally = relay.run(shutdown).await.unwrap();
     assert_eq!(tally.delivered, 5);
@@ -174,9 +174,9 @@ pub async fn a_wrong_configuration_ends_the_run_at_once<H: StoreHarness>(harness
     let mut zero = options();
     zero.batch = 0;
     assert!(relay_to(harness, MemorySink::new()).options(zero).build().is_err());
-    assert!(Relay::builder(harness.store(), Arc::new(MemorySink::new())).build().is_err(), "without a route");
+    assert!(Relay::builder(harness.store(), MemorySink::new()).build().is_err(), "without a route");
     let store = Arc::new(Between::new(harness.store(), [ErrorKind::Schema]));
-    let relay = Relay::builder(store, Arc::new(MemorySink::new())).route(ROUTE).build().unwrap();
+    let relay = Relay::builder(store, MemorySink::new()).route(ROUTE).build().unwrap();
     let error = relay.run(std::future::pending()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Schema);
 }

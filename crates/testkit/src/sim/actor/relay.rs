@@ -139,7 +139,7 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng, by_lanes: bo
             let below = saga::sagas_below(world, rng.fork("callback"));
             let sagas = ChaosSagas::new(below, chaos.clone(), gate.clone(), who, rng.fork("sagas"));
             let handlers = saga::handlers(chaos, gate, who, rng.fork("handlers"))?;
-            Relay::sagas(store, Arc::new(sagas), Arc::new(handlers))
+            Relay::sagas(store, sagas, handlers)
         }
         (false, None) => Relay::builder(store, sink),
         (true, None) => Relay::ordered(lanes, sink),
