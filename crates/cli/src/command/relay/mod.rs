@@ -134,7 +134,7 @@ async fn tell_why_nothing(
     for counts in counts.iter().filter(|counts| routes.contains_key(&counts.route)) {
         if let Some(held) = counts.counts.get(&Status::InFlight).filter(|held| **held > 0) {
             context.out.warn(format_args!(
-                "in flight of another relay: {held} of route {}; if it has died, they move again when its lease ends",
+                "another relay has {held} entries of route {} in flight; if it has died, run this again when its lease is over",
                 counts.route
             ));
         }
