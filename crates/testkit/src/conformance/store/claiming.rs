@@ -216,6 +216,36 @@ pub async fn a_lower_seq_that_commits_later_is_still_claimed<H: StoreHarness>(ha
     assert!(older.seq < newer.seq, "the case needs a lower seq that commits later");
 }
 
+/// At the database's own time, and after so many that a store may begin where its last claim ended. What is put before that
+/// place is claimed all the same, although there is always more behind it.
+pub async fn what_comes_before_the_last_claim_is_claimed_at_the_databases_time<H: StoreHarness>(harness: &H) {
+    const PASSED: u64 = 6_000;
+    const URGENT: u64 = 1_000_000;
+    let deliver = async |limit| {
+        let request = ClaimRequest { now: None, ..claim_request(limit, harness_now()) };
+        let entries = claim_as(harness, request).await;
+        let verdicts = entries.iter().map(|entry| (entry.held(), Verdict::Delivered)).collect();
+        assert!(settle_all(harness, verdicts, harness.now().await).await.fenced.is_empty());
+        ids(&entries)
+    };
+    bury(harness, [1]).await;
+    assert_eq!(stage(harness, (2..2 + PASSED).map(event).collect()).await.len() as u64, PASSED);
+    for _ in 0..PASSED / 500 {
+        assert_eq!(deliver(500).await.len(), 500);
+    }
+    assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
+    assert_eq!(stage(harness, vec![event(URGENT).priority(1)]).await.len(), 1);
+    let mut awaited = ids_of([1, URGENT]);
+    let mut next = 2 + PASSED;
+    while !awaited.is_empty() {
+        assert_eq!(stage(harness, (next..next + 20).map(event).collect()).await.len(), 20);
+        next += 20;
+        let delivered = deliver(20).await;
+        assert_eq!(delivered.len(), 20);
+        awaited.retain(|id| !delivered.contains(id));
+    }
+}
+
 /// Zero is a number.
 pub async fn a_limit_of_zero_claims_nothing<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);

@@ -72,6 +72,7 @@ macro_rules! __store_cases {
                 two_concurrent_claimers_never_share_an_entry,
                 a_claim_skips_locked_rows_without_waiting,
                 a_lower_seq_that_commits_later_is_still_claimed,
+                what_comes_before_the_last_claim_is_claimed_at_the_databases_time,
                 a_limit_of_zero_claims_nothing,
                 what_is_out_of_range_is_refused_with_a_typed_error,
                 without_a_pinned_time_the_databases_clock_decides,
