@@ -102,6 +102,7 @@ impl Killed {
         }
         let options = QueueDeclareOptions { durable: true, ..Default::default() };
         channel.queue_declare(queue.as_str().into(), options, table).await.unwrap();
+        killed.iter().for_each(|node| cluster.store(*node));
         Self { cluster, queue, killed }
     }
 }
