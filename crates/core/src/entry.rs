@@ -44,14 +44,14 @@ pub struct Held {
     pub fence: Fence,
 }
 
-/// Where in its store a row was when it was read: a hint by which that store may find it sooner, and nothing to anybody
-/// else. The row may have moved since, and something else be there: whoever looks checks what it finds.
+/// What a store noted about a row when it read it, by which it may find it sooner when it is settled. It means nothing to
+/// anybody else, and a store that needs none leaves it empty. The row may have changed since: whoever looks checks.
 ///
 /// It says nothing about the entry, so any two are equal.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place(pub Option<NonZeroU64>);
+pub struct RowHint(pub Option<NonZeroU64>);
 
-impl PartialEq for Place {
+impl PartialEq for RowHint {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -88,8 +88,8 @@ pub struct Entry {
     pub occurred_at: Option<Timestamp>,
     /// The lane that it was read from; `None` when it was claimed as a row.
     pub lane: Option<u8>,
-    /// Where it was read; not a column.
-    pub place: Place,
+    /// The store's own note; not a column.
+    pub hint: RowHint,
     /// Lower goes first.
     pub priority: i16,
     /// The saga or completion group.

@@ -176,7 +176,7 @@ mod tests {
             execution_id: None,
             occurred_at: None,
             lane: None,
-            place: crate::entry::Place::default(),
+            hint: crate::entry::RowHint::default(),
             blocked_by: None,
             priority: 100,
             group_id: None,

@@ -4,8 +4,8 @@
 use pillarbox_core::limits::ATTEMPTS_MAX;
 use pillarbox_core::port::InventoryRow;
 use pillarbox_core::{
-    AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Place,
-    Reference, Result, RouteName, Status, Timestamp,
+    AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Reference,
+    Result, RouteName, RowHint, Status, Timestamp,
 };
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
@@ -119,7 +119,7 @@ pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
         execution_id: faults.optional_name("execution_id", get(row, 11)?),
         occurred_at: faults.time("occurred_at", get(row, 12)?),
         lane: None,
-        place: Place::default(),
+        hint: RowHint::default(),
         blocked_by: None,
         priority: get(row, 13)?,
         group_id: faults.optional_name("group_id", get(row, 14)?),

@@ -145,10 +145,9 @@ async fn check_lanes(store: &SqliteStore, when: &str) {
     let s = &store.statements;
     let row = "USING INTEGER PRIMARY KEY (rowid=?)";
     let next = "USING INDEX pillarbox_outbox_lane (route=? AND lane=? AND seq>?)";
-    let present = "USING INDEX pillarbox_outbox_lane (route=? AND lane=? AND seq>? AND seq<?)";
     let in_flight = "USING INDEX pillarbox_outbox_lane (route=? AND lane=? AND seq<?)";
     check(store, when, &s.lanes_next, &[row, next], false).await;
-    check(store, when, &s.lanes_present, &[present], false).await;
+    check(store, when, &s.lanes_passed, &[in_flight], false).await;
     check(store, when, &s.lanes_in_flight, &[in_flight], false).await;
     // The lanes and sessions of a route are few.
     let dead = "INDEX pillarbox_outbox_ended (status=?";

@@ -4,7 +4,7 @@
 use pillarbox_core::limits::NAME_CHARS_MAX;
 use pillarbox_core::port::InventoryRow;
 use pillarbox_core::{
-    Entry, EventId, Failure, FailureKind, Fence, Headers, Hlc, Place, Result, RouteName, Status, Timestamp,
+    Entry, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result, RouteName, RowHint, Status, Timestamp,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Row, Sqlite, ValueRef};
@@ -106,7 +106,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
         execution_id: reader.optional(),
         occurred_at: reader.optional_as(Timestamp::from_micros),
         lane: None,
-        place: Place::default(),
+        hint: RowHint::default(),
         blocked_by: None,
         priority: reader.required_as(|number| i16::try_from(number).ok(), 0),
         group_id: reader.optional(),

@@ -147,7 +147,7 @@ statements! {
     lanes_next,
     lanes_note,
     lanes_owners,
-    lanes_present,
+    lanes_passed,
     lanes_renew,
     lanes_revise,
     lanes_sessions,

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, Claim, ClaimRequest, ExtendRequest, Extended, FetchRequest, Fetched,
-    HandOverRequest, Head, HeadsRequest, IsolateRequest, LaneRead, LaneSettleRequest, Lanes, ReadRequest,
-    ReapRequest, Reaped, SettleRequest, Settled, Store,
+    HandOverRequest, Head, HeadsRequest, IsolateRequest, LaneRead, LaneSettleRequest, Lanes, Passed,
+    PassedRequest, ReadRequest, ReapRequest, Reaped, SettleRequest, Settled, Store,
 };
 use pillarbox_core::{Error, ErrorKind, Result, RouteName};
 use tokio::task::JoinSet;
@@ -54,6 +54,11 @@ impl<S: Lanes + Clone + 'static> Lanes for Apart<S> {
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
         let store = self.0.clone();
         apart(async move { store.read(request).await }).await
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        let store = self.0.clone();
+        apart(async move { store.passed(request).await }).await
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

@@ -163,7 +163,7 @@ fn without_spaces(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pillarbox_core::{Place, Status};
+    use pillarbox_core::{RowHint, Status};
 
     use super::*;
 
@@ -190,7 +190,7 @@ mod tests {
             execution_id: None,
             occurred_at: None,
             lane: None,
-            place: Place::default(),
+            hint: RowHint::default(),
             blocked_by: None,
             priority: 100,
             group_id: None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::entry::{Fence, Place};
+use crate::entry::{Fence, RowHint};
 use crate::event::{EventId, Headers};
 use crate::hlc::Hlc;
 use crate::name::RouteName;
@@ -32,7 +32,7 @@ fn bare() -> Entry {
         execution_id: None,
         occurred_at: None,
         lane: None,
-        place: Place::default(),
+        hint: RowHint::default(),
         blocked_by: None,
         priority: 100,
         group_id: None,

@@ -1,5 +1,6 @@
 //! The relay's side of the outbox, by lanes: nothing is written per entry before it is settled.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use crate::entry::{Entry, Fence, Held, Place};
+use crate::entry::{Entry, Fence, Held, RowHint};
 use crate::error::{Error, Result};
 use crate::name::{RouteName, check_name};
 use crate::time::Timestamp;
@@ -33,8 +34,12 @@ pub trait Lanes: Send + Sync {
     async fn attend(&self, request: AttendRequest) -> Result<Attendance>;
 
     /// Reads the next entries of held lanes and notes how far was read. Only unsettled entries are read, also those
-    /// that are not due yet.
+    /// that are not due yet. The reader passes the answer's cursor with its next request, once it has taken the answer
+    /// over; with the old one, it is read the same again.
     async fn read(&self, request: ReadRequest) -> Result<LaneRead>;
+
+    /// The unsettled entries of held lanes that a cursor has passed.
+    async fn passed(&self, request: PassedRequest) -> Result<Passed>;
 
     /// Reads unsettled entries of held lanes by their seq, in that order, and notes how far that was. What is settled or
     /// gone is left out.
@@ -81,6 +86,10 @@ impl<T: Lanes + ?Sized> Lanes for Arc<T> {
         (**self).read(request).await
     }
 
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        (**self).passed(request).await
+    }
+
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {
         (**self).fetch(request).await
     }
@@ -113,9 +122,6 @@ impl<T: Lanes + ?Sized> Lanes for Arc<T> {
         (**self).purging()
     }
 }
-
-/// Numbers of writers from here on are of transactions that had another one while they wrote: prepared ones.
-pub const RENAMED: u64 = 1 << 63;
 
 /// One run of a relay on one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,16 +206,39 @@ pub struct LaneHeld {
     pub fence: Fence,
 }
 
-/// Where a reader stands in a lane.
+/// Where a reader stands in its lanes, in the words of the store that it reads from. A new one stands at the beginning.
+///
+/// How a store knows what came late is its own affair, and so is what it keeps in here. A reader only passes it back.
+#[derive(Clone, Default)]
+pub struct LaneCursor(Option<Arc<dyn Any + Send + Sync>>);
+
+impl LaneCursor {
+    /// What a store wants to know with the next read.
+    pub fn new<T: Any + Send + Sync>(kept: T) -> Self {
+        Self(Some(Arc::new(kept)))
+    }
+
+    /// What a store kept; `None` at the beginning, and for the cursor of another store.
+    #[must_use]
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.as_deref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for LaneCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "LaneCursor(somewhere)" } else { "LaneCursor(beginning)" })
+    }
+}
+
+/// A lane that a reader has, and how much it wants of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LanePosition {
+pub struct LaneWish {
     /// Which lane.
     pub lane: u8,
-    /// Nothing at or below can become visible any more without the lane's revision growing.
-    pub floor: i64,
-    /// The highest seq that was read, or one up to which there was nothing more.
-    pub cursor: i64,
-    /// At most this many new entries. Zero looks only for late ones.
+    /// The reader's number of this run through the lane. A run that the cursor does not know begins at the beginning.
+    pub run: u64,
+    /// At most so many new entries. Zero: the lane is not read this time.
     pub limit: u32,
 }
 
@@ -220,22 +249,10 @@ pub struct ReadRequest {
     pub route: RouteName,
     /// Whose lanes.
     pub session: SessionId,
-    /// Which lanes, and from where. Lanes that the session does not hold give nothing.
-    pub positions: Vec<LanePosition>,
-    /// Whether to tell the transactions that are writing to the outbox.
-    pub writers: bool,
-    /// What the last read said. A store that goes through its lanes one by one may see from it that there is next to
-    /// nothing to look for; the answer is the same.
-    pub seen: Seen,
-}
-
-/// What a reader knows of its lanes from earlier reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// [`LaneRead::drawn`]; zero if nothing was read yet.
-    pub drawn: i64,
-    /// [`LaneRead::revisions`], as far as they are known.
-    pub revisions: Vec<(u8, i64)>,
+    /// All lanes that the reader has. Those that the session does not hold give nothing.
+    pub lanes: Vec<LaneWish>,
+    /// From where.
+    pub cursor: LaneCursor,
 }
 
 impl ReadRequest {
@@ -244,51 +261,104 @@ impl ReadRequest {
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a lane or limit out of range.
     pub fn check(&self) -> Result<()> {
-        if let Some(position) = self.positions.iter().find(|position| position.lane >= LANES) {
-            return Err(Error::invalid(format!("lane {}; there are {LANES}", position.lane)));
-        }
-        check_batch(self.positions.iter().fold(0, |sum, position| position.limit.saturating_add(sum)))
+        check_lanes(&self.lanes)?;
+        check_batch(self.lanes.iter().fold(0, |sum, wish| wish.limit.saturating_add(sum)))
     }
 }
 
-/// What was read, all from one moment.
+/// What was read.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LaneRead {
     /// Whether the session was taken for dead: nothing was read then.
     pub lost: bool,
-    /// Entries above the cursors, with [`Entry::lane`] set, in order of seq within each lane. Their state is as stored:
-    /// nothing was claimed.
+    /// The next entries, with [`Entry::lane`] set, in order of seq within each lane. Their state is as stored: nothing
+    /// was claimed.
     pub entries: Vec<Entry>,
-    /// Rows above the cursors that cannot be read as entries; the caller settles them as dead.
+    /// The next rows that cannot be read as entries; the caller settles them as dead.
     pub undecodable: Vec<LaneRow>,
-    /// The seqs of all unsettled entries above a floor and not above its cursor.
-    pub present: Vec<i64>,
-    /// How often operators have changed each lane that was asked for.
-    pub revisions: Vec<(u8, i64)>,
-    /// Transactions that may have staged and not ended, seen after `entries` was read; empty if not asked for, or
-    /// where a store has one writer. One has the same number until it ends, or one from [`RENAMED`] on.
-    pub writers: Vec<u64>,
-    /// The highest seq that had been drawn by then, or one below it; the end of numbers where a seq that was drawn is seen
-    /// before a higher one.
-    pub drawn: i64,
+    /// The seqs of unsettled entries that the cursor had passed before this read. Whatever became visible there since
+    /// the reader looked last is among them, unless the lane's revision tells. The reader fetches those that it does not
+    /// know before it hands out anything of this read.
+    pub behind: Vec<i64>,
+    /// What is known of the lanes that were read.
+    pub lanes: Vec<LaneSeen>,
+    /// Where to read on.
+    pub cursor: LaneCursor,
     /// The store's time.
     pub now: Timestamp,
 }
 
+/// What a read says about a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LaneSeen {
+    /// Which lane.
+    pub lane: u8,
+    /// How often operators have changed it.
+    pub revision: i64,
+    /// Up to which seq it was read.
+    pub read_to: i64,
+}
+
 impl LaneRead {
     /// Nothing read.
-    pub const fn nothing(now: Timestamp) -> Self {
+    pub fn nothing(now: Timestamp) -> Self {
         Self {
             lost: false,
             entries: Vec::new(),
             undecodable: Vec::new(),
-            present: Vec::new(),
-            revisions: Vec::new(),
-            writers: Vec::new(),
-            drawn: 0,
+            behind: Vec::new(),
+            lanes: Vec::new(),
+            cursor: LaneCursor::default(),
             now,
         }
+    }
+
+    /// Nothing read, because the session was taken for dead.
+    pub fn lost(now: Timestamp) -> Self {
+        Self { lost: true, ..Self::nothing(now) }
+    }
+}
+
+/// A question about what a cursor has passed.
+#[derive(Clone, Debug)]
+pub struct PassedRequest {
+    /// Of which route.
+    pub route: RouteName,
+    /// Whose lanes.
+    pub session: SessionId,
+    /// Which lanes; their limits say nothing.
+    pub lanes: Vec<LaneWish>,
+    /// Which cursor.
+    pub cursor: LaneCursor,
+}
+
+impl PassedRequest {
+    /// Refuses what no store can mean.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a lane out of range.
+    pub fn check(&self) -> Result<()> {
+        check_lanes(&self.lanes)
+    }
+}
+
+/// What a cursor has passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Passed {
+    /// Whether the session was taken for dead.
+    pub lost: bool,
+    /// The seqs of all unsettled entries up to the cursor.
+    pub seqs: Vec<i64>,
+    /// Each lane with how often operators had changed it, at the moment of which `seqs` is.
+    pub revisions: Vec<(u8, i64)>,
+}
+
+fn check_lanes(lanes: &[LaneWish]) -> Result<()> {
+    match lanes.iter().find(|wish| wish.lane >= LANES) {
+        Some(wish) => Err(Error::invalid(format!("lane {}; there are {LANES}", wish.lane))),
+        None => Ok(()),
     }
 }
 
@@ -382,8 +452,8 @@ pub struct LaneSettlement {
     pub held: Held,
     /// The lane that handed it out, which is the one whose fence is checked.
     pub lane: u8,
-    /// Where the row was read, as the entry says.
-    pub place: Place,
+    /// As the entry says.
+    pub hint: RowHint,
     /// The attempts that the entry has with this one; less than it has if the row cannot be read, and then not written.
     pub attempts: u32,
     /// What to record. A release changes nothing and is accepted: nothing was written when it was handed out.

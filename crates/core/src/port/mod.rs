@@ -29,8 +29,8 @@ pub use filter::Filter;
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadKind, HeadsRequest,
-    IsolateRequest, LANES, LaneHeld, LanePosition, LaneRead, LaneRow, LaneSettleRequest, LaneSettlement,
-    Lanes, RENAMED, ReadRequest, Seen, SessionId,
+    IsolateRequest, LANES, LaneCursor, LaneHeld, LaneRead, LaneRow, LaneSeen, LaneSettleRequest,
+    LaneSettlement, LaneWish, Lanes, Passed, PassedRequest, ReadRequest, SessionId,
 };
 pub use operating::{
     BlockingHead, CountBy, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, PauseTo, Skip,

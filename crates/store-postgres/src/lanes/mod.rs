@@ -1,8 +1,8 @@
 //! Reading by lanes: who holds which, what is in them, and what came of it.
 
 mod attend;
+mod hint;
 pub(crate) mod mend;
-mod place;
 mod read;
 mod recent;
 pub(crate) mod row;
@@ -13,7 +13,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
-    LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped, Settled,
+    LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, Purging, ReadRequest, ReapRequest, Reaped,
+    Settled,
 };
 use pillarbox_core::{Result, RouteName};
 
@@ -29,6 +30,10 @@ impl Lanes for PostgresStore {
 
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
         self.read_lanes(request).await
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        self.passed_lanes(request).await
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

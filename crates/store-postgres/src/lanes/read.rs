@@ -1,8 +1,12 @@
 //! What is in the lanes that a session holds.
 
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use pillarbox_core::late::{Ask, LateCursor, Position, Reading, Told};
 use pillarbox_core::port::{
-    FetchRequest, Fetched, Head, HeadKind, HeadsRequest, LANES, LanePosition, LaneRead, LaneRow, ReadRequest,
-    SessionId, Undecodable,
+    FetchRequest, Fetched, Head, HeadKind, HeadsRequest, LANES, LaneRead, LaneRow, Passed, PassedRequest,
+    ReadRequest, SessionId, Undecodable,
 };
 use pillarbox_core::{Entry, Error, ErrorKind, Fence, Held, Result, RouteName, Timestamp};
 use serde::Deserialize;
@@ -17,9 +21,12 @@ use crate::error::{Phase, classify};
 use crate::row::Decoded;
 use crate::store::PostgresStore;
 
+/// What times of reads are counted from: this clock is never set.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 /// What the first row of a read says about the lanes.
 #[derive(Deserialize)]
-struct Told {
+struct FirstRow {
     /// Whether the session is there.
     here: bool,
     /// Number, fence and revision of each lane that it holds and asked for.
@@ -36,7 +43,7 @@ struct Told {
 /// The answer to a read.
 #[derive(Default)]
 struct Answer {
-    head: Option<Told>,
+    head: Option<FirstRow>,
     entries: Vec<Entry>,
     undecodable: Vec<LaneRow>,
 }
@@ -65,50 +72,60 @@ impl Answer {
 impl PostgresStore {
     pub(crate) async fn read_lanes(&self, request: ReadRequest) -> Result<LaneRead> {
         request.check()?;
-        let read = match self.read_recent(&request).await? {
-            Some(read) => read,
-            None => self.read_each(&request).await?,
+        let (route, session) = (&request.route, request.session);
+        let mut reading = Reading::begin(&request.cursor, &request.lanes, BEGAN.elapsed());
+        let told = match self.read_recent(route, session, reading.ask()).await? {
+            Some(told) => told,
+            None => self.read_each(route, session, reading.ask()).await?,
         };
-        if self.note(&request.route, request.session, &read.entries, &read.undecodable).await? {
-            return Ok(read);
+        if !self.note(route, session, &told.entries, &told.undecodable).await? {
+            return Ok(LaneRead::lost(told.now));
         }
-        let mut lost = LaneRead::nothing(read.now);
-        lost.lost = true;
-        Ok(lost)
+        let looked = match reading.missed(&told) {
+            Some(ask) => Some(self.read_each(route, session, &ask).await?),
+            None => None,
+        };
+        Ok(reading.end(told, looked))
+    }
+
+    pub(crate) async fn passed_lanes(&self, request: PassedRequest) -> Result<Passed> {
+        request.check()?;
+        let ask = LateCursor::passed(&request.cursor, &request.lanes);
+        Ok(self.read_each(&request.route, request.session, &ask).await?.into_passed())
     }
 
     /// Reads lane by lane.
-    async fn read_each(&self, request: &ReadRequest) -> Result<LaneRead> {
-        let places = by_lane(&request.positions);
-        let each = |what: fn(LanePosition) -> i64| -> Vec<Option<i64>> {
-            places.iter().map(|place: &Option<LanePosition>| place.map(what)).collect()
+    async fn read_each(&self, route: &RouteName, session: SessionId, ask: &Ask) -> Result<Told> {
+        let places = by_lane(&ask.positions);
+        let each = |what: fn(Position) -> i64| -> Vec<Option<i64>> {
+            places.iter().map(|place: &Option<Position>| place.map(what)).collect()
         };
         let arguments = Bind::new()
-            .text(request.route.as_str())
-            .value(request.session.0)
+            .text(route.as_str())
+            .value(session.0)
             .value(each(|position| position.floor))
             .value(each(|position| position.cursor))
             .value(each(|position| position.limit.into()))
-            .value(request.writers)
+            .value(ask.writers)
             .done()?;
-        let most = request.positions.iter().filter_map(|position| usize::try_from(position.limit).ok()).sum();
+        let most = ask.positions.iter().filter_map(|position| usize::try_from(position.limit).ok()).sum();
         // What is read twice is read.
-        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route, most);
+        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, route, most);
         let sql = &self.sql().lanes_read;
         let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
         let Answer { head: Some(head), entries, undecodable } = answer else {
             return Err(unreadable());
         };
-        let mut read = LaneRead::nothing(time(head.now));
+        let mut told = Told::nothing(time(head.now));
         if !head.here {
-            read.lost = true;
-            return Ok(read);
+            told.lost = true;
+            return Ok(told);
         }
-        (read.present, read.entries, read.undecodable) = (head.present, entries, undecodable);
-        read.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
-        read.drawn = head.drawn.unwrap_or(0);
-        read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
-        Ok(read)
+        (told.present, told.entries, told.undecodable) = (head.present, entries, undecodable);
+        told.revisions = head.lanes.iter().map(|(lane, _, revision)| (*lane, *revision)).collect();
+        told.drawn = head.drawn.unwrap_or(0);
+        told.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
+        Ok(told)
     }
 
     /// Notes how far was read, if anything was. `false`: the session was taken for dead.
@@ -187,7 +204,7 @@ fn sort_out(
 }
 
 /// The positions, each in the place of its lane.
-pub(super) fn by_lane(positions: &[LanePosition]) -> [Option<LanePosition>; LANES as usize] {
+pub(super) fn by_lane(positions: &[Position]) -> [Option<Position>; LANES as usize] {
     let mut places = [const { None }; LANES as usize];
     for position in positions {
         if let Some(place) = places.get_mut(usize::from(position.lane)) {

@@ -1,6 +1,7 @@
 //! A read where next to nothing is new: by the last numbers that were drawn, not lane by lane.
 
-use pillarbox_core::port::{LANES, LanePosition, LaneRead, ReadRequest, SessionId};
+use pillarbox_core::late::{Ask, Position, Told};
+use pillarbox_core::port::{LANES, SessionId};
 use pillarbox_core::{Entry, Result, RouteName};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -47,7 +48,7 @@ impl Head {
 
 impl Answer {
     /// Takes the next row; the first one is the head.
-    fn put(&mut self, row: &PgRow, route: &RouteName, positions: &[LanePosition]) -> sqlx::Result<()> {
+    fn put(&mut self, row: &PgRow, route: &RouteName, positions: &[Position]) -> sqlx::Result<()> {
         if self.head.is_none() {
             self.head = Some(Head::of(row)?);
             return Ok(());
@@ -68,50 +69,53 @@ impl Answer {
 
 impl PostgresStore {
     /// What there is, if there is little and nothing has changed of what the reader knows; `None` says nothing.
-    pub(super) async fn read_recent(&self, request: &ReadRequest) -> Result<Option<LaneRead>> {
-        let lowest = |position: &LanePosition| position.floor.min(position.cursor);
-        let Some(lowest) = request.positions.iter().map(lowest).min() else { return Ok(None) };
+    pub(super) async fn read_recent(
+        &self,
+        route: &RouteName,
+        SessionId(session): SessionId,
+        ask: &Ask,
+    ) -> Result<Option<Told>> {
+        let lowest = |position: &Position| position.floor.min(position.cursor);
+        let Some(lowest) = ask.positions.iter().map(lowest).min() else { return Ok(None) };
         let highest = lowest.saturating_add(NUMBERS_MAX);
-        let seen = &request.seen;
         // Half of it was drawn by the last read, and as much may be since.
-        let few = seen.drawn > 0 && seen.drawn <= lowest.saturating_add(NUMBERS_MAX / 2);
-        if !few || seen.revisions.len() != request.positions.len() {
+        let few = ask.drawn > 0 && ask.drawn <= lowest.saturating_add(NUMBERS_MAX / 2);
+        if !few || ask.revisions.len() != ask.positions.len() {
             return Ok(None);
         }
-        let places = by_lane(&request.positions);
-        let each = |what: fn(&LanePosition) -> i64| -> Vec<Option<i64>> {
+        let places = by_lane(&ask.positions);
+        let each = |what: fn(&Position) -> i64| -> Vec<Option<i64>> {
             places.iter().map(|place| place.as_ref().map(what)).collect()
         };
         let mut revisions = vec![None; usize::from(LANES)];
-        for (lane, revision) in &seen.revisions {
+        for (lane, revision) in &ask.revisions {
             if let Some(place) = revisions.get_mut(usize::from(*lane)) {
                 *place = Some(*revision);
             }
         }
-        let SessionId(session) = request.session;
         let arguments = Bind::new()
-            .text(request.route.as_str())
+            .text(route.as_str())
             .value(session)
             .value(each(|position| position.floor))
             .value(each(|position| position.cursor))
             .value(revisions)
-            .value(request.writers)
+            .value(ask.writers)
             .number(lowest)
             .number(highest)
             .done()?;
-        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, &request.route, &request.positions);
+        let put = |answer: &mut Answer, row: PgRow| answer.put(&row, route, &ask.positions);
         let sql = &self.sql().lanes_recent;
         let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
         let Some(head) = answer.head else { return Ok(None) };
-        let same = usize::try_from(head.same).is_ok_and(|same| same == request.positions.len());
+        let same = usize::try_from(head.same).is_ok_and(|same| same == ask.positions.len());
         let all = head.drawn.is_some_and(|drawn| drawn <= highest);
         if !same || !all || answer.undecodable {
             return Ok(None);
         }
-        let mut read = LaneRead::nothing(time(head.now));
-        (read.present, read.entries, read.revisions) = (head.present, answer.entries, seen.revisions.clone());
-        read.drawn = head.drawn.unwrap_or(0);
-        read.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
-        Ok(Some(read))
+        let mut told = Told::nothing(time(head.now));
+        (told.present, told.entries, told.revisions) = (head.present, answer.entries, ask.revisions.clone());
+        told.drawn = head.drawn.unwrap_or(0);
+        told.writers = head.writers.into_iter().map(i64::cast_unsigned).collect();
+        Ok(Some(told))
     }
 }

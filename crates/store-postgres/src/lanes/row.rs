@@ -10,7 +10,7 @@ use sqlx::postgres::{PgRow, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Postgres, Row, ValueRef};
 use uuid::Uuid;
 
-use super::place;
+use super::hint;
 use crate::row::{At, Decoded, Faults, budget, get, parse_headers};
 
 /// The columns of an entry, in the order in which [`decode`] reads them; its lane follows. The first is a text, because
@@ -59,7 +59,7 @@ pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
         execution_id: faults.optional_name("execution_id", name(10)?),
         occurred_at: faults.time("occurred_at", columns.number(11)?.map(At::from_wire)),
         lane: columns.number(17)?.and_then(|lane| u8::try_from(i16::from_be_bytes(lane)).ok()),
-        place: columns.number(16)?.map(place::from_wire).unwrap_or_default(),
+        hint: columns.number(16)?.map(hint::from_wire).unwrap_or_default(),
         blocked_by: None,
         priority: state.priority,
         group_id: faults.optional_name("group_id", name(12)?),

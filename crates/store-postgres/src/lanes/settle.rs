@@ -6,7 +6,7 @@ use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Ver
 use pillarbox_core::{Error, ErrorKind, Held, Result};
 use sqlx::Row;
 
-use super::place;
+use super::hint;
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::claim::micros;
@@ -43,7 +43,7 @@ impl PostgresStore {
         request: &LaneSettleRequest,
         settlements: &[&LaneSettlement],
     ) -> Result<Option<Settled>> {
-        let places = place::to_text(settlements.iter().map(|one| one.place));
+        let places = hint::to_text(settlements.iter().map(|one| one.hint));
         let Some(places) = places else { return Ok(None) };
         let seqs: Vec<i64> = settlements.iter().map(|settlement| settlement.held.seq).collect();
         let lanes: BTreeSet<(i16, i64)> =

@@ -2,6 +2,7 @@
 
 mod attend;
 mod bury;
+mod cursor;
 mod hand_over;
 mod read;
 mod settle;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
-    LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped, SessionId, Settled,
+    LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, Purging, ReadRequest, ReapRequest, Reaped,
+    SessionId, Settled,
 };
 use pillarbox_core::{Error, Fence, Result, RouteName, Timestamp};
 use sqlx::{Row, SqliteConnection};
@@ -30,6 +32,10 @@ impl Lanes for SqliteStore {
 
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
         read::read(self, request).await
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        read::passed(self, request).await
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

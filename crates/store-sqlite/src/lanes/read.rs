@@ -2,13 +2,14 @@
 
 use futures_util::{Stream, TryStreamExt};
 use pillarbox_core::port::{
-    FetchRequest, Fetched, Head, HeadKind, HeadsRequest, LanePosition, LaneRead, LaneRow, ReadRequest,
-    SessionId, Undecodable,
+    FetchRequest, Fetched, Head, HeadKind, HeadsRequest, LaneCursor, LaneRead, LaneRow, LaneSeen, LaneWish,
+    Passed, PassedRequest, ReadRequest, SessionId, Undecodable,
 };
 use pillarbox_core::{Entry, Error, Held, Result, RouteName};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
+use super::cursor::Cursor;
 use super::{Holding, lanes_json};
 use crate::claim::seqs_json;
 use crate::error::classify;
@@ -20,40 +21,57 @@ use crate::store::SqliteStore;
 pub(super) async fn read(store: &SqliteStore, request: ReadRequest) -> Result<LaneRead> {
     request.check()?;
     let statements = &store.statements;
+    let mut cursor = Cursor::of(&request.cursor, &request.lanes);
     // A read transaction: one moment for all of it, in no writer's way.
     let mut reader = store.reader().await?;
     let mut tx = reader.begin().await.map_err(classify)?;
     let holding = Holding::look(statements, &request.route, request.session, &mut tx).await?;
-    let mut read = LaneRead::nothing(holding.now);
-    let Some(handed) = holding.handed else {
-        return Ok(LaneRead { lost: true, ..read });
-    };
-    let positions: Vec<&LanePosition> =
-        request.positions.iter().filter(|position| holding.lanes.contains_key(&position.lane)).collect();
-    let json = positions_json(&positions)?;
-    if positions.iter().any(|position| position.floor < position.cursor) {
-        let present = query(&statements.lanes_present).bind(request.route.to_string()).bind(json.clone());
-        read.present = patiently(present.fetch_all(&mut *tx))
-            .await
-            .map_err(classify)?
-            .iter()
-            .map(|row| row.try_get_unchecked(0).map_err(classify))
-            .collect::<Result<_>>()?;
-    }
-    let mut rows = Rows::default();
-    if positions.iter().any(|position| position.limit > 0) {
-        let next = query(&statements.lanes_next).bind(request.route.to_string()).bind(json);
-        rows = Rows::read(next.fetch(&mut *tx), &holding).await?;
-    }
+    let Some(handed) = holding.handed else { return Ok(LaneRead::lost(holding.now)) };
+    let is_read = |wish: &&LaneWish| wish.limit > 0 && holding.lanes.contains_key(&wish.lane);
+    let wishes: Vec<&LaneWish> = request.lanes.iter().filter(is_read).collect();
+    let positions = positions_json(&cursor, &wishes)?;
+    let next = query(&statements.lanes_next).bind(request.route.to_string()).bind(positions);
+    let rows = Rows::read(next.fetch(&mut *tx), &holding).await?;
     tx.rollback().await.map_err(classify)?;
     drop(reader);
-    read.revisions = holding.lanes.iter().map(|(lane, (_, revision))| (*lane, *revision)).collect();
-    read.revisions.retain(|(lane, _)| positions.iter().any(|position| position.lane == *lane));
     if rows.newest > handed && !note(store, &request.route, request.session, rows.newest).await? {
-        return Ok(LaneRead { lost: true, ..LaneRead::nothing(read.now) });
+        return Ok(LaneRead::lost(holding.now));
     }
-    // There is one writer at a time: nobody draws a seq before the one that drew a lower one has ended.
-    Ok(LaneRead { entries: rows.entries, undecodable: rows.undecodable, drawn: i64::MAX, ..read })
+    let entries = rows.entries.iter().filter_map(|entry| Some((entry.lane?, entry.seq)));
+    let unreadable = rows.undecodable.iter().map(|row| (row.lane, row.row.held.seq));
+    entries.chain(unreadable).for_each(|(lane, seq)| cursor.pass(lane, seq));
+    let seen = |wish: &&LaneWish| {
+        let (_, revision) = holding.lanes.get(&wish.lane)?;
+        Some(LaneSeen { lane: wish.lane, revision: *revision, read_to: cursor.at(wish.lane) })
+    };
+    Ok(LaneRead {
+        lanes: wishes.iter().filter_map(seen).collect(),
+        entries: rows.entries,
+        undecodable: rows.undecodable,
+        cursor: LaneCursor::new(cursor),
+        ..LaneRead::nothing(holding.now)
+    })
+}
+
+pub(super) async fn passed(store: &SqliteStore, request: PassedRequest) -> Result<Passed> {
+    request.check()?;
+    let statements = &store.statements;
+    let cursor = Cursor::of(&request.cursor, &request.lanes);
+    let mut reader = store.reader().await?;
+    let mut tx = reader.begin().await.map_err(classify)?;
+    let holding = Holding::look(statements, &request.route, request.session, &mut tx).await?;
+    if holding.handed.is_none() {
+        return Ok(Passed { lost: true, ..Passed::default() });
+    }
+    let held = request.lanes.iter().filter(|wish| holding.lanes.contains_key(&wish.lane));
+    let wishes: Vec<&LaneWish> = held.collect();
+    let positions = positions_json(&cursor, &wishes)?;
+    let passed = query(&statements.lanes_passed).bind(request.route.to_string()).bind(positions);
+    let rows = patiently(passed.fetch_all(&mut *tx)).await.map_err(classify)?;
+    tx.rollback().await.map_err(classify)?;
+    let seqs = rows.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect::<Result<_>>()?;
+    let revision = |wish: &&LaneWish| Some((wish.lane, holding.lanes.get(&wish.lane)?.1));
+    Ok(Passed { lost: false, seqs, revisions: wishes.iter().filter_map(revision).collect() })
 }
 
 pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<Fetched> {
@@ -168,11 +186,8 @@ impl Rows {
     }
 }
 
-/// Positions as the JSON parameter that statements read: `[[lane, floor, cursor, wanted], …]`.
-fn positions_json(positions: &[&LanePosition]) -> Result<String> {
-    let rows: Vec<_> = positions
-        .iter()
-        .map(|position| (position.lane, position.floor, position.cursor, position.limit))
-        .collect();
+/// Positions as the JSON parameter that statements read: `[[lane, cursor, wanted], …]`.
+fn positions_json(cursor: &Cursor, wishes: &[&LaneWish]) -> Result<String> {
+    let rows: Vec<_> = wishes.iter().map(|wish| (wish.lane, cursor.at(wish.lane), wish.limit)).collect();
     serde_json::to_string(&rows).map_err(|_| Error::invalid("a position cannot be written as JSON"))
 }

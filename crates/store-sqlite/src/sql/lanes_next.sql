@@ -1,8 +1,8 @@
 -- The next entries of lanes, each up to its own number. By hopping along the index: SQLite has no limit per lane.
--- ?1 route, ?2 [[lane, floor, cursor, wanted], …]
+-- ?1 route, ?2 [[lane, cursor, wanted], …]
 with recursive
 position (lane, cursor, wanted) as materialized (
-  select value ->> 0, value ->> 2, value ->> 3 from json_each(?2)),
+  select value ->> 0, value ->> 1, value ->> 2 from json_each(?2)),
 next (lane, seq, wanted) as (
   select lane, (
       select min(entry.seq) from {outbox} as entry

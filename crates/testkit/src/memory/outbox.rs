@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::port::{Buffer, Stage, Wake};
 use pillarbox_core::{
-    Entry, Error, ErrorKind, Event, EventId, EventLimits, Fence, HybridClock, NewEntry, Place, Result,
-    RouteName, Staged, Status, Timestamp,
+    Entry, Error, ErrorKind, Event, EventId, EventLimits, Fence, HybridClock, NewEntry, Result, RouteName,
+    RowHint, Staged, Status, Timestamp,
 };
 
 use super::clock::{ManualClock, origin};
@@ -142,7 +142,7 @@ pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
         execution_id: event.execution_id,
         occurred_at: event.occurred_at,
         lane: None,
-        place: Place::default(),
+        hint: RowHint::default(),
         blocked_by: None,
         priority: event.priority,
         group_id: event.group_id,

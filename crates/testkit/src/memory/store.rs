@@ -11,6 +11,7 @@ use pillarbox_core::port::{
 };
 use pillarbox_core::{Entry, HybridClock, Result, RouteName, Timestamp};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::clock::TokioClock;
 use super::mutant::Mutant;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) sagas: tokio::sync::Mutex<()>,
     /// Rung at the end of each transaction, for those that wait for its keys.
     pub(crate) ended: Notify,
+    /// When it was made, by a clock that is never set.
+    pub(crate) began: Instant,
 }
 
 impl Shared {
@@ -100,6 +103,7 @@ impl MemoryStore {
             stamps,
             sagas,
             ended: Notify::new(),
+            began: Instant::now(),
         };
         Self { shared: Arc::new(shared) }
     }

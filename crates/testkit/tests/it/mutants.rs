@@ -107,13 +107,13 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
         ],
     ),
     (Mutant::LeavingIsCounted, &["leaving_frees_lanes_at_once_and_spends_nothing"]),
-    (Mutant::PresentLeavesOutLateCommits, &["a_lower_seq_that_commits_later_is_present"]),
+    (Mutant::PresentLeavesOutLateCommits, &["a_lower_seq_that_commits_later_is_told"]),
     (
         Mutant::SurplusIsNotTold,
         &["two_sessions_share_evenly_after_a_hand_over", "the_number_of_shares_can_change_while_running"],
     ),
     (Mutant::SharesAreNotAgreed, &["sessions_that_differ_in_shares_leave_no_lane_unread"]),
-    (Mutant::DrawnIsTooHigh, &["a_read_tells_of_no_seq_that_was_not_drawn"]),
+    (Mutant::DrawnIsTooHigh, &["a_lower_seq_that_commits_after_idle_reads_is_told"]),
     (Mutant::AuditAfterStatus, &["nothing_is_recorded_while_the_audit_fails"]),
     (Mutant::CompletesWithoutLock, &["concurrent_finishers_complete_a_saga_once"]),
     (

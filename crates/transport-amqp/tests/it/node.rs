@@ -125,7 +125,10 @@ impl Cluster {
         for (index, node) in self.nodes.iter().enumerate() {
             let home = self.home(index);
             fs::create_dir(&home).unwrap();
-            let conf = format!("listeners.tcp.1 = 127.0.0.1:{}\nlog.file = false\nlog.console = true\n{members}", node.port);
+            let conf = format!(
+                "listeners.tcp.1 = 127.0.0.1:{}\nlog.file = false\nlog.console = true\n{members}",
+                node.port
+            );
             fs::write(home.join("rabbitmq.conf"), conf).unwrap();
             for (name, text) in [("plugins", "[].\n"), ("advanced.config", "[].\n"), ("env.conf", "")] {
                 fs::write(home.join(name), text).unwrap();

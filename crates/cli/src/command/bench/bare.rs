@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use pillarbox_core::RouteName;
 use pillarbox_core::port::{
-    AttendRequest, ClaimOrder, ClaimRequest, Company, HandOverRequest, Keep, LANES, LanePosition,
-    LaneSettleRequest, LaneSettlement, ReadRequest, Seen, SessionId, SettleRequest, Settlement, Steps,
+    AttendRequest, ClaimOrder, ClaimRequest, Company, HandOverRequest, Keep, LANES, LaneCursor,
+    LaneSettleRequest, LaneSettlement, LaneWish, ReadRequest, SessionId, SettleRequest, Settlement, Steps,
     Verdict,
 };
 use pillarbox_core::{Entry, Fence, Held};
@@ -80,33 +80,22 @@ async fn lanes(database: &Database, args: &BenchArgs, keep: Keep) -> Result<f64,
     };
     let held = database.lanes.attend(attend).await?.lanes;
     let limit = args.batch.div_ceil(LANES.into());
-    let mut positions: Vec<LanePosition> =
-        held.iter().map(|held| LanePosition { lane: held.lane, floor: 0, cursor: 0, limit }).collect();
+    let lanes: Vec<_> = held.iter().map(|held| LaneWish { lane: held.lane, run: 1, limit }).collect();
+    let mut cursor = LaneCursor::default();
     let mut fences = [Fence::NONE; LANES as usize];
     for held in &held {
         fences[usize::from(held.lane)] = held.fence;
     }
     let mut drained = 0;
     loop {
-        let read = ReadRequest {
-            route: route.clone(),
-            session,
-            positions: positions.clone(),
-            writers: false,
-            seen: Seen::default(),
-        };
-        let entries = database.lanes.read(read).await?.entries;
+        let read = ReadRequest { route: route.clone(), session, lanes: lanes.clone(), cursor };
+        let read = database.lanes.read(read).await?;
+        let entries = read.entries;
         if entries.is_empty() {
             break;
         }
-        for entry in &entries {
-            let position = positions.iter_mut().find(|position| Some(position.lane) == entry.lane);
-            if let Some(position) = position {
-                // Everything below is settled before the next read.
-                position.cursor = position.cursor.max(entry.seq);
-                position.floor = position.cursor;
-            }
-        }
+        // Everything that was passed is settled before the next read.
+        cursor = read.cursor;
         let settle = LaneSettleRequest {
             route: route.clone(),
             session,
@@ -127,7 +116,7 @@ fn delivered(entry: &Entry, fences: &[Fence; LANES as usize]) -> LaneSettlement 
     LaneSettlement {
         held: Held { seq: entry.seq, fence },
         lane: entry.lane.unwrap_or(LANES),
-        place: entry.place,
+        hint: entry.hint,
         attempts: entry.attempts + 1,
         verdict: Verdict::Delivered,
     }

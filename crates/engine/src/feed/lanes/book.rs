@@ -8,8 +8,8 @@ mod suspects;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use pillarbox_core::port::{Attendance, Head, HeadKind, LANES, LaneRow, Undecodable, Verdict};
-use pillarbox_core::{Entry, Fence, Held, Place, Status, Timestamp};
+use pillarbox_core::port::{Attendance, Head, HeadKind, LaneRow, Undecodable, Verdict};
+use pillarbox_core::{Entry, Fence, Held, RowHint, Status, Timestamp};
 use tokio::time::Instant;
 
 use crate::seqs::{SeqMap, SeqSet};
@@ -31,7 +31,7 @@ pub(super) struct Handed {
     /// Under which it was: what was handed out under another one, by a session before this, is not this.
     fence: Fence,
     pub(super) attempts: u32,
-    pub(super) place: Place,
+    pub(super) hint: RowHint,
     /// Whether it is a row that cannot be read.
     unreadable: bool,
     /// Whether the destination has it, and only the record of that is missing.
@@ -59,9 +59,9 @@ impl Chain {
         entry.due_at = Some(lease_end);
         entry.owner = Some(owner.to_owned());
         entry.fence = fence;
-        let (attempts, place, lane) = (entry.attempts, entry.place, self.lane);
+        let (attempts, hint, lane) = (entry.attempts, entry.hint, self.lane);
         let (unreadable, confirmed) = (false, false);
-        let handed = Handed { name, lane, fence, attempts, place, unreadable, confirmed, seen: at };
+        let handed = Handed { name, lane, fence, attempts, hint, unreadable, confirmed, seen: at };
         (entry, handed)
     }
 }
@@ -77,6 +77,8 @@ pub(super) struct Book {
     prefix: bool,
     on_dead: OnDead,
     pub(super) lanes: LaneMap,
+    /// How many runs through lanes were begun.
+    runs: u64,
     chains: Chains,
     known: SeqSet,
     bodies: SeqMap<Entry>,
@@ -106,6 +108,7 @@ impl Book {
             prefix,
             on_dead,
             lanes: LaneMap::default(),
+            runs: 0,
             chains: Chains::default(),
             known: SeqSet::default(),
             bodies: SeqMap::default(),
@@ -134,26 +137,25 @@ impl Book {
             let same = self.lanes.get(held.lane).is_some_and(|lane| lane.fence == held.fence);
             if !same {
                 self.drop_queued(held.lane);
-                self.lanes.insert(held.lane, Lane::new(held.fence));
+                let lane = self.begin_lane(held.fence);
+                self.lanes.insert(held.lane, lane);
             }
             let surplus = attendance.surplus.contains(&held.lane);
             let leaving = self.lanes.get(held.lane).is_some_and(|lane| lane.leaving);
             if surplus && !leaving {
                 self.drop_queued(held.lane);
             }
-            if let Some(lane) = self.lanes.get_mut(held.lane).filter(|lane| lane.leaving != surplus) {
-                *lane = Lane { leaving: surplus, ..Lane::new(held.fence) };
+            if self.lanes.get(held.lane).is_some_and(|lane| lane.leaving != surplus) {
+                let lane = Lane { leaving: surplus, ..self.begin_lane(held.fence) };
+                self.lanes.insert(held.lane, lane);
             }
         }
     }
 
-    /// The fence of each lane that is held.
-    pub(super) fn fences(&self) -> [Option<Fence>; LANES as usize] {
-        let mut fences = [None; LANES as usize];
-        for (number, lane) in self.lanes.iter() {
-            fences[usize::from(number % LANES)] = Some(lane.fence);
-        }
-        fences
+    /// A lane at its beginning.
+    fn begin_lane(&mut self, fence: Fence) -> Lane {
+        self.runs += 1;
+        Lane::new(fence, self.runs)
     }
 
     /// Lanes to be handed over of which nothing is in flight.
@@ -275,9 +277,9 @@ impl Book {
         self.known.insert(seq);
         let (name, chain) = self.chains.of(seq, None, row.lane);
         (chain.handed, chain.open) = (1, 1);
-        let (lane, place) = (row.lane, Place::default());
+        let (lane, hint) = (row.lane, RowHint::default());
         let (unreadable, confirmed) = (true, false);
-        let handed = Handed { name, lane, fence, attempts: 1, place, unreadable, confirmed, seen: at };
+        let handed = Handed { name, lane, fence, attempts: 1, hint, unreadable, confirmed, seen: at };
         self.handed.insert(seq, handed);
         self.undecodable.push(Undecodable { held, ..row.row });
         if let Some(lane) = self.lanes.get_mut(row.lane) {

@@ -10,10 +10,10 @@ const CHUNK_MAX: u32 = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) fence: Fence,
-    /// Where the stretches of the horizon end: it knows what to look for at or below.
-    pub(super) floor: i64,
-    /// The highest seq that was read, or up to where it is known that there was nothing more.
-    pub(super) cursor: i64,
+    /// The number of this run through it: it begins anew under another one.
+    pub(super) run: u64,
+    /// Up to where it was read, as the store says.
+    pub(super) read_to: i64,
     /// How often operators have changed it, as far as is known. `None`: what is dead in it, or stands before what
     /// was read, has to be looked up before any key goes on.
     pub(super) revision: Option<i64>,
@@ -26,8 +26,8 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(fence: Fence) -> Self {
-        Self { fence, floor: 0, cursor: 0, revision: None, unreadable: 0, chunk: 1, leaving: false }
+    pub(super) fn new(fence: Fence, run: u64) -> Self {
+        Self { fence, run, read_to: 0, revision: None, unreadable: 0, chunk: 1, leaving: false }
     }
 
     /// Whether nothing that has a key may go on for now.
@@ -43,6 +43,14 @@ impl Lane {
             self.chunk = (asked / 2).max(1);
         }
     }
+}
+
+/// A set of lanes.
+pub(super) type Set = u64;
+
+/// The set of one lane.
+pub(super) fn set(lane: u8) -> Set {
+    1 << (lane % LANES)
 }
 
 /// The lanes that are held, by number: they are looked up for each entry.
@@ -78,9 +86,5 @@ impl LaneMap {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u8, &Lane)> {
         (0..).zip(&self.0).filter_map(|(number, lane)| Some((number, lane.as_ref()?)))
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u8, &mut Lane)> {
-        (0..).zip(&mut self.0).filter_map(|(number, lane)| Some((number, lane.as_mut()?)))
     }
 }

@@ -4,7 +4,6 @@
 
 mod book;
 mod chain;
-mod horizon;
 mod lane;
 mod reading;
 mod suspects;
@@ -14,8 +13,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{
-    AttendRequest, Claim, ClaimRequest, Company, ExtendRequest, Extended, HandOverRequest, LaneSettleRequest,
-    LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, Settled, Verdict,
+    AttendRequest, Claim, ClaimRequest, Company, ExtendRequest, Extended, HandOverRequest, LaneCursor,
+    LaneSettleRequest, LaneSettlement, Lanes, ReapRequest, Reaped, SessionId, Settled, Verdict,
 };
 use pillarbox_core::{Held, OnDead, Result, RouteName, Timestamp};
 use tokio::time::Instant;
@@ -25,7 +24,7 @@ use crate::random;
 use super::{Feed, Nature, Recorded, Recording};
 
 use book::Book;
-use horizon::{Horizon, Set};
+use lane::Set;
 
 /// How a relay reads lanes.
 #[derive(Clone, Debug)]
@@ -59,11 +58,9 @@ struct State {
     attended: Option<Instant>,
     random: u64,
     book: Book,
-    horizon: Horizon,
+    /// Where the next read begins.
+    cursor: LaneCursor,
     payload_bytes_mean: usize,
-    /// When the store was last asked who is writing, and how much was read since.
-    writers_asked: Option<Instant>,
-    read_since: usize,
     /// A read has come to no end yet, or to none at all: something that it found may not be in its place.
     unplaced: bool,
     /// The store's time as it last said it, and when that was asked for.
@@ -92,10 +89,8 @@ impl LaneReader {
             attended: None,
             random,
             book: Book::new(options.prefix, options.on_dead),
-            horizon: Horizon::default(),
+            cursor: LaneCursor::default(),
             payload_bytes_mean: 0,
-            writers_asked: None,
-            read_since: 0,
             unplaced: false,
             heard: None,
             isolated: false,
@@ -222,7 +217,7 @@ impl State {
         self.joined = false;
         self.attended = None;
         self.book.lost();
-        self.horizon = Horizon::default();
+        self.cursor = LaneCursor::default();
         self.unplaced = false;
         self.isolated = false;
         self.unanswered = false;
@@ -310,7 +305,7 @@ impl Feed for LaneReader {
                     Some(handed) => settlements.push(LaneSettlement {
                         held: conclusion.held,
                         lane: handed.lane,
-                        place: handed.place,
+                        hint: handed.hint,
                         attempts: handed.attempts,
                         verdict: by_lanes(conclusion.verdict),
                     }),

@@ -3,22 +3,17 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use pillarbox_core::Result;
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{
-    FetchRequest, Fetched, HeadKind, HeadsRequest, LANES, LanePosition, LaneRead, ReadRequest, Seen,
-    SessionId,
+    FetchRequest, Fetched, HeadKind, HeadsRequest, LANES, LaneCursor, LaneRead, LaneWish, PassedRequest,
+    ReadRequest, SessionId,
 };
-use pillarbox_core::{Fence, Result};
 use tokio::time::Instant;
 
-use super::horizon::{Set, set};
-use super::lane::{Lane, LaneMap};
+use super::lane::{Lane, LaneMap, set};
 use super::{LaneReader, State};
 
-/// How often the store is asked who is writing, and after how many entries at the latest: what is read between two
-/// questions is passed over with each read.
-const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
-const WRITERS_ENTRIES: usize = 500;
 /// How many lanes are read at once at least while all of them are full.
 const LANES_PER_TURN: usize = 16;
 /// How much of a lane is read at least, if there is room for as much of each.
@@ -43,7 +38,7 @@ impl LaneReader {
             state.joined && state.book.ahead(Instant::now(), READ_AHEAD, enough) < enough
         };
         if wanted {
-            self.read(limit, &mut HashSet::new(), None).await?;
+            self.read(limit, &mut HashSet::new()).await?;
         }
         Ok(())
     }
@@ -62,7 +57,7 @@ impl LaneReader {
             if limit == 0 || enough || begun.elapsed() > self.options.lease / 8 {
                 break;
             }
-            if !self.read(limit, &mut exhausted, None).await? {
+            if !self.read(limit, &mut exhausted).await? {
                 break;
             }
         }
@@ -79,122 +74,55 @@ impl LaneReader {
         Ok(())
     }
 
-    /// One read of every lane that may have more. `false`: there is none. With `since`, these lanes are looked at from
-    /// their beginning, for what became visible since they had these revisions.
-    async fn read(
-        &self,
-        limit: usize,
-        exhausted: &mut HashSet<u8>,
-        since: Option<&[(u8, i64)]>,
-    ) -> Result<bool> {
-        let anew = since.is_some();
-        let (request, fences) = {
+    /// One read of every lane that may have more. `false`: there is none.
+    async fn read(&self, limit: usize, exhausted: &mut HashSet<u8>) -> Result<bool> {
+        let request = {
             let mut state = self.state();
-            if !anew {
-                state.doubt_leased();
-            }
-            let positions = state.positions(limit, self.options.bytes_max, exhausted, anew);
-            if positions.is_empty() {
+            state.doubt_leased();
+            let lanes = state.wishes(limit, self.options.bytes_max, exhausted);
+            if lanes.iter().all(|wish| wish.limit == 0) {
                 return Ok(false);
             }
-            // Looking from the beginning misses nothing, and hands out nothing.
-            let writers = !anew && state.asks_who_is_writing();
             state.book.begin_read();
-            if !anew {
-                state.horizon.begin();
-            }
-            let (fences, seen) = (state.book.fences(), state.seen(&positions));
-            let (route, session) = (self.route.clone(), state.session);
-            (ReadRequest { route, session, positions, writers, seen }, fences)
+            let (route, session, cursor) = (self.route.clone(), state.session, state.cursor.clone());
+            ReadRequest { route, session, lanes, cursor }
         };
-        let (session, mut positions, writers) = (request.session, request.positions.clone(), request.writers);
+        let (session, mut wishes, cursor) = (request.session, request.lanes.clone(), request.cursor.clone());
         let at = Instant::now();
         let mut read = self.lanes.read(request).await?;
-        let (late, changed, missed) = {
+        let (late, changed) = {
             let mut state = self.state();
             state.heard = Some((read.now, at));
             state.lose_if(read.lost, session);
             if state.session != session || read.lost {
                 return Ok(false);
             }
-            forget_replaced(&state.book.lanes, &fences, &mut read, &mut positions);
+            forget_replaced(&state.book.lanes, &mut read, &mut wishes);
             // What is known is what this read is compared with.
             state.book.place_all();
-            let lanes = lanes_of(&positions);
-            let missed = if writers { state.horizon.writing(&read.writers, lanes) } else { 0 };
             // If one of the next calls fails, nothing goes before a later read has put everything in its place.
             state.unplaced = true;
-            (state.book.late(&read.present), state.changed(&read), missed)
+            (state.book.late(&read.behind), state.changed(&read))
         };
         // Before anything of this read can be handed out, what must go before it is put in its place.
-        if !changed.is_empty() && !anew {
-            self.start_anew(session, &changed, limit).await?;
+        if !changed.is_empty() {
+            self.start_anew(session, &changed, cursor).await?;
         }
         if !late.is_empty() {
             self.fetch(session, late).await?;
-        }
-        if missed != 0 && !self.look(session, missed).await? {
-            return Ok(false);
         }
         let mut state = self.state();
         if state.session == session {
             // The calls in between took their time, too.
-            forget_replaced(&state.book.lanes, &fences, &mut read, &mut positions);
-            if let Some(changed) = since {
-                // Changed once more since: what was found to be dead, and what was not, is not what it was before.
-                let same = changed.iter().filter(|lane| read.revisions.contains(lane));
-                same.for_each(|(lane, revision)| state.book.looked_at(*lane, *revision));
-                // The read of which this is a part goes on, and has seen less than this one.
-                state.horizon.looked(lanes_of(&positions));
-            }
-            let (writing, drawn) = (writers.then(|| read.writers.clone()), read.drawn);
-            state.took(read, &positions, exhausted, at);
-            if !anew {
-                state.read_ended(&positions, drawn, writing.as_deref());
-                state.unplaced = false;
-            }
+            forget_replaced(&state.book.lanes, &mut read, &mut wishes);
+            state.took(read, &wishes, exhausted, at);
+            state.unplaced = false;
         }
         Ok(true)
     }
 
-    /// Looks at lanes where the read that is under way did not: a transaction that could commit something there has
-    /// ended. `false`: the session was lost.
-    async fn look(&self, session: SessionId, missed: Set) -> Result<bool> {
-        let (positions, seen) = {
-            let state = self.state();
-            let lanes = state.book.lanes.iter().filter(|(number, _)| set(*number) & missed != 0);
-            let position = |(number, lane): (u8, &Lane)| LanePosition {
-                lane: number,
-                floor: state.horizon.look_from(number, lane.floor),
-                cursor: lane.cursor,
-                limit: 0,
-            };
-            let positions: Vec<_> = lanes.map(position).collect();
-            let seen = state.seen(&positions);
-            (positions, seen)
-        };
-        let request = ReadRequest { route: self.route.clone(), session, positions, writers: false, seen };
-        let read = self.lanes.read(request).await?;
-        let late = {
-            let mut state = self.state();
-            state.lose_if(read.lost, session);
-            if state.session != session || read.lost {
-                return Ok(false);
-            }
-            state.book.late(&read.present)
-        };
-        if !late.is_empty() {
-            self.fetch(session, late).await?;
-        }
-        let mut state = self.state();
-        if state.session == session {
-            state.horizon.looked(missed);
-        }
-        Ok(true)
-    }
-
-    /// Looks at lanes from their beginning: they are new, or an operator has changed something in them.
-    async fn start_anew(&self, session: SessionId, changed: &[(u8, i64)], limit: usize) -> Result<()> {
+    /// Looks at lanes from their beginning up to a cursor: they are new, or an operator has changed something in them.
+    async fn start_anew(&self, session: SessionId, changed: &[(u8, i64)], cursor: LaneCursor) -> Result<()> {
         let lanes: Vec<u8> = changed.iter().map(|(lane, _)| *lane).collect();
         {
             // If one of the next calls fails, it is known that something is missing until a later one does not.
@@ -221,11 +149,30 @@ impl LaneReader {
         if !waiting.is_empty() {
             self.fetch(session, waiting).await?;
         }
-        let mut others: HashSet<u8> = self.state().book.lanes.iter().map(|(lane, _)| lane).collect();
-        for lane in &lanes {
-            others.remove(lane);
+        let mut wishes = self.state().all_lanes();
+        wishes.retain(|wish| lanes.contains(&wish.lane));
+        let (route, asked) = (self.route.clone(), wishes.clone());
+        let passed = self.lanes.passed(PassedRequest { route, session, lanes: asked, cursor }).await?;
+        let late = {
+            let mut state = self.state();
+            state.lose_if(passed.lost, session);
+            if state.session != session || passed.lost {
+                return Ok(());
+            }
+            state.book.place_all();
+            state.book.late(&passed.seqs)
+        };
+        if !late.is_empty() {
+            self.fetch(session, late).await?;
         }
-        Box::pin(self.read(limit.min(1), &mut others, Some(changed))).await?;
+        let mut state = self.state();
+        if state.session == session {
+            wishes.retain(|wish| is_current(&state.book.lanes, wish));
+            // Changed once more since: what was found to be dead, and what was not, is not what it was before.
+            let same = changed.iter().filter(|lane| passed.revisions.contains(lane));
+            let same = same.filter(|(lane, _)| wishes.iter().any(|wish| wish.lane == *lane));
+            same.for_each(|(lane, revision)| state.book.looked_at(*lane, *revision));
+        }
         Ok(())
     }
 
@@ -281,33 +228,21 @@ impl State {
         !self.unplaced && (lacking == 0 || (fresh && self.book.following(lacking) >= lacking))
     }
 
-    /// Whether to ask who is writing: it is time, much was read, or there is something that need not be looked at as long
-    /// as that is known.
-    fn asks_who_is_writing(&mut self) -> bool {
-        let asks = self.horizon.rests()
-            || self.read_since >= WRITERS_ENTRIES
-            || self.writers_asked.is_none_or(|asked| asked.elapsed() >= WRITERS_INTERVAL);
-        if asks {
-            self.writers_asked = Some(Instant::now());
-            self.read_since = 0;
-        }
-        asks
-    }
-
     /// Most entries of one read: some times what is wanted, but not more than fits by what was seen so far.
     fn read_at_once(&self, limit: usize, bytes_max: usize) -> usize {
         let fits = bytes_max / self.payload_bytes_mean.max(1);
         limit.saturating_mul(READ_AHEAD).min(fits).min(usize::try_from(BATCH_MAX).unwrap_or(usize::MAX))
     }
 
-    /// Where to read on, and how much.
-    fn positions(
-        &self,
-        limit: usize,
-        bytes_max: usize,
-        exhausted: &HashSet<u8>,
-        anew: bool,
-    ) -> Vec<LanePosition> {
+    /// Every lane that is read, with nothing wanted of it.
+    fn all_lanes(&self) -> Vec<LaneWish> {
+        let lanes = self.book.lanes.iter().filter(|(_, lane)| !lane.leaving);
+        lanes.map(|(number, lane)| LaneWish { lane: number, run: lane.run, limit: 0 }).collect()
+    }
+
+    /// How much to read of which lanes.
+    fn wishes(&self, limit: usize, bytes_max: usize, exhausted: &HashSet<u8>) -> Vec<LaneWish> {
+        let mut wishes = self.all_lanes();
         let wanted = |(number, lane): &(u8, &Lane)| !lane.leaving && !exhausted.contains(number);
         let mut lanes: Vec<(u8, &Lane)> = self.book.lanes.iter().filter(wanted).collect();
         let most = self.read_at_once(limit, bytes_max);
@@ -320,76 +255,63 @@ impl State {
         // And unless so little is wanted that it would be a lane at a time, whether there is something in it or not.
         // It is the turn of those that are the furthest behind: what was staged first goes first, and what is changed at
         // the same time lies close together.
-        let in_turn = sum > most && most >= lanes.len() && self.book.hands_out_prefixes() && !anew;
+        let in_turn = sum > most && most >= lanes.len() && self.book.hands_out_prefixes();
         if in_turn {
-            lanes.sort_by_key(|(_, lane)| lane.cursor);
+            lanes.sort_by_key(|(_, lane)| lane.read_to);
         }
         let share = |lane: &Lane| match size(lane) {
             size if in_turn => size.min(most / LANES_PER_TURN).max(1),
             size if sum > most => (size * most / sum).max(1),
             size => size,
         };
+        let mut shares = [0_u32; LANES as usize];
         let mut taken = 0;
-        let mut positions = Vec::with_capacity(lanes.len());
         for (number, lane) in lanes {
             if in_turn && taken >= most {
                 break;
             }
             taken += share(lane);
-            positions.push(LanePosition {
-                lane: number,
-                floor: if anew { 0 } else { self.horizon.look_from(number, lane.floor) },
-                cursor: lane.cursor,
-                limit: if anew { 0 } else { u32::try_from(share(lane)).unwrap_or(1) },
-            });
+            shares[usize::from(number % LANES)] = u32::try_from(share(lane)).unwrap_or(1);
         }
-        positions
-    }
-
-    /// What earlier reads said about these lanes.
-    fn seen(&self, positions: &[LanePosition]) -> Seen {
-        let lane =
-            |position: &LanePosition| Some((position.lane, self.book.lanes.get(position.lane)?.revision?));
-        Seen { drawn: self.horizon.drawn(), revisions: positions.iter().filter_map(lane).collect() }
+        wishes.iter_mut().for_each(|wish| wish.limit = shares[usize::from(wish.lane % LANES)]);
+        wishes
     }
 
     /// Lanes that are read for the first time, or that an operator has changed since the last read, with their
     /// revision.
     fn changed(&self, read: &LaneRead) -> Vec<(u8, i64)> {
-        let is_new = |number: &u8, revision: &i64| {
-            self.book.lanes.get(*number).is_some_and(|lane| lane.revision != Some(*revision))
+        let known = |number: u8| self.book.lanes.get(number);
+        let is_new = |(number, revision): &(u8, i64)| {
+            known(*number).is_some_and(|lane| lane.revision != Some(*revision))
         };
-        read.revisions.iter().filter(|(number, revision)| is_new(number, revision)).copied().collect()
+        read.lanes.iter().map(|seen| (seen.lane, seen.revision)).filter(is_new).collect()
     }
 
     /// Takes over what was read.
-    fn took(&mut self, read: LaneRead, positions: &[LanePosition], exhausted: &mut HashSet<u8>, at: Instant) {
-        let mut got = [0_u32; 64];
-        let mut top = [i64::MIN; 64];
-        let mut count = |lane: Option<u8>, seq: i64| {
-            let lane = usize::from(lane.unwrap_or(0) % 64);
-            got[lane] += 1;
-            top[lane] = top[lane].max(seq);
-        };
-        read.entries.iter().for_each(|entry| count(entry.lane, entry.seq));
-        read.undecodable.iter().for_each(|row| count(Some(row.lane), row.row.held.seq));
-        self.read_since += read.entries.len();
+    fn took(&mut self, read: LaneRead, wishes: &[LaneWish], exhausted: &mut HashSet<u8>, at: Instant) {
+        let mut got = [0_u32; LANES as usize];
+        let entries = read.entries.iter().map(|entry| entry.lane.unwrap_or(0));
+        let rows = read.undecodable.iter().map(|row| row.lane);
+        entries.chain(rows).for_each(|lane| got[usize::from(lane % LANES)] += 1);
         let bytes: usize = read.entries.iter().map(|entry| entry.payload.len()).sum();
         if !read.entries.is_empty() {
             self.payload_bytes_mean = (bytes / read.entries.len()).max(1);
         }
-        for position in positions.iter().filter(|position| position.limit > 0) {
-            let index = usize::from(position.lane % 64);
-            let all = got[index] < position.limit;
-            if let Some(lane) = self.book.lanes.get_mut(position.lane) {
-                let decided = if all { self.horizon.decided() } else { i64::MIN };
-                lane.cursor = lane.cursor.max(top[index]).max(decided);
-                lane.read(position.limit, got[index]);
+        for wish in wishes.iter().filter(|wish| wish.limit > 0) {
+            let got = got[usize::from(wish.lane % LANES)];
+            if let Some(lane) = self.book.lanes.get_mut(wish.lane) {
+                lane.read(wish.limit, got);
             }
-            if all {
-                exhausted.insert(position.lane);
+            if got < wish.limit {
+                exhausted.insert(wish.lane);
             }
         }
+        for seen in &read.lanes {
+            if let Some(lane) = self.book.lanes.get_mut(seen.lane) {
+                lane.read_to = seen.read_to;
+            }
+        }
+        self.cursor = read.cursor;
         self.book.take_in(read.entries, read.now, at);
         if !read.undecodable.is_empty() {
             self.book.place_all();
@@ -398,77 +320,49 @@ impl State {
             self.book.add_undecodable(row, at);
         }
     }
+}
 
-    /// A read is over; with `writers`, it has asked who is writing.
-    fn read_ended(&mut self, positions: &[LanePosition], drawn: i64, writers: Option<&[u64]>) {
-        for position in positions {
-            let lane = self.book.lanes.get_mut(position.lane);
-            // What is between the floor and where this read began was seen by an earlier one.
-            if let Some(lane) = lane.filter(|lane| lane.floor == position.cursor) {
-                lane.floor = self.horizon.undecided_from(lane.floor, lane.cursor);
-            }
-        }
-        self.horizon.heard(drawn, writers);
-        // What is being handed over is not read any more.
-        let lanes = || self.book.lanes.iter().filter(|(_, lane)| !lane.leaving);
-        let held = lanes().fold(0, |held, (number, _)| held | set(number));
-        self.horizon.end(lanes_of(positions), held);
-        if let Some(writers) = writers {
-            let lanes = self.book.lanes.iter_mut().filter(|(_, lane)| !lane.leaving);
-            self.horizon.note(lanes, writers);
-        }
-    }
+/// Whether a lane is still in the run that was asked for.
+fn is_current(lanes: &LaneMap, wish: &LaneWish) -> bool {
+    lanes.get(wish.lane).is_some_and(|lane| lane.run == wish.run)
 }
 
 /// Drops what was read of lanes that were given up while they were read: whoever had them in between may have delivered
 /// it, and where they are read on is not where this read ended.
-fn forget_replaced(
-    lanes: &LaneMap,
-    fences: &[Option<Fence>; LANES as usize],
-    read: &mut LaneRead,
-    positions: &mut Vec<LanePosition>,
-) {
-    let is_same = |position: &LanePosition, lane: &Lane| {
-        lane.cursor == position.cursor && Some(lane.fence) == fences[usize::from(position.lane % LANES)]
-    };
-    let replaced = positions
-        .iter()
-        .filter(|position| !lanes.get(position.lane).is_some_and(|lane| is_same(position, lane)))
-        .fold(0, |replaced, position| replaced | set(position.lane));
+fn forget_replaced(lanes: &LaneMap, read: &mut LaneRead, wishes: &mut Vec<LaneWish>) {
+    let replaced = wishes.iter().filter(|wish| !is_current(lanes, wish));
+    let replaced = replaced.fold(0, |replaced, wish| replaced | set(wish.lane));
     if replaced != 0 {
-        positions.retain(|position| set(position.lane) & replaced == 0);
+        wishes.retain(|wish| set(wish.lane) & replaced == 0);
         read.entries.retain(|entry| entry.lane.is_some_and(|lane| set(lane) & replaced == 0));
         read.undecodable.retain(|row| set(row.lane) & replaced == 0);
-        read.revisions.retain(|(lane, _)| set(*lane) & replaced == 0);
+        read.lanes.retain(|seen| set(seen.lane) & replaced == 0);
     }
-}
-
-fn lanes_of(positions: &[LanePosition]) -> Set {
-    positions.iter().fold(0, |lanes, position| lanes | set(position.lane))
 }
 
 #[cfg(test)]
 mod tests {
+    use pillarbox_core::port::LaneSeen;
+    use pillarbox_core::{Fence, Timestamp};
+
     use super::*;
 
     #[test]
     fn what_was_read_of_a_lane_that_was_given_up_meanwhile_is_dropped() {
         let mut lanes = LaneMap::default();
-        let mut fences = [None; LANES as usize];
-        let mut positions = Vec::new();
-        for number in 0..4 {
-            lanes.insert(number, Lane { cursor: 7, ..Lane::new(Fence(1)) });
-            fences[usize::from(number)] = Some(Fence(1));
-            positions.push(LanePosition { lane: number, floor: 0, cursor: 7, limit: 10 });
+        let mut wishes = Vec::new();
+        let mut read = LaneRead::nothing(Timestamp::MIN);
+        for lane in 0..4 {
+            lanes.insert(lane, Lane::new(Fence(1), 1));
+            wishes.push(LaneWish { lane, run: 1, limit: 10 });
+            read.lanes.push(LaneSeen { lane, revision: 5, read_to: 0 });
         }
         // One was regained under another fence, one begins anew under the same, one is gone.
-        lanes.insert(1, Lane { cursor: 7, ..Lane::new(Fence(2)) });
-        lanes.insert(2, Lane::new(Fence(1)));
+        lanes.insert(1, Lane::new(Fence(2), 2));
+        lanes.insert(2, Lane::new(Fence(1), 2));
         lanes.remove(3);
-        let mut read = LaneRead::nothing(pillarbox_core::Timestamp::MIN);
-        read.revisions = vec![(0, 5), (1, 5), (2, 5), (3, 5)];
-        forget_replaced(&lanes, &fences, &mut read, &mut positions);
-        assert_eq!(read.revisions, [(0, 5)]);
-        assert_eq!(lanes_of(&positions), set(0));
+        forget_replaced(&lanes, &mut read, &mut wishes);
+        assert_eq!(read.lanes, [LaneSeen { lane: 0, revision: 5, read_to: 0 }]);
+        assert_eq!(wishes, [LaneWish { lane: 0, run: 1, limit: 10 }]);
     }
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
-    LaneRead, LaneRow, LaneSettleRequest, ReadRequest, ReapRequest, Reaped, Settled, Undecodable,
+    LaneRead, LaneRow, LaneSettleRequest, Passed, PassedRequest, ReadRequest, ReapRequest, Reaped, Settled,
+    Undecodable,
 };
 use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Result};
 use pillarbox_testkit::conformance::{StoreHarness, Tamper};
@@ -20,7 +21,7 @@ struct Failing {
     next: Mutex<Option<Fails>>,
     /// The most entries that were fetched by one call.
     fetched_most: AtomicUsize,
-    /// How often it was read, and how far behind what was drawn the last read began where it began lowest.
+    /// How often it was read, and how far the lane that the last read left the furthest behind is behind the first.
     reads: AtomicUsize,
     behind: AtomicI64,
 }
@@ -72,18 +73,14 @@ impl Lanes for Failing {
     }
 
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
-        let looks = !request.positions.is_empty() && request.positions.iter().all(|lane| lane.limit == 0);
-        if looks && self.takes(Fails::Look) {
-            return Err(Error::new(ErrorKind::Unavailable, "nothing was read"));
-        }
-        let cursor = request.positions.iter().map(|position| position.cursor).max();
-        let lowest = request.positions.iter().map(|position| position.cursor).min();
-        let is_slow =
-            |next: &mut Fails| matches!(next, Fails::SlowRead { from, .. } if cursor >= Some(*from));
-        let slow = self.next.lock().unwrap().take_if(is_slow);
         let mut read = self.inner.read(request).await?;
+        let lowest = read.lanes.iter().map(|seen| seen.read_to).min();
+        let highest = read.lanes.iter().map(|seen| seen.read_to).max();
+        let is_slow =
+            |next: &mut Fails| matches!(next, Fails::SlowRead { from, .. } if highest >= Some(*from));
+        let slow = self.next.lock().unwrap().take_if(is_slow);
         self.reads.fetch_add(1, Ordering::Relaxed);
-        self.behind.store(read.drawn - lowest.unwrap_or(read.drawn), Ordering::Relaxed);
+        self.behind.store(highest.unwrap_or(0) - lowest.unwrap_or(0), Ordering::Relaxed);
         if let Some(Fails::SlowRead { wait, .. }) = slow {
             sleep(wait).await;
         }
@@ -95,6 +92,13 @@ impl Lanes for Failing {
             read.undecodable.push(LaneRow { lane: entry.lane.unwrap(), row });
         }
         Ok(read)
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        if self.takes(Fails::Look) {
+            return Err(Error::new(ErrorKind::Unavailable, "nothing was read"));
+        }
+        self.inner.passed(request).await
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

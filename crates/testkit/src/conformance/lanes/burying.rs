@@ -1,7 +1,7 @@
 //! Burying: what a session that gave no sign of life had in flight has spent one attempt, and nothing else has.
 
 use futures_util::future::{join, join_all};
-use pillarbox_core::port::{Admin, AttendRequest, Attendance, LanePosition, LaneSettlement, Lanes, Verdict};
+use pillarbox_core::port::{Admin, AttendRequest, Attendance, LaneCursor, LaneSettlement, Lanes, Verdict};
 use pillarbox_core::{AuditKind, CRASHES_IN_COMPANY, FailureKind, Status, Timestamp};
 
 use super::LanesHarness;
@@ -123,9 +123,8 @@ pub async fn entries_that_were_not_read_spend_nothing<H: LanesHarness>(harness: 
     assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "a"), keyed(3, "a")]).await.len(), 3);
     let now = soon(harness).await;
     let first = Reader::join(harness, 1, now).await;
-    let one_each =
-        first.lanes.keys().map(|lane| LanePosition { lane: *lane, floor: 0, cursor: 0, limit: 1 }).collect();
-    assert_eq!(ids(&first.read_at(one_each).await.entries), ids_of([1]));
+    let one_each = first.read(&LaneCursor::default(), everywhere(1)).await;
+    assert_eq!(ids(&one_each.entries), ids_of([1]));
     assert_eq!(stage(harness, vec![event(4)]).await.len(), 1);
     assert_eq!(buried_by(harness, 2, now.saturating_add(LEASE)).await.deaths, []);
     let attempts: Vec<u32> = all(harness).await.iter().map(|entry| entry.attempts).collect();
@@ -240,7 +239,8 @@ pub async fn a_buried_session_is_lost<H: LanesHarness>(harness: &H) {
     let again = late.into_iter().map(|one| LaneSettlement { attempts: 2, ..one });
     assert_eq!(buried.settle_all(again.collect(), later).await.accepted, 0);
     let read = buried.read_all().await;
-    assert!(read.lost && read.entries.is_empty() && read.present.is_empty());
+    assert!(read.lost && read.entries.is_empty() && read.behind.is_empty());
+    assert!(buried.passed(&LaneCursor::default()).await.lost);
     let fetched = buried.fetch(entries.iter().map(|entry| entry.seq).collect()).await;
     assert!(fetched.lost && fetched.entries.is_empty());
     buried.hand_over((0..64).collect()).await;

@@ -1,7 +1,7 @@
 //! Operating: what an operator changes is noticed by the reader, and what a reader holds is seen by the operator.
 
 use pillarbox_core::port::{
-    Admin, AnnounceRequest, Effect, Filter, Head, HeadKind, HeadsRequest, LANES, LanePosition, Lanes,
+    Admin, AnnounceRequest, Effect, Filter, Head, HeadKind, HeadsRequest, LANES, LaneCursor, Lanes,
     PauseChange, PauseRequest, PauseTo, RunId, Selection, SelectionRequest, Skip, Verdict,
 };
 use pillarbox_core::{CircuitState, OnDead, Standing, Status};
@@ -16,16 +16,16 @@ async fn heads_in<H: LanesHarness>(harness: &H, lanes: impl IntoIterator<Item = 
     heads
 }
 
-/// The lane's number of changes grows, so that its reader looks below its floor; the entry is back in its place.
+/// The lane's number of changes grows, so that its reader looks at what it has passed; the entry is back in its place.
 pub async fn a_requeue_is_noticed_by_the_lane<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "a")]).await.len(), 2);
     let now = soon(harness).await;
     let reader = Reader::join(harness, 1, now).await;
-    let entries = reader.entries().await;
+    let read = reader.read_all().await;
+    let entries = read.entries;
     let lane = entries[0].lane.unwrap();
     reader.settle(&entries[0], dead(), now).await;
-    let here = vec![LanePosition { lane, floor: 0, cursor: entries[1].seq, limit: 0 }];
-    assert_eq!(reader.read_at(here.clone()).await.present, [entries[1].seq]);
+    assert_eq!(reader.passed(&read.cursor).await.seqs, [entries[1].seq]);
 
     let (own, other) = (reader.revision(lane).await, reader.revision((lane + 1) % LANES).await);
     let dry = SelectionRequest { effect: Effect::DryRun, ..select_ids([1]) };
@@ -35,9 +35,7 @@ pub async fn a_requeue_is_noticed_by_the_lane<H: LanesHarness>(harness: &H) {
     assert!(reader.revision(lane).await > own);
     assert_eq!(reader.revision((lane + 1) % LANES).await, other, "another lane has nothing to look for");
 
-    let mut present = reader.read_at(here).await.present;
-    present.sort_unstable();
-    assert_eq!(present, [entries[0].seq, entries[1].seq]);
+    assert_eq!(reader.passed(&read.cursor).await.seqs, [entries[0].seq, entries[1].seq]);
     let back = reader.fetch(vec![entries[0].seq]).await.entries.remove(0);
     assert_eq!((back.event_id, back.status, back.attempts), (id(1), Status::Pending, 0));
     reader.settle(&back, Verdict::Delivered, now).await;
@@ -92,8 +90,7 @@ pub async fn counts_show_what_lanes_have_handed_out<H: LanesHarness>(harness: &H
     let now = soon(harness).await;
     let reader = Reader::join(harness, 1, now).await;
     assert_eq!(counted(harness).await, [3, 0, 0]);
-    let two = reader.lanes.keys().map(|lane| LanePosition { lane: *lane, floor: 0, cursor: 0, limit: 2 });
-    let read = reader.read_at(two.collect()).await.entries;
+    let read = reader.read(&LaneCursor::default(), everywhere(2)).await.entries;
     assert_eq!(read.len(), 2);
     assert_eq!(counted(harness).await, [1, 2, 0]);
     reader.settle(&read[0], Verdict::Delivered, now).await;

@@ -1,21 +1,19 @@
-//! Reading: what comes next, what is still there, and who is writing.
+//! Reading: what comes next, what came late, and what was passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox_core::port::{
-    LANES, LanePosition, LaneSettlement, Lanes, ReadRequest, Seen, Stage, Store, Verdict,
-};
-use pillarbox_core::{AuditKind, Entry, Event, FailureKind, Place, STEP_CONTENT_TYPE, Status};
+use pillarbox_core::port::{LANES, LaneCursor, LaneSettlement, LaneWish, Lanes, Stage, Store, Verdict};
+use pillarbox_core::{AuditKind, Entry, Event, FailureKind, RowHint, STEP_CONTENT_TYPE, Status};
 
 use super::LanesHarness;
 use super::steps::*;
 use crate::conformance::Tamper;
 
-/// No transaction.
-const NOBODY: [u64; 0] = [];
+/// Longer than a store goes without looking who is writing.
+const WHILE: std::time::Duration = std::time::Duration::from_millis(150);
 
-fn position(lane: u8, floor: i64, cursor: i64, limit: u32) -> LanePosition {
-    LanePosition { lane, floor, cursor, limit }
+fn seqs(entries: &[Entry]) -> Vec<i64> {
+    entries.iter().map(|entry| entry.seq).collect()
 }
 
 /// Events of one key, so of one lane.
@@ -33,21 +31,36 @@ fn sorted(mut seqs: Vec<i64>) -> Vec<i64> {
     seqs
 }
 
-/// In order of seq within a lane, above the cursor, at most so many.
+/// In order of seq within a lane, from the cursor on, at most so many.
 pub async fn a_lane_is_read_in_order_within_the_limit<H: LanesHarness>(harness: &H) {
     let (reader, entries, lane) = of_one_key(harness, 5).await;
-    let seqs: Vec<i64> = entries.iter().map(|entry| entry.seq).collect();
-    assert!(seqs.is_sorted_by(|a, b| a < b));
-    let first = reader.read_at(vec![position(lane, 0, 0, 2)]).await;
-    assert_eq!(first.entries, entries[..2]);
-    assert!(!first.lost && first.present.is_empty());
-    let second = reader.read_at(vec![position(lane, 0, seqs[1], 2)]).await;
-    assert_eq!(second.entries, entries[2..4]);
-    let last = reader.read_at(vec![position(lane, 0, seqs[3], 2)]).await;
-    assert_eq!(last.entries, entries[4..]);
-    assert_eq!(reader.read_at(vec![position(lane, 0, seqs[4], 2)]).await.entries, []);
-    let elsewhere = (0..LANES).filter(|other| *other != lane).map(|other| position(other, 0, 0, 1));
-    assert_eq!(reader.read_at(elsewhere.collect()).await.entries, []);
+    assert!(seqs(&entries).is_sorted_by(|a, b| a < b));
+    let mut cursor = LaneCursor::default();
+    for expected in [&entries[..2], &entries[2..4], &entries[4..], &[]] {
+        let read = reader.read(&cursor, vec![wish(lane, 2)]).await;
+        assert_eq!(read.entries, expected);
+        assert_eq!(read.lanes.iter().map(|seen| seen.lane).collect::<Vec<_>>(), [lane]);
+        assert!(!read.lost && read.behind.iter().all(|seq| *seq <= read.lanes[0].read_to));
+        cursor = read.cursor;
+    }
+    let elsewhere = (0..LANES).filter(|other| *other != lane).map(|other| wish(other, 1));
+    assert_eq!(reader.read(&cursor, elsewhere.collect()).await.entries, []);
+}
+
+/// Another run through a lane begins at its beginning, and so does a cursor that is not of this store. The others go on.
+pub async fn a_run_that_the_cursor_does_not_know_begins_anew<H: LanesHarness>(harness: &H) {
+    let (reader, entries, lane) = of_one_key(harness, 3).await;
+    let read = reader.read(&LaneCursor::default(), vec![wish(lane, 2)]).await;
+    assert_eq!(read.entries, entries[..2]);
+    let not_this_time = reader.read(&read.cursor, vec![wish(lane, 0)]).await;
+    assert_eq!(not_this_time.entries, []);
+    assert_eq!(reader.read(&not_this_time.cursor, vec![wish(lane, 2)]).await.entries, entries[2..]);
+    let second = LaneWish { run: 2, ..wish(lane, 2) };
+    let anew = reader.read(&read.cursor, vec![second]).await;
+    assert_eq!(anew.entries, entries[..2]);
+    assert_eq!(reader.read(&anew.cursor, vec![second]).await.entries, entries[2..]);
+    let foreign = LaneCursor::new("somewhere else");
+    assert_eq!(reader.read(&foreign, vec![wish(lane, 2)]).await.entries, entries[..2]);
 }
 
 /// Reading claims nothing: entries come as they are stored, with their lane, and stay as they were.
@@ -76,10 +89,8 @@ pub async fn a_session_reads_only_its_own_lanes<H: LanesHarness>(harness: &H) {
         let read = reader.read_all().await;
         assert!(!read.entries.is_empty(), "a hundred ids fall into both halves");
         assert!(read.entries.iter().all(|entry| reader.lanes.contains_key(&entry.lane.unwrap())));
-        let seqs: Vec<i64> = read.entries.iter().map(|entry| entry.seq).collect();
-        let newest = seqs.iter().copied().max().unwrap();
-        let everywhere = (0..LANES).map(|lane| position(lane, 0, newest, 0)).collect();
-        assert_eq!(sorted(reader.read_at(everywhere).await.present), sorted(seqs.clone()));
+        let seqs = seqs(&read.entries);
+        assert_eq!(reader.passed(&read.cursor).await.seqs, sorted(seqs.clone()));
         for entry in &read.entries {
             assert!(seen.insert(entry.seq), "one entry was read by two sessions");
         }
@@ -95,103 +106,86 @@ pub async fn a_lane_that_was_handed_over_is_not_read<H: LanesHarness>(harness: &
     reader.hand_over(vec![(lane + 1) % LANES]).await;
     assert_eq!(reader.entries().await, entries, "another lane was handed over");
     reader.hand_over(vec![lane]).await;
-    let read = reader.read_at(vec![position(lane, 0, entries[0].seq, 10)]).await;
+    let read = reader.read_all().await;
     assert!(!read.lost, "the session is still there");
-    assert!(read.entries.is_empty() && read.present.is_empty());
+    assert!(read.entries.is_empty() && read.behind.is_empty());
+    assert!(read.lanes.iter().all(|seen| seen.lane != lane), "nothing is said about it");
+    let passed = reader.passed(&read.cursor).await;
+    assert!(!passed.lost && passed.seqs.is_empty());
     let fetched = reader.fetch(vec![entries[0].seq]).await;
     assert!(!fetched.lost && fetched.entries.is_empty());
 }
 
-/// Exactly what is unsettled above the floor and not above the cursor, whether it waits or not.
-pub async fn present_is_what_is_unsettled_between_floor_and_cursor<H: LanesHarness>(harness: &H) {
+/// Exactly what is unsettled and not above the cursor, whether it waits or not.
+pub async fn passed_is_what_is_unsettled_up_to_the_cursor<H: LanesHarness>(harness: &H) {
     let (reader, entries, lane) = of_one_key(harness, 6).await;
     let now = soon(harness).await;
-    let seq: Vec<i64> = entries.iter().map(|entry| entry.seq).collect();
+    let five = reader.read(&LaneCursor::default(), vec![wish(lane, 5)]).await;
+    let six = reader.read_on(&five.cursor).await;
+    assert_eq!((five.entries.len(), six.entries.len()), (5, 1));
     reader.settle(&entries[1], Verdict::Delivered, now).await;
     reader.settle(&entries[2], dead(), now).await;
     reader.settle(&entries[3], retry(HOUR), now).await;
-    for (floor, cursor, limit, present, above) in [
-        (0, seq[5], 0, vec![seq[0], seq[3], seq[4], seq[5]], vec![]),
-        (0, seq[4], 0, vec![seq[0], seq[3], seq[4]], vec![]),
-        (seq[0], seq[4], 9, vec![seq[3], seq[4]], vec![seq[5]]),
-        (seq[3], seq[3], 1, vec![], vec![seq[4]]),
-        (seq[0], seq[2], 9, vec![], vec![seq[3], seq[4], seq[5]]),
-        (0, 0, 0, vec![], vec![]),
-    ] {
-        let read = reader.read_at(vec![position(lane, floor, cursor, limit)]).await;
-        assert_eq!(sorted(read.present), present, "above {floor}, up to {cursor}");
-        assert_eq!(read.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), above);
+    let seq = seqs(&entries);
+    assert_eq!(reader.passed(&six.cursor).await.seqs, [seq[0], seq[3], seq[4], seq[5]]);
+    assert_eq!(reader.passed(&five.cursor).await.seqs, [seq[0], seq[3], seq[4]]);
+    assert!(reader.passed(&LaneCursor::default()).await.seqs.is_empty());
+}
+
+/// A lower seq that commits after a higher one was read is told by the next read, however often was read while its
+/// transaction was open, and it can be fetched. Nothing is told of it before.
+pub async fn a_lower_seq_that_commits_later_is_told<H: LanesHarness>(harness: &H) {
+    several_writers!(harness);
+    let reader = Reader::join(harness, 1, soon(harness).await).await;
+    tell_a_late_one(harness, &reader, LaneCursor::default(), 0).await;
+}
+
+/// The same where nobody had been writing for a while: a reader that has seen everything knows that no longer once
+/// somebody writes.
+pub async fn a_lower_seq_that_commits_after_idle_reads_is_told<H: LanesHarness>(harness: &H) {
+    several_writers!(harness);
+    let reader = Reader::join(harness, 1, soon(harness).await).await;
+    let mut cursor = LaneCursor::default();
+    for n in 0..2 {
+        for _ in 0..3 {
+            cursor = reader.read_on(&cursor).await.cursor;
+            tokio::time::sleep(WHILE).await;
+        }
+        cursor = tell_a_late_one(harness, &reader, cursor, n * 10).await;
     }
 }
 
-/// A lower seq that commits later is told to a reader whose cursor is past it, and can be fetched.
-pub async fn a_lower_seq_that_commits_later_is_present<H: LanesHarness>(harness: &H) {
-    several_writers!(harness);
-    let outbox = harness.outbox(ROUTE);
+/// Stages `n + 1`, which is open while `n + 2` is committed and read, and commits it.
+async fn tell_a_late_one<H: LanesHarness>(
+    harness: &H,
+    reader: &Reader<'_, H>,
+    cursor: LaneCursor,
+    n: u64,
+) -> LaneCursor {
     let mut late = harness.begin().await;
-    assert_eq!(outbox.stage_all(&mut late, vec![keyed(1, "a")]).await.unwrap().len(), 1);
-    assert_eq!(stage(harness, vec![keyed(2, "a")]).await.len(), 1);
-    let reader = Reader::join(harness, 1, soon(harness).await).await;
-    let read = reader.entries().await;
-    assert_eq!(ids(&read), ids_of([2]));
-    let here = position(read[0].lane.unwrap(), 0, read[0].seq, 10);
-    assert_eq!(reader.read_at(vec![here]).await.present, [read[0].seq]);
+    let staged = harness.outbox(ROUTE).stage_all(&mut late, vec![keyed(n + 1, "a")]).await.unwrap();
+    assert_eq!(staged.len(), 1);
+    assert_eq!(stage(harness, vec![keyed(n + 2, "a")]).await.len(), 1);
+    let mut read = reader.read_on(&cursor).await;
+    assert_eq!(ids(&read.entries), ids_of([n + 2]));
+    let known = read.entries[0].seq;
+    for _ in 0..4 {
+        read = reader.read_on(&read.cursor).await;
+        assert!(
+            read.entries.is_empty() && read.behind.iter().all(|seq| *seq >= known),
+            "it is not there yet"
+        );
+        tokio::time::sleep(WHILE / 3).await;
+    }
+    let before = reader.passed(&read.cursor).await.seqs;
     harness.commit(late).await;
-    let after = reader.read_at(vec![here]).await;
-    assert_eq!(after.entries, [], "it is not above the cursor");
-    let unknown: Vec<i64> = after.present.iter().copied().filter(|seq| *seq != read[0].seq).collect();
-    assert_eq!((after.present.len(), unknown.len()), (2, 1));
-    assert!(unknown[0] < read[0].seq);
-    assert_eq!(ids(&reader.fetch(unknown).await.entries), ids_of([1]));
-}
-
-/// A read tells of no seq that was not drawn yet: nobody would look for one that comes below.
-pub async fn a_read_tells_of_no_seq_that_was_not_drawn<H: LanesHarness>(harness: &H) {
-    several_writers!(harness);
-    let outbox = harness.outbox(ROUTE);
-    let reader = Reader::join(harness, 1, soon(harness).await).await;
-    let mut open = harness.begin().await;
-    assert_eq!(outbox.stage_all(&mut open, vec![keyed(1, "a")]).await.unwrap().len(), 1);
-    assert_eq!(stage(harness, vec![keyed(2, "b")]).await.len(), 1);
-    let read = reader.read_all().await;
-    assert_eq!(ids(&read.entries), ids_of([2]));
-    assert_eq!(stage(harness, vec![keyed(3, "c")]).await.len(), 1);
-    harness.commit(open).await;
-    let entries = reader.entries().await;
-    assert_eq!(ids(&entries), ids_of([1, 2, 3]));
-    // It may tell less: a store that does not know says nothing.
-    assert!(read.drawn < entries[2].seq, "{} was told, {} came after", read.drawn, entries[2].seq);
-    let now = reader.read_all().await;
-    assert!(now.drawn == 0 || now.drawn >= entries[2].seq, "{} is drawn", entries[2].seq);
-}
-
-/// A transaction that has staged and is open is told; one that has not, or has ended, is not.
-pub async fn writers_are_the_open_transactions_that_have_staged<H: LanesHarness>(harness: &H) {
-    several_writers!(harness);
-    let reader = Reader::join(harness, 1, soon(harness).await).await;
-    let outbox = harness.outbox(ROUTE);
-    let (mut first, mut second) = (harness.begin().await, harness.begin().await);
-    assert_eq!(reader.read_all().await.writers, NOBODY, "they have only begun");
-    assert_eq!(outbox.stage_all(&mut first, vec![event(1)]).await.unwrap().len(), 1);
-    let one = reader.read_all().await.writers;
-    assert_eq!(one.len(), 1);
-    assert_eq!(reader.read_all().await.writers, one, "the same transaction has the same number");
-    assert_eq!(outbox.stage_all(&mut second, vec![event(2)]).await.unwrap().len(), 1);
-    let both = reader.read_all().await.writers;
-    assert_eq!((both.len(), both.contains(&one[0])), (2, true));
-    harness.commit(first).await;
-    let left = reader.read_all().await.writers;
-    assert_eq!((left.len(), left.contains(&one[0])), (1, false));
-    let unasked = ReadRequest {
-        route: route(ROUTE),
-        session: session(1),
-        positions: vec![],
-        writers: false,
-        seen: Seen::default(),
-    };
-    assert_eq!(harness.store().read(unasked).await.unwrap().writers, NOBODY);
-    harness.rollback(second).await;
-    assert_eq!(reader.read_all().await.writers, NOBODY);
+    let after = reader.read_on(&read.cursor).await;
+    assert_eq!(after.entries, [], "it is behind the cursor");
+    let unknown = after.behind.iter().copied().filter(|seq| *seq < known && !before.contains(seq));
+    let unknown: Vec<i64> = unknown.collect();
+    assert_eq!(unknown.len(), 1, "{:?} are told", after.behind);
+    assert_eq!(ids(&reader.fetch(unknown).await.entries), ids_of([n + 1]));
+    after.cursor
 }
 
 /// By seq and in that order; what is settled, gone or never was is left out.
@@ -227,15 +221,14 @@ pub async fn an_undecodable_row_of_a_lane_is_told<H: LanesHarness>(harness: &H) 
     assert_eq!((Some(row.lane), row.row.event_id), (read.entries[0].lane, Some(id(2))));
     assert_eq!(row.row.failure.kind, FailureKind::Undecodable);
     assert_eq!(row.row.held.fence, reader.lanes[&row.lane]);
-    let here = position(row.lane, 0, read.entries[1].seq, 0);
-    assert!(reader.read_at(vec![here]).await.present.contains(&row.row.held.seq));
+    assert!(reader.passed(&read.cursor).await.seqs.contains(&row.row.held.seq));
     let fetched = reader.fetch(vec![row.row.held.seq]).await;
     assert_eq!((fetched.entries, fetched.undecodable.len()), (vec![], 1));
     assert_eq!(fetched.undecodable[0].row.held, row.row.held);
 
     let verdict = Verdict::Dead { failure: row.row.failure.clone() };
     let death =
-        LaneSettlement { held: row.row.held, lane: row.lane, place: Place::default(), attempts: 1, verdict };
+        LaneSettlement { held: row.row.held, lane: row.lane, hint: RowHint::default(), attempts: 1, verdict };
     assert_eq!(reader.settle_all(vec![death], now).await.accepted, 1);
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(2)))]);
     assert!(reader.read_all().await.undecodable.is_empty());
@@ -259,12 +252,13 @@ pub async fn a_rolled_back_entry_is_never_read<H: LanesHarness>(harness: &H) {
     let mut tx = harness.begin().await;
     assert_eq!(harness.outbox(ROUTE).stage_all(&mut tx, vec![keyed(1, "a")]).await.unwrap().len(), 1);
     assert_eq!(stage(harness, vec![keyed(2, "a")]).await.len(), 1);
-    let read = reader.entries().await;
-    assert_eq!(ids(&read), ids_of([2]));
+    let read = reader.read_all().await;
+    assert_eq!(ids(&read.entries), ids_of([2]));
     harness.rollback(tx).await;
-    assert_eq!(reader.entries().await, read);
-    let here = position(read[0].lane.unwrap(), 0, read[0].seq, 10);
-    assert_eq!(reader.read_at(vec![here]).await.present, [read[0].seq]);
+    assert_eq!(reader.entries().await, read.entries);
+    let after = reader.read_on(&read.cursor).await;
+    assert!(after.entries.is_empty() && after.behind.iter().all(|seq| *seq == read.entries[0].seq));
+    assert_eq!(reader.passed(&read.cursor).await.seqs, [read.entries[0].seq]);
 }
 
 /// A key has one lane, whoever stages and whoever reads; keys and bare ids are spread over the lanes.
@@ -350,10 +344,9 @@ pub async fn a_row_that_was_claimed_is_not_read_before_it_is_reaped<H: LanesHarn
     let claimed = Store::claim(&*harness.store(), claim_request(1, now)).await.unwrap().entries;
     assert_eq!(ids(&claimed), ids_of([1]));
     let reader = Reader::join(harness, 1, now).await;
-    let read = reader.entries().await;
-    assert_eq!(ids(&read), ids_of([2]));
-    let here = position(read[0].lane.unwrap(), 0, read[0].seq, 0);
-    assert_eq!(reader.read_at(vec![here]).await.present, [read[0].seq]);
+    let read = reader.read_all().await;
+    assert_eq!(ids(&read.entries), ids_of([2]));
+    assert_eq!(reader.passed(&read.cursor).await.seqs, [read.entries[0].seq]);
     assert_eq!(reader.fetch(vec![claimed[0].seq]).await.entries, []);
     let later = now.saturating_add(LEASE);
     assert_eq!(harness.store().reap_rows(reap_request(later)).await.unwrap().released, 1);
@@ -375,13 +368,13 @@ pub async fn steps_of_sagas_are_in_no_lane<H: LanesHarness>(harness: &H) {
     stage(harness, events).await;
     let now = soon(harness).await;
     let reader = Reader::join(harness, 1, now).await;
-    let entries = reader.entries().await;
+    let read = reader.read_all().await;
+    let mut entries = read.entries;
+    entries.sort_by_key(|entry| entry.seq);
     assert_eq!(ids(&entries), ids_of([2, 4, 5, 6]));
     let steps = [entry(harness, 1).await, entry(harness, 3).await];
     assert!(reader.fetch(steps.iter().map(|step| step.seq).collect()).await.entries.is_empty());
-    let all = (0..LANES).map(|lane| position(lane, 0, i64::MAX, 1)).collect();
-    let present: BTreeSet<i64> = reader.read_at(all).await.present.into_iter().collect();
-    assert_eq!(present, entries.iter().map(|entry| entry.seq).collect());
+    assert_eq!(reader.passed(&read.cursor).await.seqs, seqs(&entries));
     assert_eq!(count(harness, Status::InFlight).await, 4, "what was read is in flight, and they were not");
     // Its session is buried: what it read has spent an attempt, and no step has.
     let later = now.saturating_add(LEASE * 2);

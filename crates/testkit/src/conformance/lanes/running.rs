@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use futures_util::future::join;
 use pillarbox_core::port::{
     Admin, AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest,
-    IsolateRequest, LaneRead, LaneSettleRequest, Lanes, PauseChange, PauseRequest, PauseTo, ReadRequest,
-    ReapRequest, Reaped, Settled,
+    IsolateRequest, LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, PauseChange, PauseRequest,
+    PauseTo, ReadRequest, ReapRequest, Reaped, Settled,
 };
 use pillarbox_core::{Backoff, Failure, FailureKind, Jitter, Outcome, Result, Status};
 use pillarbox_engine::{Relay, RelayOptions};
@@ -53,6 +53,10 @@ impl<S: Lanes> Lanes for Counted<S> {
         let read = self.inner.read(request).await?;
         self.rows.fetch_add(read.entries.len() as u64, Ordering::Relaxed);
         Ok(read)
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        self.inner.passed(request).await
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

@@ -1,7 +1,9 @@
 //! Settling: the attempt is spent here, under the fence of the lane.
 
 use pillarbox_core::port::{Admin, Keep, LANES, LaneSettleRequest, LaneSettlement, Lanes, Settled, Verdict};
-use pillarbox_core::{AuditKind, Entry, ErrorKind, Failure, FailureKind, Fence, Held, Place, Retry, Status};
+use pillarbox_core::{
+    AuditKind, Entry, ErrorKind, Failure, FailureKind, Fence, Held, Retry, RowHint, Status,
+};
 
 use super::LanesHarness;
 use super::steps::*;
@@ -221,12 +223,12 @@ pub async fn a_row_is_settled_wherever_it_is<H: LanesHarness>(harness: &H) {
     let entries = reader.entries().await;
     let [a, b, c, d, e, f] = &entries[..] else { panic!("{} entries", entries.len()) };
     let at = |entry, other: &Entry| LaneSettlement {
-        place: other.place,
+        hint: other.hint,
         ..reader.verdict(entry, Verdict::Delivered)
     };
     let batch = vec![at(a, a), at(b, c)];
     assert_eq!(reader.settle_all(batch, now).await, Settled { accepted: 2, fenced: vec![] });
-    let somewhere = LaneSettlement { place: Place::default(), ..at(d, d) };
+    let somewhere = LaneSettlement { hint: RowHint::default(), ..at(d, d) };
     let batch = vec![somewhere, at(e, f)];
     let request = LaneSettleRequest { keep: Keep::No, ..reader.settle_request(batch, now) };
     let settled = Lanes::settle(&*harness.store(), request).await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use pillarbox_core::port::{AttendRequest, Attendance, LANES, LanePosition, Lanes, ReadRequest, Seen};
+use pillarbox_core::port::{AttendRequest, Attendance, LANES, LaneCursor, Lanes, PassedRequest, ReadRequest};
 use pillarbox_core::{ErrorKind, Fence, Status};
 
 use super::LanesHarness;
@@ -245,17 +245,15 @@ pub async fn what_no_lane_can_mean_is_refused<H: LanesHarness>(harness: &H) {
     assert!(store.attend(attend_request(1, now)).await.unwrap().lost, "no session was made of it");
 
     let reader = Reader::join(harness, 1, now).await;
-    let position = |lane, limit| LanePosition { lane, floor: 0, cursor: 0, limit };
-    for positions in [vec![position(LANES, 1)], vec![position(0, 5_001), position(1, 5_000)]] {
-        let request = ReadRequest {
-            route: route(ROUTE),
-            session: session(1),
-            positions,
-            writers: false,
-            seen: Seen::default(),
-        };
+    let cursor = LaneCursor::default();
+    for lanes in [vec![wish(LANES, 1)], vec![wish(0, 5_001), wish(1, 5_000)]] {
+        let (route, session, cursor) = (route(ROUTE), session(1), cursor.clone());
+        let request = ReadRequest { route, session, lanes, cursor };
         assert_eq!(store.read(request).await.unwrap_err().kind(), ErrorKind::Invalid);
     }
-    let most = reader.read_at(vec![position(0, 5_000), position(1, 5_000)]).await;
+    let (route, session, lanes) = (route(ROUTE), session(1), vec![wish(LANES, 0)]);
+    let request = PassedRequest { route, session, lanes, cursor: cursor.clone() };
+    assert_eq!(store.passed(request).await.unwrap_err().kind(), ErrorKind::Invalid);
+    let most = reader.read(&cursor, vec![wish(0, 5_000), wish(1, 5_000)]).await;
     assert!(!most.lost && most.entries.is_empty());
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{
-    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Keep, LANES, LanePosition, LaneRead,
-    LaneSettleRequest, LaneSettlement, Lanes, ReadRequest, Seen, SessionId, Settled, Verdict,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Keep, LANES, LaneCursor, LaneRead,
+    LaneSeen, LaneSettleRequest, LaneSettlement, LaneWish, Lanes, Passed, PassedRequest, ReadRequest,
+    SessionId, Settled, Verdict,
 };
 use pillarbox_core::{CRASHES_IN_COMPANY, Entry, Event, Fence, Held, Timestamp};
 
@@ -38,16 +39,24 @@ pub(super) fn keyed(n: u64, key: &str) -> Event {
     event(n).key(key)
 }
 
+/// So much of a lane, in the first run through it.
+pub(super) const fn wish(lane: u8, limit: u32) -> LaneWish {
+    LaneWish { lane, run: 1, limit }
+}
+
+/// So much of every lane.
+pub(super) fn everywhere(limit: u32) -> Vec<LaneWish> {
+    (0..LANES).map(|lane| wish(lane, limit)).collect()
+}
+
 /// What a read says, but for the time.
 #[derive(Debug, PartialEq)]
 struct Answer {
     lost: bool,
     entries: Vec<Entry>,
     undecodable: Vec<(u8, Held)>,
-    present: BTreeSet<i64>,
-    revisions: BTreeSet<(u8, i64)>,
-    writers: usize,
-    drawn: i64,
+    behind: BTreeSet<i64>,
+    lanes: BTreeSet<LaneSeen>,
 }
 
 impl Answer {
@@ -58,10 +67,8 @@ impl Answer {
             lost: read.lost,
             entries,
             undecodable: read.undecodable.iter().map(|row| (row.lane, row.row.held)).collect(),
-            present: read.present.iter().copied().collect(),
-            revisions: read.revisions.iter().copied().collect(),
-            writers: read.writers.len(),
-            drawn: read.drawn,
+            behind: read.behind.iter().copied().collect(),
+            lanes: read.lanes.iter().copied().collect(),
         }
     }
 }
@@ -151,26 +158,37 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
         self.harness.store().hand_over(request).await.unwrap();
     }
 
-    /// Reads as one who knows nothing and as one who knows what that said: the answer is the same.
-    pub(super) async fn read_at(&self, positions: Vec<LanePosition>) -> LaneRead {
-        let first = self.read_as(positions.clone(), Seen::default()).await;
-        let seen = Seen { drawn: first.drawn, revisions: first.revisions.clone() };
-        let read = self.read_as(positions, seen).await;
-        assert_eq!(Answer::of(&first), Answer::of(&read));
-        read
+    /// Reads on from a cursor, twice: the answer is the same.
+    pub(super) async fn read(&self, cursor: &LaneCursor, lanes: Vec<LaneWish>) -> LaneRead {
+        let (route, session, cursor) = (route(self.route), session(self.number), cursor.clone());
+        let request = ReadRequest { route, session, lanes, cursor };
+        let first = self.harness.store().read(request.clone()).await.unwrap();
+        let again = self.harness.store().read(request).await.unwrap();
+        assert_eq!(Answer::of(&first), Answer::of(&again));
+        again
     }
 
-    /// Reads as one who has seen this.
-    pub(super) async fn read_as(&self, positions: Vec<LanePosition>, seen: Seen) -> LaneRead {
-        let (route, session) = (route(self.route), session(self.number));
-        let request = ReadRequest { route, session, positions, writers: true, seen };
-        self.harness.store().read(request).await.unwrap()
+    /// Reads every lane on from a cursor, whether it is held or not.
+    pub(super) async fn read_on(&self, cursor: &LaneCursor) -> LaneRead {
+        self.read(cursor, everywhere(PLENTY)).await
     }
 
     /// Reads every lane from its beginning, whether it is held or not.
     pub(super) async fn read_all(&self) -> LaneRead {
-        let everywhere = (0..LANES).map(|lane| LanePosition { lane, floor: 0, cursor: 0, limit: PLENTY });
-        self.read_at(everywhere.collect()).await
+        self.read_on(&LaneCursor::default()).await
+    }
+
+    /// What a cursor has passed, in every lane; the seqs in order.
+    pub(super) async fn passed(&self, cursor: &LaneCursor) -> Passed {
+        self.passed_in(cursor, everywhere(0)).await
+    }
+
+    async fn passed_in(&self, cursor: &LaneCursor, lanes: Vec<LaneWish>) -> Passed {
+        let (route, session, cursor) = (route(self.route), session(self.number), cursor.clone());
+        let request = PassedRequest { route, session, lanes, cursor };
+        let mut passed = self.harness.store().passed(request).await.unwrap();
+        passed.seqs.sort_unstable();
+        passed
     }
 
     /// Every entry that can be read, in the order of staging.
@@ -189,10 +207,10 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
 
     /// How often operators have changed a held lane.
     pub(super) async fn revision(&self, lane: u8) -> i64 {
-        let read = self.read_at(vec![LanePosition { lane, floor: 0, cursor: 0, limit: 0 }]).await;
-        assert_eq!(read.revisions.len(), 1, "one lane was asked for");
-        assert_eq!(read.revisions[0].0, lane);
-        read.revisions[0].1
+        let passed = self.passed_in(&LaneCursor::default(), vec![wish(lane, 0)]).await;
+        assert_eq!(passed.revisions.len(), 1, "one lane was asked for");
+        assert_eq!(passed.revisions[0].0, lane);
+        passed.revisions[0].1
     }
 
     /// The proof that this session may settle an entry.
@@ -207,7 +225,7 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
         LaneSettlement {
             held: self.held(entry),
             lane,
-            place: entry.place,
+            hint: entry.hint,
             attempts: entry.attempts + 1,
             verdict,
         }

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_core::late::{Ask, LateCursor, Reading};
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadKind, HeadsRequest,
-    IsolateRequest, LANES, LaneRead, LaneSettleRequest, Lanes, Purging, ReadRequest, ReapRequest, Reaped,
-    SessionId, Settled,
+    IsolateRequest, LANES, LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, Purging, ReadRequest,
+    ReapRequest, Reaped, SessionId, Settled,
 };
 use pillarbox_core::{
     Entry, Failure, FailureKind, Fence, NO_LANE, Result, RouteName, Status, Timestamp, lane_of,
@@ -209,8 +210,23 @@ impl Lanes for MemoryStore {
 
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
         request.check()?;
+        let mut reading = Reading::begin(&request.cursor, &request.lanes, self.shared.began.elapsed());
+        let tell = |ask: &Ask| {
+            let now = self.shared.now(None);
+            self.shared.lock().tell(&request.route, request.session, ask, now)
+        };
+        let told = tell(reading.ask());
+        // Others go on between two questions, as they do on a server.
+        tokio::task::yield_now().await;
+        let looked = reading.missed(&told).map(|ask| tell(&ask));
+        Ok(reading.end(told, looked))
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        request.check()?;
+        let ask = LateCursor::passed(&request.cursor, &request.lanes);
         let now = self.shared.now(None);
-        Ok(self.shared.lock().read_lanes(&request, now))
+        Ok(self.shared.lock().tell(&request.route, request.session, &ask, now).into_passed())
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

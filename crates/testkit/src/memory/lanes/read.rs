@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox_core::port::{
-    FetchRequest, Fetched, LanePosition, LaneRead, LaneRow, ReadRequest, SessionId, Undecodable,
-};
+use pillarbox_core::late::{Ask, Position, Told};
+use pillarbox_core::port::{FetchRequest, Fetched, LaneRow, SessionId, Undecodable};
 use pillarbox_core::{Entry, Failure, FailureKind, Fence, Held, RouteName, Timestamp};
 
 use super::{is_unsettled, lane_of_entry};
@@ -12,22 +11,19 @@ use crate::memory::mutant::Mutant;
 use crate::memory::state::{Key, Row, State, TxId};
 
 impl State {
-    pub(super) fn read_lanes(&mut self, request: &ReadRequest, now: Timestamp) -> LaneRead {
-        let mut read = LaneRead::nothing(now);
-        let known =
-            self.lanes.get(&request.route).filter(|table| table.sessions.contains_key(&request.session));
+    pub(super) fn tell(&mut self, route: &RouteName, session: SessionId, ask: &Ask, now: Timestamp) -> Told {
+        let mut read = Told::nothing(now);
+        let known = self.lanes.get(route).filter(|table| table.sessions.contains_key(&session));
         let Some(table) = known else {
             read.lost = true;
             return read;
         };
         let mut handed = 0;
-        let from = request.positions.iter().map(|position| position.floor).min().unwrap_or(0);
-        let by_lane = self.unsettled_by_lane(&request.route, from);
-        for position in &request.positions {
-            let Some(lane) = table.lane(position.lane).filter(|lane| lane.session == Some(request.session))
-            else {
-                continue;
-            };
+        let from = ask.positions.iter().map(|position| position.floor).min().unwrap_or(0);
+        let by_lane = self.unsettled_by_lane(route, from);
+        for position in &ask.positions {
+            let held = table.lane(position.lane).filter(|lane| lane.session == Some(session));
+            let Some(lane) = held else { continue };
             read.revisions.push((position.lane, lane.revision));
             let rows = by_lane.get(&position.lane).map(Vec::as_slice).unwrap_or_default();
             read.present.extend(self.present(rows, *position));
@@ -36,14 +32,14 @@ impl State {
                 sort_out(row, lane.fence, position.lane, &mut read.entries, &mut read.undecodable);
             }
         }
-        if request.writers {
+        if ask.writers {
             read.writers = self.writers();
         }
         read.drawn = if self.is(Mutant::DrawnIsTooHigh) { i64::MAX } else { self.last_seq };
         if self.is(Mutant::PresentLeavesOutLateCommits) {
             self.lanes_read.extend(read.entries.iter().map(|entry| entry.seq));
         }
-        self.note(&request.route, request.session, handed);
+        self.note(route, session, handed);
         read
     }
 
@@ -89,7 +85,7 @@ impl State {
         by_lane
     }
 
-    fn present<'a>(&'a self, rows: &'a [&'a Row], position: LanePosition) -> impl Iterator<Item = i64> + 'a {
+    fn present<'a>(&'a self, rows: &'a [&'a Row], position: Position) -> impl Iterator<Item = i64> + 'a {
         let late_too = !self.is(Mutant::PresentLeavesOutLateCommits);
         rows.iter()
             .map(|row| row.entry.seq)
@@ -104,7 +100,7 @@ impl State {
     }
 }
 
-fn above<'a>(rows: &'a [&'a Row], position: LanePosition) -> impl Iterator<Item = &'a Row> + 'a {
+fn above<'a>(rows: &'a [&'a Row], position: Position) -> impl Iterator<Item = &'a Row> + 'a {
     let limit = usize::try_from(position.limit).unwrap_or(usize::MAX);
     rows.iter().copied().filter(move |row| row.entry.seq > position.cursor).take(limit)
 }

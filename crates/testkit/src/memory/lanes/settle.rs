@@ -25,7 +25,7 @@ impl State {
                 continue;
             }
             settled.accepted += 1;
-            let LaneSettlement { held, lane: _, place: _, attempts, verdict } = settlement;
+            let LaneSettlement { held, lane: _, hint: _, attempts, verdict } = settlement;
             match verdict {
                 Verdict::Delivered => {
                     self.spend(held.seq, attempts, now);

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, Clock, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest,
-    IsolateRequest, LaneRead, LaneRow, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Settled,
-    Undecodable, Verdict,
+    IsolateRequest, LaneRead, LaneRow, LaneSettleRequest, Lanes, Passed, PassedRequest, ReadRequest,
+    ReapRequest, Reaped, Settled, Undecodable, Verdict,
 };
 use pillarbox_core::{Entry, Failure, FailureKind, Held, Result};
 
@@ -81,6 +81,14 @@ impl Lanes for ChaosLanes {
         self.weather.count(!read.entries.is_empty());
         self.spoil(&mut read.entries, &mut read.undecodable);
         Ok(read)
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        let fate = self.weather.draw();
+        let inner = Arc::clone(&self.inner);
+        let passed = self.weather.meet(fate, async move { inner.passed(request).await }).await?;
+        self.weather.count(false);
+        Ok(passed)
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

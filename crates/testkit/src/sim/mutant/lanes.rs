@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
-    LaneRead, LaneSettleRequest, Lanes, ReadRequest, ReapRequest, Reaped, Report, Settled, Sink,
-    SinkCapabilities,
+    LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, ReadRequest, ReapRequest, Reaped, Report,
+    Settled, Sink, SinkCapabilities,
 };
 use pillarbox_core::{Entry, Fence, Result};
 
@@ -37,9 +37,17 @@ impl Lanes for MutantLanes {
         let mut read = self.inner.read(request).await?;
         self.strip(&mut read.entries);
         if self.mutant == SimMutant::LanesByLastSeq {
-            read.present.clear();
+            read.behind.clear();
         }
         Ok(read)
+    }
+
+    async fn passed(&self, request: PassedRequest) -> Result<Passed> {
+        let mut passed = self.inner.passed(request).await?;
+        if self.mutant == SimMutant::LanesByLastSeq {
+            passed.seqs.clear();
+        }
+        Ok(passed)
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {

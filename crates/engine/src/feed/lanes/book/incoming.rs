@@ -74,7 +74,7 @@ mod tests {
         let entry = Entry { lane: Some(0), ..store.entries().remove(0) };
         let (now, at) = (entry.created_at, Instant::now());
         let mut book = Book::new(true, OnDead::Block);
-        book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1)) });
+        book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1), 1) });
         book.begin_read();
         book.take_in(vec![entry.clone()], now, at);
         assert_eq!(book.ready(at, 1), 1);

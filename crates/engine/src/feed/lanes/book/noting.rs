@@ -119,7 +119,7 @@ mod tests {
         let entries: Vec<_> =
             store.entries().into_iter().map(|entry| Entry { lane: Some(0), ..entry }).collect();
         let mut book = Book::new(false, OnDead::Block);
-        book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1)) });
+        book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1), 1) });
         for entry in &entries {
             book.add(entry.clone(), entry.created_at, at);
         }

@@ -2,12 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use pillarbox_core::port::{LANES, RENAMED};
-
-use super::lane::Lane;
+use super::RENAMED;
+use crate::port::LANES;
 
 /// Most stretches that are told apart: more long transactions than that are looked after together.
 const STRETCHES_MAX: usize = 16;
+
+/// Where a reader stands in one lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stand {
+    /// Where the stretches end: the horizon knows what to look for at or below.
+    pub(super) floor: i64,
+    /// The highest seq that was read, or up to where it is known that there was nothing more.
+    pub(super) cursor: i64,
+}
 
 /// A set of lanes.
 pub(super) type Set = u64;
@@ -22,7 +30,7 @@ pub(super) fn set(lane: u8) -> Set {
 /// A transaction that drew a seq at or below a cursor was writing when the cursor was reached. So only those that were
 /// writing just after can still commit something here, and whoever was seen neither before nor after has done so by
 /// then: one more look finds it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Stretch {
     /// Above which seq it begins in each lane; the end of numbers where it has nothing of a lane.
     from: [i64; LANES as usize],
@@ -39,7 +47,7 @@ struct Stretch {
 /// **Invariant:** nothing of a read is handed out before its lanes were looked at since the last end of a transaction
 /// that could commit something before it. So a stretch need not be looked at while all its writers go on: a
 /// transaction that stays open for an hour costs one look at its end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Horizon {
     stretches: Vec<Stretch>,
     /// The highest seq that had been drawn by the read before this one.
@@ -131,7 +139,7 @@ impl Horizon {
     }
 
     /// What was read since the last stretch is one: from the floor of each lane to its cursor, where the floor goes.
-    pub(super) fn note<'a>(&mut self, lanes: impl Iterator<Item = (u8, &'a mut Lane)>, writers: &[u64]) {
+    pub(super) fn note<'a>(&mut self, lanes: impl Iterator<Item = (u8, &'a mut Stand)>, writers: &[u64]) {
         let (mut from, mut owed) = ([i64::MAX; LANES as usize], 0);
         for (number, lane) in lanes.filter(|(_, lane)| lane.cursor > lane.floor) {
             from[usize::from(number % LANES)] = lane.floor;
@@ -178,19 +186,17 @@ impl Stretch {
 
 #[cfg(test)]
 mod tests {
-    use pillarbox_core::Fence;
-
     use super::*;
 
     /// One lane that is read on and on.
     struct Reader {
         horizon: Horizon,
-        lane: Lane,
+        lane: Stand,
     }
 
     impl Reader {
         fn new() -> Self {
-            Self { horizon: Horizon::default(), lane: Lane::new(Fence(1)) }
+            Self { horizon: Horizon::default(), lane: Stand::default() }
         }
 
         /// Reads up to a cursor, and asks who is writing. Returns from where it looked, and what it had missed.
@@ -280,7 +286,7 @@ mod tests {
     #[test]
     fn a_lane_that_was_not_read_stays_owed() {
         let mut horizon = Horizon::default();
-        let (mut zero, mut one) = (Lane::new(Fence(1)), Lane::new(Fence(1)));
+        let (mut zero, mut one) = (Stand::default(), Stand::default());
         (zero.cursor, one.cursor) = (10, 20);
         horizon.note([(0, &mut zero), (1, &mut one)].into_iter(), &[]);
         assert_eq!((zero.floor, one.floor), (10, 20));
