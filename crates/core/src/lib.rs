@@ -32,6 +32,7 @@ mod status;
 mod suspect;
 mod template;
 mod time;
+mod typed;
 
 pub use audit::{AuditKind, AuditRecord};
 pub use backoff::{Backoff, Jitter};
@@ -62,3 +63,4 @@ pub use status::{Action, Status, TRANSITIONS};
 pub use suspect::{COMPANY_MAX, CRASHES_IN_COMPANY, attempts_counted, company};
 pub use template::Template;
 pub use time::Timestamp;
+pub use typed::TypedEvent;

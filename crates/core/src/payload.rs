@@ -28,6 +28,8 @@ enum What {
     Shape { path: String },
     /// A field that must be there.
     Missing { path: String },
+    /// The payload of another event type.
+    Type { found: String, expected: &'static str },
 }
 
 impl PayloadError {
@@ -38,7 +40,12 @@ impl PayloadError {
         match &self.what {
             What::Syntax { .. } => None,
             What::Shape { path } | What::Missing { path } => Some(path),
+            What::Type { .. } => Some(""),
         }
+    }
+
+    pub(crate) fn of_another_type(found: String, expected: &'static str) -> Self {
+        Self { what: What::Type { found, expected } }
     }
 
     /// As the error of any call, of which this stays the source.
@@ -104,6 +111,9 @@ impl fmt::Display for PayloadError {
             }
             What::Shape { path } => write!(f, "the payload does not have the expected shape at `{path}`"),
             What::Missing { path } => write!(f, "the payload has no `{path}`"),
+            What::Type { found, expected } => {
+                write!(f, "the event has the type {found:?}, and was read as {expected:?}")
+            }
         }
     }
 }

@@ -5,13 +5,14 @@ use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use pillarbox_core::limits::STEP_DATA_BYTES_MAX;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
-use pillarbox_core::{Entry, Error, ErrorKind, Failure, FailureKind, Outcome, Result, Saga};
+use pillarbox_core::{Entry, Error, ErrorKind, Failure, FailureKind, Outcome, Result, Saga, TypedEvent};
 use tokio::sync::Semaphore;
 
 use super::handling::{Handled, HandlerError, Handling};
@@ -97,6 +98,49 @@ impl Handlers {
         });
         self.handlers.insert(name.to_owned(), Handler { run, permits: None });
         Ok(self)
+    }
+
+    /// Registers a handler of a Rust type under the name of that event type. A payload of another shape is rejected for
+    /// good, without a call.
+    ///
+    /// ```
+    /// # use pillarbox_core::TypedEvent;
+    /// # use pillarbox_engine::sink::Handlers;
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize)]
+    /// struct OrderPlaced {
+    ///     order: u64,
+    /// }
+    ///
+    /// impl TypedEvent for OrderPlaced {
+    ///     const TYPE: &'static str = "order.placed";
+    /// }
+    ///
+    /// let handlers = Handlers::new().on_event(|placed: OrderPlaced, handling| async move {
+    ///     println!("order {}, attempt {}", placed.order, handling.attempt());
+    ///     Ok(())
+    /// })?;
+    /// assert!(handlers.knows("order.placed"));
+    /// # Ok::<(), pillarbox_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    pub fn on_event<T, F, Fut, A>(self, handler: F) -> Result<Self>
+    where
+        T: TypedEvent + Send,
+        F: Fn(T, Handling) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<A, HandlerError>> + Send + 'static,
+        A: Into<Handled>,
+    {
+        let handler = Arc::new(handler);
+        self.on(T::TYPE, move |handling| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let payload = handling.json::<T>()?;
+                handler(payload, handling).await
+            }
+        })
     }
 
     /// Most runs of one handler at once, below the limit of all. Default: none of its own.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillarbox_core::{Event, FailureKind, Status};
+use pillarbox_core::{Event, FailureKind, Status, TypedEvent};
 use pillarbox_engine::RelayOptions;
 use pillarbox_engine::sink::{Handled, HandlerError, Handlers};
 use tokio::time::sleep;
@@ -69,6 +69,34 @@ async fn a_payload_of_another_shape_is_rejected_without_being_quoted() {
         error.starts_with("rejected/payload: ") && error.contains("`to`") && !error.contains("canary"),
         "{error}"
     );
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct MailWanted {
+    to: String,
+}
+
+impl TypedEvent for MailWanted {
+    const TYPE: &'static str = "mail.wanted";
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_a_rust_type_gets_what_was_staged_as_it_and_nothing_else() {
+    let world = World::new();
+    let good = world.stage(Event::of(&MailWanted { to: "canary".into() }).unwrap()).await;
+    let bad = world.stage(Event::new(MailWanted::TYPE, r#"{"too": 1}"#)).await;
+    let handlers = Handlers::new()
+        .on_event(async |mail: MailWanted, _| match mail.to.as_str() {
+            "canary" => Ok(()),
+            _ => Err(HandlerError::reject("to", "")),
+        })
+        .unwrap();
+    let relay = world.to(Arc::new(handlers), RelayOptions::handlers()).build().unwrap();
+    let tally = relay.drain().await.unwrap();
+    assert_eq!((tally.delivered, tally.dead), (1, 1));
+    assert_eq!(world.entry(good).status, Status::Delivered);
+    let error = world.entry(bad).last_error.unwrap().to_string();
+    assert_eq!(error, "rejected/payload: the payload has no `to`");
 }
 
 #[tokio::test(start_paused = true)]

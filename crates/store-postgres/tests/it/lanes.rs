@@ -276,7 +276,7 @@ async fn what_comes_back_from_a_claim_by_rows_is_noticed_by_its_lane() {
     stage(&harness.outbox(ROUTE), store.pool(), events(2)).await;
     let claimed = claim(&store, 2).await;
     let _ = attend(&store, 1, true).await;
-    let grown = async || read(&store, 1).await.revisions.iter().map(|(_, revision)| revision).sum::<i64>();
+    let grown = async || revisions(&read(&store, 1).await).iter().sum::<i64>();
     assert_eq!(grown().await, 0);
     let released = verdicts(&claimed[..1], &Verdict::Release { failure: None });
     assert_eq!(Store::settle(&*store, settle_request(released)).await.unwrap().accepted, 1);

@@ -15,14 +15,15 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
         .map(|record| (&*record.who, record.at))
         .collect();
     for life in &evidence.lives {
-        let mut leased_at: BTreeMap<i64, u64> = BTreeMap::new();
+        // A claim by rows and a lane may have the same number: both begin with the clock.
+        let mut leased_at: BTreeMap<(&str, i64), u64> = BTreeMap::new();
         for step in &life.steps {
             match step.what {
                 What::Granted { fence, .. } | What::Extended { fence, accepted: true, .. } => {
-                    leased_at.insert(fence, step.at);
+                    leased_at.insert((&*step.who, fence), step.at);
                 }
                 What::Handed { fence } => {
-                    let Some(since) = leased_at.get(&fence).copied() else { continue };
+                    let Some(since) = leased_at.get(&(&*step.who, fence)).copied() else { continue };
                     // A frozen relay cannot stop in time; the fence is there for what it does then.
                     let stood_still =
                         frozen.iter().any(|(who, at)| *who == &*step.who && *at >= since && *at <= step.at);
