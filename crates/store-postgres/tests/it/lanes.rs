@@ -56,7 +56,10 @@ async fn read_on(store: &PostgresStore, number: u64, limit: u32, cursor: &LaneCu
 async fn writers(harness: &Direct) -> i64 {
     let writers = include_str!("../../src/sql/lanes_writers.sql").replace("$6", "true");
     harness
-        .number(&format!("select cardinality({})", writers.replace("{outbox}", "{s}.pillarbox_outbox")))
+        .number(&format!(
+            "select cardinality({})::bigint",
+            writers.replace("{outbox}", "{s}.pillarbox_outbox")
+        ))
         .await
 }
 
