@@ -2,17 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use pillarbox_core::{Event, RouteName, redact_url};
 
-use crate::cli::Globals;
-use crate::command::saga::advice::quoted;
 use crate::config::{self, Config};
 use crate::database::{self, Database, DatabaseOptions};
 use crate::fault::Fault;
-use crate::output::Output;
+use crate::output::{Output, quoted};
 
-/// The database when nobody names one.
-pub(crate) const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// The configuration file [default: pillarbox.toml if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The database, sqlite://FILE or postgres://…; first of: this option, database.url of the configuration,
+    /// the variable DATABASE_URL (keep passwords there: options are visible to others) [default:
+    /// sqlite://pillarbox.db]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
+    /// Print data as JSON: one object, or one object a line for lists
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No talk on stderr but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
 
 /// The configuration and the output of a command.
 #[derive(Debug)]
@@ -66,7 +82,7 @@ impl Context {
             .clone()
             .or_else(|| self.config.database.url.clone())
             .or_else(|| std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty()))
-            .unwrap_or_else(|| DATABASE_DEFAULT.to_owned())
+            .unwrap_or_else(|| config::DATABASE_DEFAULT.to_owned())
     }
 
     /// The names of the tables.

@@ -3,6 +3,7 @@
 mod confirm;
 mod entry;
 mod progress;
+mod quote;
 mod table;
 
 use std::fmt::Display;
@@ -17,6 +18,7 @@ use crate::fault::Fault;
 pub(crate) use confirm::confirm;
 pub(crate) use entry::{COLUMNS, EntryJson, StoryJson, is_json_type};
 pub(crate) use progress::Progress;
+pub(crate) use quote::quoted;
 pub(crate) use table::{Align, Table, clean, shortened};
 
 /// How a warning begins.
