@@ -54,6 +54,7 @@ const PLACES: &[Place] = &[
     },
     Place { package: "pillarbox", may_use: EVERYTHING, must_not_reach: &[] },
     Place { package: "pillarbox-cli", may_use: EVERYTHING, must_not_reach: &[] },
+    Place { package: "pillarbox-bench", may_use: EVERYTHING, must_not_reach: &[] },
     Place { package: "pillarbox-examples", may_use: EVERYTHING, must_not_reach: &[] },
     Place { package: "xtask", may_use: &[], must_not_reach: &["tokio"] },
 ];

@@ -17,7 +17,7 @@ use serde::de::{Deserializer, Error as _, IgnoredAny};
 
 pub(crate) use load::load;
 pub(crate) use reference::page;
-pub(crate) use route::RouteConfig;
+pub use route::RouteConfig;
 pub(crate) use show::Shown;
 
 use value::{Name, Period, Positive};

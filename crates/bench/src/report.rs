@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pillarbox_cli::measure::Milliseconds;
+use pillarbox_cli::output::{Align, Table};
 use serde::Serialize;
 
 use super::BenchArgs;
@@ -10,11 +12,10 @@ use super::cost::Cost;
 use super::drain::{Both, DrainFigures};
 use super::growth::{Growth, GrowthFigures};
 use super::held::HeldFigures;
-use super::latency::{LatencyFigures, Milliseconds};
+use super::latency::LatencyFigures;
 use super::memory::MemoryFigures;
 use super::stage::StageFigures;
 use super::writers::WritersFigures;
-use crate::output::{Align, Table};
 
 /// Everything that was measured, and on what.
 #[derive(Debug, Serialize)]
@@ -44,7 +45,7 @@ impl Report {
     /// Nothing measured yet.
     pub(crate) fn new(bed: &Bed, args: &BenchArgs) -> Self {
         Self {
-            database: bed.name(),
+            database: bed.main.staging.name(),
             mode: bed.main.staging.mode(),
             events: args.events,
             batch: args.batch,

@@ -1,4 +1,4 @@
-//! `pillarbox bench --to URL`: what the relay reaches from this database to this destination, beside its limits: the
+//! `--to URL`: what the relay reaches from this database to this destination, beside its limits: the
 //! destination's own client fed from memory, this database drained to `null:`, and both at once.
 
 mod feed;
@@ -9,6 +9,12 @@ mod report;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pillarbox_cli::config::RouteConfig;
+use pillarbox_cli::context::Context;
+use pillarbox_cli::destination::{Destination, Sinks, Webhook};
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{median, rate, ratio};
+use pillarbox_cli::output::Progress;
 use pillarbox_core::RouteName;
 use pillarbox_core::port::{Keep, Sink};
 use pillarbox_engine::sink::NullSink;
@@ -20,12 +26,6 @@ use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::by::{By, fill, per_second};
 use super::latency;
-use super::stats::{median, rate, ratio};
-use crate::config::RouteConfig;
-use crate::context::Context;
-use crate::destination::{Destination, Sinks, Webhook};
-use crate::fault::Fault;
-use crate::output::Progress;
 
 use from::FromSource;
 use processors::Busy;
@@ -175,7 +175,7 @@ impl To {
         };
         let [rows, lanes, lanes_deleted] = relayed.map(|rounds| rounds.figures(&client));
         Ok(ToReport {
-            database: bed.name(),
+            database: bed.main.staging.name(),
             mode: bed.main.staging.mode(),
             to: self.route.to.to_string(),
             events: args.events,

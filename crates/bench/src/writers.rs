@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pillarbox_cli::database::{Staging, StagingTx};
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{Committed, Milliseconds, Stamping, beside, median, ratio};
+use pillarbox_cli::output::Progress;
 use pillarbox_core::port::{Keep, Sink};
 use pillarbox_core::{Event, EventId, RouteName};
 use pillarbox_engine::sink::NullSink;
@@ -12,13 +16,8 @@ use tokio::task::JoinSet;
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::by::{By, options};
-use super::latency::{Milliseconds, Stamping, afresh, beside};
+use super::latency::afresh;
 use super::sql::Sql;
-use super::stats::{median, ratio};
-use super::writer::Committed;
-use crate::database::{Staging, StagingTx};
-use crate::fault::Fault;
-use crate::output::Progress;
 
 /// Each round is in so many turns, so that both ways meet the same weather.
 const TURNS: u32 = 5;

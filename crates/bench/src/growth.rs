@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use pillarbox_cli::database::Database;
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{median, ratio};
+use pillarbox_cli::output::Progress;
 use pillarbox_core::port::Keep;
 use pillarbox_engine::sink::NullSink;
 use serde::Serialize;
@@ -9,10 +13,6 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::bed::Bed;
 use super::by::{By, fill, options, per_second};
-use super::stats::{median, ratio};
-use crate::database::Database;
-use crate::fault::Fault;
-use crate::output::Progress;
 
 /// What growth costs; what was not asked for is absent.
 #[derive(Debug, Default, Serialize)]

@@ -2,9 +2,9 @@
 
 /// One database's statements.
 pub(crate) struct Sql {
-    /// Creates the tables of the raw loops.
+    /// Creates the tables of an application.
     pub(crate) create: &'static str,
-    /// Drops everything that a measurement created.
+    /// Drops them, and the outbox that grows.
     pub(crate) drop: &'static str,
     /// One business row. `$1` text.
     pub(crate) business: &'static str,
@@ -19,18 +19,6 @@ pub(crate) struct Sql {
     pub(crate) clear_sagas: &'static str,
     /// Pending entries. `$1` payload, `$2` how many, `$3` keys.
     pub(crate) load_outbox: &'static str,
-    /// Empties the classic table.
-    pub(crate) clear_classic: &'static str,
-    /// Pending rows of the classic table. `$1` payload, `$2` how many, `$3` is not looked at.
-    pub(crate) load_classic: &'static str,
-    /// The classic claim: oldest first over a sort index, written at once. `$1` limit.
-    pub(crate) claim_classic: &'static str,
-    /// The classic settle. `$1` ids: an array, or JSON on SQLite.
-    pub(crate) settle_classic: &'static str,
-    /// What a lane does instead of a claim: the next rows above a cursor, nothing written. `$1` cursor, `$2` limit.
-    pub(crate) read_classic: &'static str,
-    /// The settle that keeps nothing. `$1` as above.
-    pub(crate) delete_classic: &'static str,
     /// Empties the table that grows.
     pub(crate) clear_big: &'static str,
     /// Settled entries of the table that grows. `$1` payload, `$2` how many, `$3` keys.
@@ -60,28 +48,12 @@ pub(crate) const SQLITE: Sql = Sql {
             total integer not null, placed_at integer not null default (unixepoch()));
         create table pillarbox_bench_line (
             order_id text not null, product integer not null, quantity integer not null, price integer not null,
-            primary key (order_id, product));
-        create table pillarbox_bench_classic (
-            id integer primary key autoincrement, type text not null, payload blob not null,
-            status text not null default 'pending', attempts integer not null default 0,
-            due_at integer not null default 0, locked_until integer, created_at integer not null default 0,
-            done_at integer);
-        create index pillarbox_bench_classic_due on pillarbox_bench_classic (status, due_at, id);",
+            primary key (order_id, product));",
     drop: "
         drop table if exists pillarbox_bench_business;
         drop table if exists pillarbox_bench_product;
         drop table if exists pillarbox_bench_order;
         drop table if exists pillarbox_bench_line;
-        drop table if exists pillarbox_bench_classic;
-        drop table if exists pillarbox_bench_outbox;
-        drop table if exists pillarbox_bench_audit;
-        drop table if exists pillarbox_bench_inbox;
-        drop table if exists pillarbox_bench_inbox_fence;
-        drop table if exists pillarbox_bench_lane;
-        drop table if exists pillarbox_bench_lane_session;
-        drop table if exists pillarbox_bench_relay;
-        drop table if exists pillarbox_bench_saga;
-        drop table if exists pillarbox_bench_schema;
         drop table if exists pillarbox_bench_big_outbox;
         drop table if exists pillarbox_bench_big_audit;
         drop table if exists pillarbox_bench_big_inbox;
@@ -107,24 +79,6 @@ pub(crate) const SQLITE: Sql = Sql {
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
         insert into pillarbox_bench_outbox (route, type, payload_bytes, key)
         select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from n",
-    clear_classic: "delete from pillarbox_bench_classic",
-    load_classic: "
-        with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
-        insert into pillarbox_bench_classic (type, payload) select 'bench.event', $1 from n where $3 >= 0",
-    claim_classic: "
-        update pillarbox_bench_classic
-        set status = 'processing', attempts = attempts + 1, locked_until = unixepoch() + 30
-        where id in (
-            select id from pillarbox_bench_classic
-            where status = 'pending' and due_at <= unixepoch() order by due_at, id limit $1)
-        returning id, type, payload",
-    settle_classic: "
-        update pillarbox_bench_classic set status = 'done', locked_until = null, done_at = unixepoch()
-        where id in (select value from json_each($1))",
-    read_classic: "
-        select id, type, payload from pillarbox_bench_classic
-        where id > $1 and status = 'pending' order by id limit $2",
-    delete_classic: "delete from pillarbox_bench_classic where id in (select value from json_each($1))",
     clear_big: "delete from pillarbox_bench_big_outbox",
     load_big_settled: "
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
@@ -157,13 +111,7 @@ pub(crate) const POSTGRES: Sql = Sql {
             total bigint not null, placed_at timestamptz not null default now());
         create table pillarbox_bench.line (
             order_id text not null, product bigint not null, quantity bigint not null, price bigint not null,
-            primary key (order_id, product));
-        create table pillarbox_bench.classic (
-            id bigserial primary key, type text not null, payload bytea not null,
-            status text not null default 'pending', attempts integer not null default 0,
-            due_at timestamptz not null default now(), locked_until timestamptz,
-            created_at timestamptz not null default now(), done_at timestamptz);
-        create index classic_due on pillarbox_bench.classic (status, due_at, id);",
+            primary key (order_id, product));",
     drop: "drop schema if exists pillarbox_bench cascade",
     business: "insert into pillarbox_bench.business (note) values ($1)",
     order: [
@@ -180,24 +128,6 @@ pub(crate) const POSTGRES: Sql = Sql {
     load_outbox: "
         insert into pillarbox_bench.pillarbox_outbox (event_id, route, type, payload_bytes, key)
         select pillarbox_bench.event_id(), 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from generate_series(1, $2) as i",
-    clear_classic: "truncate pillarbox_bench.classic",
-    load_classic: "
-        insert into pillarbox_bench.classic (type, payload)
-        select 'bench.event', $1 from generate_series(1, $2) where $3 >= 0",
-    claim_classic: "
-        update pillarbox_bench.classic
-        set status = 'processing', attempts = attempts + 1, locked_until = now() + interval '30 seconds'
-        where id in (
-            select id from pillarbox_bench.classic
-            where status = 'pending' and due_at <= now() order by due_at, id limit $1 for update skip locked)
-        returning id, type, payload",
-    settle_classic: "
-        update pillarbox_bench.classic set status = 'done', locked_until = null, done_at = now()
-        where id = any ($1)",
-    read_classic: "
-        select id, type, payload from pillarbox_bench.classic
-        where id > $1 and status = 'pending' order by id limit $2",
-    delete_classic: "delete from pillarbox_bench.classic where id = any ($1)",
     clear_big: "truncate pillarbox_bench.big_outbox",
     load_big_settled: "
         insert into pillarbox_bench.big_outbox (event_id, route, type, payload_bytes, key, status, attempts, settled_at)

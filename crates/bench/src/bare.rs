@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use pillarbox_cli::database::Database;
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::rate;
 use pillarbox_core::RouteName;
 use pillarbox_core::port::{
     AttendRequest, ClaimOrder, ClaimRequest, Company, HandOverRequest, Keep, LANES, LanePosition,
@@ -13,9 +16,6 @@ use pillarbox_core::{Entry, Fence, Held};
 use super::BenchArgs;
 use super::bed::ROUTE;
 use super::by::By;
-use super::stats::rate;
-use crate::database::Database;
-use crate::fault::Fault;
 
 const OWNER: &str = "bench";
 const LEASE: Duration = Duration::from_secs(30);

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::median;
 use serde::Serialize;
 
 use super::bed::Bed;
-use super::stats::median;
-use crate::fault::Fault;
 
 /// What the server spent on each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -2,24 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use pillarbox_cli::database::{self, DatabaseOptions};
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::Committed;
 use pillarbox_core::{Event, EventId, RouteName};
 use tokio::runtime;
 use tokio::time::MissedTickBehavior;
 
 use super::bed::{Bed, ROUTE};
 use super::sql::Sql;
-use crate::database::{self, DatabaseOptions};
-use crate::fault::Fault;
-
-/// A transaction that has ended well.
-pub(crate) struct Committed {
-    /// The event that it staged.
-    pub(crate) id: EventId,
-    /// How long it took.
-    pub(crate) took: Duration,
-    /// When the writer heard of it.
-    pub(crate) at: Instant,
-}
 
 /// Everything that a writer needs where it runs.
 struct Writer {

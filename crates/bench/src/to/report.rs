@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use pillarbox_cli::output::{Align, Table};
 use serde::Serialize;
 
-use super::super::latency::LatencyFigures;
-use super::super::report::Latency;
 use super::RelayFigures;
 use super::from::ConsumerFigures;
-use crate::output::{Align, Table};
+use crate::latency::LatencyFigures;
+use crate::report::Latency;
 
 /// What was measured, and on what.
 #[derive(Debug, Serialize)]

@@ -1,8 +1,12 @@
-//! `pillarbox bench --sagas N`: what it costs that steps belong to a saga, beside plain entries with the same handler.
+//! `--sagas N`: what it costs that steps belong to a saga, beside plain entries with the same handler.
 
 use std::fmt;
 use std::sync::Arc;
 
+use pillarbox_cli::context::Context;
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{median, ratio};
+use pillarbox_cli::output::{Align, Progress, Table};
 use pillarbox_core::port::SagaCounts;
 use pillarbox_core::{Reference, RouteName, Saga, SagaBuilder, SagaStatus, Step};
 use pillarbox_engine::sink::Handlers;
@@ -12,10 +16,6 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::by::{fill, per_second};
-use super::stats::{median, ratio};
-use crate::context::Context;
-use crate::fault::Fault;
-use crate::output::{Align, Progress, Table};
 
 /// Steps of each saga.
 const STEPS: u32 = 3;
@@ -70,7 +70,7 @@ pub(crate) async fn measure(
         }
     }
     Ok(SagaReport {
-        database: bed.name(),
+        database: bed.main.staging.name(),
         mode: bed.main.staging.mode(),
         sagas,
         steps: STEPS,

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pillarbox_cli::database::Database;
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::output::Progress;
 use serde::Serialize;
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::by::{By, fill};
-use crate::database::Database;
-use crate::fault::Fault;
-use crate::output::Progress;
 
 /// How long the relay is watched; it reaches its full window in far less.
 const WATCHED: Duration = Duration::from_secs(5);

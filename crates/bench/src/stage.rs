@@ -3,6 +3,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use pillarbox_cli::database::{Staging, StagingTx};
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{median, rate, ratio};
+use pillarbox_cli::output::Progress;
 use pillarbox_core::port::Entropy;
 use pillarbox_core::{Event, RouteName};
 use pillarbox_host::OsEntropy;
@@ -12,10 +16,6 @@ use tokio::task::JoinSet;
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::sql::Sql;
-use super::stats::{median, rate, ratio};
-use crate::database::{Staging, StagingTx};
-use crate::fault::Fault;
-use crate::output::Progress;
 
 /// Turns of each round.
 const TURNS: u32 = 20;

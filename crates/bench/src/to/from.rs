@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use pillarbox_cli::database::Staging;
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{median, rate, ratio};
 use pillarbox_core::port::{Source, Transactions};
 use pillarbox_core::{Error, Result, redact_url};
 use pillarbox_engine::sink::HandlerError;
@@ -14,11 +17,8 @@ use pillarbox_transport_redis::RedisSource;
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use super::super::BenchArgs;
-use super::super::bed::Bed;
-use super::super::stats::{median, rate, ratio};
-use crate::database::Staging;
-use crate::fault::Fault;
+use crate::BenchArgs;
+use crate::bed::Bed;
 
 /// How long nothing may arrive before the rest counts as missing.
 const IDLE_MAX: Duration = Duration::from_secs(10);

@@ -4,6 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pillarbox_cli::database::{Staging, StagingTx};
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{Design, median, ratio};
+use pillarbox_cli::output::Progress;
 use pillarbox_core::port::Keep;
 use pillarbox_core::{Event, RouteName};
 use pillarbox_engine::sink::NullSink;
@@ -12,11 +16,6 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
 use super::by::{By, fill, options};
-use super::raw::{self, Design};
-use super::stats::{median, ratio};
-use crate::database::{Staging, StagingTx};
-use crate::fault::Fault;
-use crate::output::Progress;
 
 const QUARTERS: usize = 4;
 /// How often is looked how far a drain has come.
@@ -56,10 +55,10 @@ pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) ->
     let mut all: [Vec<[f64; QUARTERS]>; 6] = Default::default();
     for _ in 0..args.repeat {
         let [classic, relays @ .., staging] = &mut all;
-        raw::fill(bed, args).await?;
+        bed.fill_raw(args.events).await?;
         let holder = hold(bed, Holder::Looked).await?;
         let laps = Laps::new(args.events);
-        raw::drain(bed, args, Design::Classic, |count| laps.passed(count)).await?;
+        bed.drain_raw(args.batch, Design::Classic, |count| laps.passed(count)).await?;
         classic.push(laps.rates());
         holder.rollback().await?;
         let kinds = By::BOTH.into_iter().flat_map(|by| [(by, Keep::UntilPurged), (by, Keep::No)]);

@@ -1,4 +1,4 @@
-//! `pillarbox bench`: rates of this database, with ratios to raw loops in the same run; with `--to`, rates to a
+//! `pillarbox-bench`, behind `cargo xtask bench`: rates of this database, with ratios to raw loops in the same run; with `--to`, rates to a
 //! destination, with ratios to its client alone; with `--sagas`, sagas beside plain entries. Only ratios are claims.
 
 mod bare;
@@ -10,28 +10,27 @@ mod growth;
 mod held;
 mod latency;
 mod memory;
-mod raw;
 mod report;
 mod sagas;
 mod sql;
 mod stage;
-mod stats;
 mod to;
 mod writer;
 mod writers;
 
 use std::fmt::Display;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
+use pillarbox_cli::context::{Context, Globals};
+use pillarbox_cli::destination::Destination;
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::launch::{Program, launch};
+use pillarbox_cli::output::{Output, Progress};
 use pillarbox_engine::sink::NullSink;
 use serde::Serialize;
-
-use crate::context::Context;
-use crate::destination::Destination;
-use crate::fault::Fault;
-use crate::output::Progress;
 
 use bed::Bed;
 use report::Report;
@@ -70,20 +69,51 @@ Without --database it measures a SQLite file in a temporary directory; DATABASE_
 looked at. On a named database it works in tables of its own (pillarbox_bench…), which it creates and drops.
 
 Examples:
-  pillarbox bench
-  pillarbox bench --database postgres://app@localhost/shop --repeat 5 --json
-  pillarbox bench --settled 1000000 --pending 1000000
-  pillarbox bench --only drain --held --latency 1000 --database postgres://app@localhost/shop
-  pillarbox bench --only writers --writers 4
-  pillarbox bench --sagas 10000 --database postgres://app@localhost/shop
-  pillarbox bench --to 'redis://localhost/0?stream=bench'
-  pillarbox bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
-  pillarbox bench --to 'nats://localhost/bench' --from 'nats://localhost/bench?stream=bench&durable=bench'
-  pillarbox bench --to http://127.0.0.1:8080/hook --allow-private --json";
+  pillarbox-bench
+  pillarbox-bench --database postgres://app@localhost/shop --repeat 5 --json
+  pillarbox-bench --settled 1000000 --pending 1000000
+  pillarbox-bench --only drain --held --latency 1000 --database postgres://app@localhost/shop
+  pillarbox-bench --only writers --writers 4
+  pillarbox-bench --sagas 10000 --database postgres://app@localhost/shop
+  pillarbox-bench --to 'redis://localhost/0?stream=bench'
+  pillarbox-bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
+  pillarbox-bench --to 'nats://localhost/bench' --from 'nats://localhost/bench?stream=bench&durable=bench'
+  pillarbox-bench --to http://127.0.0.1:8080/hook --allow-private --json";
+
+/// Measure a database, or the relay to a destination, with ratios to plain loops in the same run
+#[derive(Debug, Parser)]
+#[command(name = "pillarbox-bench", version, after_help = EXAMPLES, max_term_width = 110)]
+struct Bench {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+impl Program for Bench {
+    fn globals(&self) -> &Globals {
+        &self.globals
+    }
+
+    fn log(&self) -> &'static str {
+        "error"
+    }
+
+    async fn run(self, out: Output) -> Result<(), Fault> {
+        run(&self.args, &Context::load(&self.globals, out)?).await
+    }
+}
+
+fn main() -> ExitCode {
+    // The relay whose memory is watched is a process of its own: this program, as `pillarbox relay`.
+    match std::env::args_os().nth(1) {
+        Some(command) if command == "relay" => pillarbox_cli::main(),
+        _ => launch::<Bench>(),
+    }
+}
 
 /// What to measure.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
     /// Entries of each drain
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -195,7 +225,7 @@ impl BenchArgs {
     }
 }
 
-pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
+async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
     args.check()?;
     let to = args.to.as_ref().map(|to| To::new(to, args)).transpose()?;
     let folder =

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::{Design, median, ratio};
+use pillarbox_cli::output::Progress;
 use pillarbox_core::port::Keep;
 use pillarbox_engine::sink::NullSink;
 use serde::Serialize;
 
 use super::BenchArgs;
+use super::bare;
 use super::bed::Bed;
 use super::by::{By, fill, options, per_second};
 use super::cost::{Cost, Meter};
-use super::raw::Design;
-use super::stats::{median, ratio};
-use super::{bare, raw};
-use crate::fault::Fault;
-use crate::output::Progress;
 
 /// What draining reaches.
 #[derive(Debug, Serialize)]
@@ -95,9 +94,9 @@ pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) ->
     let mut relays: [[Rounds; 2]; 2] = Default::default();
     for _ in 0..args.repeat {
         for (design, rounds) in DESIGNS.into_iter().zip(&mut raws) {
-            raw::fill(bed, args).await?;
+            bed.fill_raw(args.events).await?;
             let before = Meter::read(bed).await?;
-            let rate = raw::drain(bed, args, design, |_| {}).await?;
+            let rate = bed.drain_raw(args.batch, design, |_| {}).await?;
             rounds.add(rate, Meter::since(before, bed, args.events).await?);
         }
         for (by, (bares, relays)) in By::BOTH.into_iter().zip(bares.iter_mut().zip(&mut relays)) {

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use futures_util::{StreamExt, stream};
+use pillarbox_cli::fault::Fault;
+use pillarbox_cli::measure::rate;
 use pillarbox_core::port::{Report, Sink};
 use pillarbox_core::{Entry, Failure, Outcome};
 use pillarbox_engine::RelayOptions;
 
-use super::super::BenchArgs;
-use super::super::bare::claim;
-use super::super::bed::Bed;
-use super::super::by::fill;
-use super::super::stats::rate;
-use crate::fault::Fault;
+use crate::BenchArgs;
+use crate::bare::claim;
+use crate::bed::Bed;
+use crate::by::fill;
 
 /// Entries as a relay would hand them over, claimed from the database before anything is measured. They are fresh
 /// each time: a broker that knows an event id already has less to do.

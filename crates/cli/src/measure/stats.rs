@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 /// Work done in a second, from a start until now.
-pub(crate) fn rate(count: u64, since: Instant) -> f64 {
+#[must_use]
+pub fn rate(count: u64, since: Instant) -> f64 {
     let seconds = since.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
     let count = count as f64;
@@ -11,7 +12,8 @@ pub(crate) fn rate(count: u64, since: Instant) -> f64 {
 }
 
 /// The middle one; the mean of the two middle ones for an even number.
-pub(crate) fn median(values: &[f64]) -> f64 {
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -23,14 +25,16 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 }
 
 /// The median of the rounds' ratios: both sides of one round met the same weather.
-pub(crate) fn ratio(values: &[f64], bases: &[f64]) -> f64 {
+#[must_use]
+pub fn ratio(values: &[f64], bases: &[f64]) -> f64 {
     let ratios: Vec<f64> =
         values.iter().zip(bases).map(|(value, base)| if *base > 0.0 { value / base } else { 0.0 }).collect();
     (median(&ratios) * 100.0).round() / 100.0
 }
 
 /// The value that so many of a hundred do not exceed. The values are sorted.
-pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
+#[must_use]
+pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).copied().unwrap_or(0.0)
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use pillarbox_cli::database::Database;
+use pillarbox_cli::fault::Fault;
 use pillarbox_core::port::{Keep, Sink};
 use pillarbox_engine::{Relay, RelayBuilder, RelayOptions, Tally};
 
 use super::BenchArgs;
 use super::bed::{Bed, ROUTE};
-use crate::database::Database;
-use crate::fault::Fault;
 
 /// How entries are taken from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
