@@ -85,9 +85,9 @@ Examples:
 #[command(name = "pillarbox-bench", version, after_help = EXAMPLES, max_term_width = 110)]
 struct Bench {
     #[command(flatten)]
-    globals: Globals,
-    #[command(flatten)]
     args: BenchArgs,
+    #[command(flatten)]
+    globals: Globals,
 }
 
 impl Program for Bench {
@@ -284,4 +284,16 @@ async fn measure(
         report.memory = Some(memory::measure(bed, args, url, folder, &progress).await?);
     }
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Bench::command().debug_assert();
+    }
 }

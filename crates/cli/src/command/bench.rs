@@ -31,7 +31,7 @@ const KEYS: u32 = 1000;
 const EXAMPLES: &str = "\
 Each round measures, one after the other:
   stage     events staged, 100 in a transaction
-  raw loop  claim UPDATE … RETURNING over a sort index, settle UPDATE: plain SQL on a plain table, no library
+  raw loop  claim UPDATE … RETURNING, settle UPDATE: plain SQL on a plain table, no library
   rows      an unordered route: what `pillarbox relay` does, to null: or the destination of --to
   lanes     the same of a route with order = \"key\"
   latency   from a commit to its confirmation, by rows, at 200 events a second
