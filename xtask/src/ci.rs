@@ -145,8 +145,8 @@ fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
 }
 
 /// What depends on the version of PostgreSQL, the store first.
-const OF_POSTGRES: [&str; 4] =
-    ["pillarbox-store-postgres", "pillarbox-cli", "pillarbox", "pillarbox-examples"];
+const OF_POSTGRES: [&str; 5] =
+    ["pillarbox-store-postgres", "pillarbox-cli", "pillarbox-bench", "pillarbox", "pillarbox-examples"];
 
 /// cargo-nextest over this much. It reports on stderr; our stdout is the test runner's report, whichever runner it is.
 fn nextest(what: &[&str]) -> Result<Command, Stop> {

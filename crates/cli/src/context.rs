@@ -2,27 +2,43 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use pillarbox_core::{Event, RouteName, redact_url};
 
-use crate::cli::Globals;
-use crate::command::saga::advice::quoted;
 use crate::config::{self, Config};
 use crate::database::{self, Database, DatabaseOptions};
 use crate::fault::Fault;
-use crate::output::Output;
+use crate::output::{Output, quoted};
 
-/// The database when nobody names one.
-pub(crate) const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub struct Globals {
+    /// The configuration file [default: pillarbox.toml if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The database, sqlite://FILE or postgres://…; first of: this option, database.url of the configuration,
+    /// the variable DATABASE_URL (keep passwords there: options are visible to others) [default:
+    /// sqlite://pillarbox.db]
+    #[arg(long, global = true, value_name = "URL")]
+    pub database: Option<String>,
+    /// Print data as JSON: one object, or one object a line for lists
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// No talk on stderr but errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
 
 /// The configuration and the output of a command.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub struct Context {
     /// Where it writes.
-    pub(crate) out: Output,
+    pub out: Output,
     /// What the file says; the defaults without one.
     pub(crate) config: Config,
     /// The file, if there is one.
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     database: Option<String>,
     /// The file, if it was named on the command line.
     named: Option<PathBuf>,
@@ -30,7 +46,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// Reads the configuration and says what will hurt in it.
-    pub(crate) fn load(globals: &Globals, out: Output) -> Result<Self, Fault> {
+    pub fn load(globals: &Globals, out: Output) -> Result<Self, Fault> {
         let default = Path::new(config::FILE_DEFAULT);
         let file = globals.config.clone().or_else(|| default.exists().then(|| default.to_owned()));
         let mut config = Config::default();
@@ -43,13 +59,13 @@ impl Context {
     }
 
     /// The database of the option alone: a demo or a measurement never writes to one that was not named for it.
-    pub(crate) fn database_option(&self) -> Option<&str> {
+    pub fn database_option(&self) -> Option<&str> {
         self.database.as_deref()
     }
 
     /// How a command that is advised begins, so that it means the same database when it is typed. A URL with a password
     /// is not repeated.
-    pub(crate) fn again(&self) -> String {
+    pub fn again(&self) -> String {
         let mut again = "pillarbox".to_owned();
         if let Some(file) = &self.named {
             again.push_str(&format!(" --config {}", quoted(&file.to_string_lossy())));
@@ -61,16 +77,16 @@ impl Context {
     }
 
     /// The database to work on: named by the option, the file, the environment, or by nobody.
-    pub(crate) fn database_url(&self) -> String {
+    pub fn database_url(&self) -> String {
         self.database
             .clone()
             .or_else(|| self.config.database.url.clone())
             .or_else(|| std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty()))
-            .unwrap_or_else(|| DATABASE_DEFAULT.to_owned())
+            .unwrap_or_else(|| config::DATABASE_DEFAULT.to_owned())
     }
 
     /// The names of the tables.
-    pub(crate) fn database_options(&self) -> DatabaseOptions {
+    pub fn database_options(&self) -> DatabaseOptions {
         DatabaseOptions {
             prefix: self.config.database.prefix.as_ref().map(|name| name.0.clone()),
             schema: self.config.database.schema.as_ref().map(|name| name.0.clone()),
@@ -82,7 +98,7 @@ impl Context {
     }
 
     /// Refuses an event that its route, as configured, cannot take.
-    pub(crate) fn check_order(&self, route: &RouteName, event: &Event) -> Result<(), Fault> {
+    pub fn check_order(&self, route: &RouteName, event: &Event) -> Result<(), Fault> {
         match self.config.routes.get(route) {
             Some(config) if config.ordered => Ok(event.check_ordered()?),
             _ => Ok(()),
@@ -90,24 +106,24 @@ impl Context {
     }
 
     /// Connects without looking at the tables. A SQLite file that is not there is created.
-    pub(crate) async fn connect(&self) -> Result<Database, Fault> {
+    pub async fn connect(&self) -> Result<Database, Fault> {
         self.connect_with(self.database_options()).await
     }
 
     /// The same with other options than those of the configuration.
-    pub(crate) async fn connect_with(&self, options: DatabaseOptions) -> Result<Database, Fault> {
+    pub async fn connect_with(&self, options: DatabaseOptions) -> Result<Database, Fault> {
         database::connect(&self.database_url(), options).await
     }
 
     /// Connects without creating anything: for a SQLite file that is not there, an empty database stands in.
-    pub(crate) async fn connect_to_look(&self, options: DatabaseOptions) -> Result<Database, Fault> {
+    pub async fn connect_to_look(&self, options: DatabaseOptions) -> Result<Database, Fault> {
         let url = self.database_url();
         let url = if database::is_missing_file(&url) { "sqlite::memory:" } else { &url };
         database::connect(url, options).await
     }
 
     /// Connects and refuses tables that are missing, older, newer or damaged.
-    pub(crate) async fn open(&self) -> Result<Database, Fault> {
+    pub async fn open(&self) -> Result<Database, Fault> {
         let url = self.database_url();
         database::refuse_missing_file(&url)?;
         let database = self.connect().await?;

@@ -4,7 +4,7 @@ use pillarbox_core::{Error, ErrorKind};
 
 /// The end of a command that is not plain success.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// It failed: exit 1.
     Failed(String),
     /// It failed, and the same may work later: exit 1.
@@ -21,17 +21,17 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// The command line or the configuration is wrong.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage(message.into())
     }
 
     /// It failed.
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
+    pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
 
     /// The exit code of DESIGN.md section 8.
-    pub(crate) fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> u8 {
         match self {
             Self::PipeClosed => 0,
             Self::Failed(_) | Self::Unavailable(_) => 1,
@@ -42,7 +42,7 @@ impl Fault {
     }
 
     /// What to tell the user, if anything.
-    pub(crate) fn message(&self) -> Option<&str> {
+    pub fn message(&self) -> Option<&str> {
         match self {
             Self::Failed(message)
             | Self::Unavailable(message)
@@ -54,12 +54,12 @@ impl Fault {
     }
 
     /// Puts what was being done in front of the message.
-    pub(crate) fn context(self, doing: &str) -> Self {
+    pub fn context(self, doing: &str) -> Self {
         self.map(|message| format!("{doing}: {message}"))
     }
 
     /// Says behind the message what that means.
-    pub(crate) fn and(self, so: &str) -> Self {
+    pub fn and(self, so: &str) -> Self {
         self.map(|message| format!("{message}; {so}"))
     }
 

@@ -233,7 +233,7 @@ pub(crate) fn markdown(
 ) -> String {
     let load = machine.note_load();
     let mut text = format!(
-        "`pillarbox bench --repeat {} --events 50000`, each part by a call of its own (`--only drain --events 200000`, `--held`, \
+        "`pillarbox-bench --repeat {} --events 50000`, each part by a call of its own (`--only drain --events 200000`, `--held`, \
          `--latency 3000`, `--settled 1000000`, `--pending 1000000`), as the last part of the same run: medians of {}; load at its end {load:.1}. \
          {}\n\n| | goal | measured | |\n|---|--:|--:|---|\n",
         options.repeat,
@@ -298,7 +298,7 @@ mod tests {
         let options = crate::bench::parse(&[]).unwrap();
         let text =
             markdown(&Measured { postgres, sqlite }, &rows(), &mut machine, &Weather::default(), &options);
-        assert!(text.starts_with("`pillarbox bench --repeat 3 --events 50000`, each part"), "{text}");
+        assert!(text.starts_with("`pillarbox-bench --repeat 3 --events 50000`, each part"), "{text}");
         assert!(text.contains("medians of 3 rounds; load at its end"), "{text}");
         for line in [
             "| lanes, deleted, of the fastest peer | ≥ 2 | – | not measured here |",

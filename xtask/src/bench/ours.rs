@@ -1,4 +1,4 @@
-//! Pillarbox and the raw loops, by `pillarbox bench`.
+//! Pillarbox and the raw loops, by `crates/bench`.
 
 use std::process::{Command, Stdio};
 
@@ -11,6 +11,8 @@ use super::table::Row;
 use crate::Result;
 use crate::exec::Executor;
 
+/// What measures.
+const PACKAGE: &str = "pillarbox-bench";
 /// Entries of each drain.
 const ENTRIES: u32 = 50_000;
 /// Sagas of each drain of sagas, and the steps of each.
@@ -72,7 +74,7 @@ pub(crate) fn as_typed(command: &mut Command) {
     }
 }
 
-/// The release build of `pillarbox`.
+/// The release build of the measurements.
 pub(crate) struct Ours {
     cargo: std::ffi::OsString,
     root: std::path::PathBuf,
@@ -83,10 +85,10 @@ impl Ours {
     pub(crate) fn build(executor: &Executor, places: &Places) -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let ours = Self { cargo, root: places.root.clone() };
-        let mut build = ours.cargo(&["build", "--release", "--package", "pillarbox-cli"]);
+        let mut build = ours.cargo(&["build", "--release", "--package", PACKAGE]);
         match executor.run(build.stdin(Stdio::null()))? {
             0 => Ok(ours),
-            code => Err(format!("the build of pillarbox failed with exit code {code}").into()),
+            code => Err(format!("the build of {PACKAGE} failed with exit code {code}").into()),
         }
     }
 
@@ -98,19 +100,21 @@ impl Ours {
         Ok(drained)
     }
 
-    /// `pillarbox bench` on PostgreSQL.
+    /// A measurement on PostgreSQL.
     pub(crate) fn bench(&self, runner: &Runner<'_>, arguments: &[&str]) -> Result<Value> {
-        let mut bench =
-            self.cargo(&["run", "--quiet", "--release", "--package", "pillarbox-cli", "--", "bench"]);
-        bench.args(["--json", "--quiet", "--database", &runner.url()]).args(arguments);
-        runner.said(&mut bench).map_err(|error| format!("pillarbox bench: {error}").into())
+        let mut bench = self.command();
+        bench.args(["--database", &runner.url()]).args(arguments);
+        runner.said(&mut bench).map_err(|error| format!("pillarbox-bench: {error}").into())
     }
 
-    /// `pillarbox bench` on SQLite.
+    /// A measurement on SQLite.
     pub(crate) fn bench_embedded(&self, runner: &Runner<'_>, arguments: &[&str]) -> Result<Value> {
-        let mut bench =
-            self.cargo(&["run", "--quiet", "--release", "--package", "pillarbox-cli", "--", "bench"]);
-        runner.said(bench.args(["--json", "--quiet"]).args(arguments))
+        runner.said(self.command().args(arguments))
+    }
+
+    fn command(&self) -> Command {
+        let package = ["--package", PACKAGE, "--", "--json", "--quiet"];
+        self.cargo(&[&["run", "--quiet", "--release"], &package[..]].concat())
     }
 
     fn cargo(&self, arguments: &[&str]) -> Command {

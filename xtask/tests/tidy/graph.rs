@@ -10,7 +10,7 @@ use crate::repository::{locked, packages};
 /// Where a package stands. A name that ends in `*` stands for a family.
 struct Place {
     package: &'static str,
-    /// The packages of this workspace that it may use. Tests may use the test kit and the engine as well.
+    /// The packages of this workspace that it may use. Tests may use what is in [`FOR_TESTS`] as well.
     may_use: &'static [&'static str],
     /// What it must not even reach through others.
     must_not_reach: &'static [&'static str],
@@ -42,11 +42,28 @@ const PLACES: &[Place] = &[
         may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host"],
         must_not_reach: &["sqlx*"],
     },
+    Place {
+        package: "pillarbox-conformance",
+        may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host", "pillarbox-testkit"],
+        must_not_reach: &["sqlx*"],
+    },
+    Place {
+        package: "pillarbox-sim",
+        may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host", "pillarbox-testkit"],
+        must_not_reach: &["sqlx*"],
+    },
     Place { package: "pillarbox", may_use: EVERYTHING, must_not_reach: &[] },
     Place { package: "pillarbox-cli", may_use: EVERYTHING, must_not_reach: &[] },
+    Place { package: "pillarbox-bench", may_use: EVERYTHING, must_not_reach: &[] },
     Place { package: "pillarbox-examples", may_use: EVERYTHING, must_not_reach: &[] },
     Place { package: "xtask", may_use: &[], must_not_reach: &["tokio"] },
 ];
+
+/// What tests of every package may use.
+const FOR_TESTS: &[&str] = &["pillarbox-conformance", "pillarbox-engine", "pillarbox-testkit"];
+
+/// What an application tests itself with must not bring the suites along, not even for its own tests.
+const NEVER: (&str, &str) = ("pillarbox-testkit", "pillarbox-conformance");
 
 /// One TLS stack (rustls with ring), and nothing that needs a C toolchain beyond SQLite's and ring's own.
 const NEVER_BUILT: [&str; 4] = ["aws-lc-sys", "cmake", "native-tls", "openssl-sys"];
@@ -59,8 +76,8 @@ fn dependencies_point_one_way() {
         let place = place(name(package));
         for dependency in package["dependencies"].as_array().unwrap() {
             let used = name(dependency);
-            let for_tests =
-                dependency["kind"] == "dev" && matches_any(used, &["pillarbox-engine", "pillarbox-testkit"]);
+            let for_tests = dependency["kind"] == "dev" && matches_any(used, FOR_TESTS);
+            assert_ne!((name(package), used), NEVER);
             assert!(
                 !ours.contains(used) || for_tests || matches_any(used, place.may_use),
                 "{} must not depend on {used}; it may use {:?}",

@@ -4,6 +4,7 @@
 
 mod crates;
 mod graph;
+mod modules;
 mod proofs;
 mod repository;
 mod text;

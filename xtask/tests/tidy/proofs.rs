@@ -68,7 +68,7 @@ fn in_backticks(cell: &str) -> Vec<String> {
 }
 
 /// The names of all functions that a source text defines, conformance cases and macro-made tests included: a case
-/// is a function of the test kit, and the test that an adapter's macro makes of it has the same name.
+/// is a function of the conformance suites, and the test that an adapter's macro makes of it has the same name.
 fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("fn ").filter_map(|(at, word)| {
         let starts_a_word = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');

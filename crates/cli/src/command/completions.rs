@@ -1,9 +1,8 @@
 //! `pillarbox completions SHELL`
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
 use crate::fault::Fault;
 use crate::output::Output;
 
@@ -21,9 +20,10 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionsArgs, out: Output) -> Result<(), Fault> {
+/// Prints the script for this program.
+pub(crate) fn run(args: &CompletionsArgs, mut program: clap::Command, out: Output) -> Result<(), Fault> {
     // Into memory first: the generator panics where a pipe is closed.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "pillarbox", &mut script);
+    clap_complete::generate(args.shell, &mut program, "pillarbox", &mut script);
     out.data(String::from_utf8_lossy(&script).trim_end())
 }

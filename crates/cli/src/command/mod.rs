@@ -22,18 +22,70 @@ pub(crate) mod stage;
 pub(crate) mod status;
 pub(crate) mod verify;
 
+use clap::Subcommand;
 use pillarbox_core::port::PauseTo;
 
-use crate::cli::{Command, Globals};
-use crate::context::Context;
+use crate::context::{Context, Globals};
 use crate::fault::Fault;
 use crate::output::Output;
 
-/// Runs a command.
-pub(crate) async fn run(command: Command, globals: &Globals, out: Output) -> Result<(), Fault> {
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the whole flow on SQLite: rollbacks, faults, duplicates, and the check that nothing was lost
+    Demo(demo::DemoArgs),
+    /// Create or upgrade the tables
+    Migrate(migrate::MigrateArgs),
+    /// Stage one event, or many from NDJSON
+    Stage(Box<stage::StageArgs>),
+    /// Deliver what is staged: the configured routes, or one named here
+    Relay(relay::RelayArgs),
+    /// Count entries per route and status, and show the running relays and their circuits
+    Status(status::StatusArgs),
+    /// List entries, oldest first
+    List(list::ListArgs),
+    /// Show everything known of one event, with its audit records
+    Show(show::ShowArgs),
+    /// Try dead entries again, with a fresh budget and the same event id
+    Requeue(requeue::RequeueArgs),
+    /// Give dead entries up for good; audited
+    Discard(discard::DiscardArgs),
+    /// Try entries now that wait for their time: between two attempts, or staged with a delay
+    Retry(retry::RetryArgs),
+    /// Give up entries that wait, before anybody delivers them: they are discarded; audited
+    Cancel(cancel::CancelArgs),
+    /// Pause a route: no relay takes anything of it; audited
+    Pause(pause::PauseArgs),
+    /// Let a paused route go on
+    Resume(pause::PauseArgs),
+    /// Return expired leases to the queue
+    Reap(reap::ReapArgs),
+    /// Delete delivered and discarded entries by age; never dead ones
+    Purge(purge::PurgeArgs),
+    /// Compare what was staged with what a destination received: lost, duplicated, invented, out of order
+    Verify(verify::VerifyArgs),
+    /// List and show sagas, let those go on or end that wait for an operator, read the audit trail of a subject
+    #[command(subcommand)]
+    Saga(saga::SagaCommand),
+    /// Check or show the configuration
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Measure this database, or the relay to a destination, with ratios to plain loops in the same run
+    Bench(bench::BenchArgs),
+    /// Print the completions of a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Runs a command of this program.
+pub(crate) async fn run(
+    command: Command,
+    globals: &Globals,
+    program: clap::Command,
+    out: Output,
+) -> Result<(), Fault> {
     // Completions are asked for by installers, where a broken configuration must not matter.
     if let Command::Completions(args) = command {
-        return completions::run(&args, out);
+        return completions::run(&args, program, out);
     }
     let context = Context::load(globals, out)?;
     match command {

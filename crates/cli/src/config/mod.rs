@@ -17,13 +17,15 @@ use serde::de::{Deserializer, Error as _, IgnoredAny};
 
 pub(crate) use load::load;
 pub(crate) use reference::page;
-pub(crate) use route::RouteConfig;
+pub use route::RouteConfig;
 pub(crate) use show::Shown;
 
 use value::{Name, Period, Positive};
 
 /// The file that is read when none is named.
 pub(crate) const FILE_DEFAULT: &str = "pillarbox.toml";
+/// The database when nobody names one.
+pub(crate) const DATABASE_DEFAULT: &str = "sqlite://pillarbox.db";
 /// How long delivered entries stay when the file does not say.
 const RETENTION_DELIVERED: Duration = Duration::from_secs(24 * 3600);
 /// How long inbox rows stay when the file does not say.

@@ -8,8 +8,7 @@ use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
 use pillarbox_engine::RelayOptions;
 use pillarbox_transport_http::Options;
 
-use super::{RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
-use crate::context::DATABASE_DEFAULT;
+use super::{DATABASE_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
 
 /// One table of the file.
 struct Section {

@@ -15,24 +15,24 @@ use crate::destination::{Destination, Webhook};
 /// A route as the file says it, already checked as a whole.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Raw")]
-pub(crate) struct RouteConfig {
+pub struct RouteConfig {
     /// Where it delivers to.
-    pub(crate) to: Destination,
+    pub to: Destination,
     /// What goes with it where it is a webhook.
-    pub(crate) webhook: Webhook,
+    pub webhook: Webhook,
     /// Whether the entries of one key follow each other: it is read by lanes.
-    pub(crate) ordered: bool,
+    pub ordered: bool,
     options: RelayOptions,
 }
 
 impl RouteConfig {
     /// A route with the default policy.
-    pub(crate) fn new(to: Destination) -> Self {
+    pub fn new(to: Destination) -> Self {
         Self { to, webhook: Webhook::default(), ordered: false, options: RelayOptions::default() }
     }
 
     /// The relay's policy; delivered entries are deleted at once when retention keeps them for no time.
-    pub(crate) fn options(&self, retention_delivered: Duration) -> RelayOptions {
+    pub fn options(&self, retention_delivered: Duration) -> RelayOptions {
         let mut options = self.options.clone();
         options.keep = if retention_delivered.is_zero() { Keep::No } else { Keep::UntilPurged };
         // Each request ends by itself, and those that wait for their turn must not count as unanswered.
@@ -43,7 +43,7 @@ impl RouteConfig {
     }
 
     /// Whether it claims by clock stamp.
-    pub(crate) fn causal_order(&self) -> bool {
+    pub fn causal_order(&self) -> bool {
         self.options.order == ClaimOrder::Causal
     }
 }

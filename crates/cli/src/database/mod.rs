@@ -15,28 +15,28 @@ use crate::fault::Fault;
 
 use apart::Apart;
 
-pub(crate) use staging::{AnyInbox, Staging, StagingTx};
+pub use staging::{AnyInbox, RouteOutbox, Staging, StagingTx};
 
 /// The names of the tables.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DatabaseOptions {
+pub struct DatabaseOptions {
     /// How the names begin. Default: `pillarbox`.
-    pub(crate) prefix: Option<Ident>,
+    pub prefix: Option<Ident>,
     /// The schema, PostgreSQL only. Default: the connection's own.
-    pub(crate) schema: Option<Ident>,
+    pub schema: Option<Ident>,
     /// Whether the index for claims by clock stamp is wanted.
-    pub(crate) causal_order: bool,
+    pub causal_order: bool,
     /// Whether plain text to a database on another machine is allowed, PostgreSQL only.
-    pub(crate) insecure: bool,
+    pub insecure: bool,
     /// Connections for the application's own transactions, PostgreSQL only. Default: the store's.
-    pub(crate) connections: Option<u32>,
+    pub connections: Option<u32>,
     /// Whether a migration may create the schema, PostgreSQL only.
-    pub(crate) create_schema: bool,
+    pub create_schema: bool,
 }
 
 impl DatabaseOptions {
     /// Where the tables are, for people: the database, and on PostgreSQL the schema.
-    pub(crate) fn place(&self, url: &str) -> String {
+    pub fn place(&self, url: &str) -> String {
         match self.schema_at(url) {
             Some(schema) => format!("{}, schema {schema}", redact_url(url)),
             None => redact_url(url),
@@ -44,32 +44,32 @@ impl DatabaseOptions {
     }
 
     /// The schema of the tables. SQLite has none.
-    pub(crate) fn schema_at(&self, url: &str) -> Option<String> {
+    pub fn schema_at(&self, url: &str) -> Option<String> {
         let schema = self.schema.as_ref().map_or("public", Ident::as_str);
         matches!(scheme(url), Ok(Scheme::Postgres)).then(|| schema.to_owned())
     }
 }
 
 /// A database as each side of the outbox sees it.
-pub(crate) struct Database {
+pub struct Database {
     /// The relay's side.
-    pub(crate) store: Arc<dyn Store>,
+    pub store: Arc<dyn Store>,
     /// The relay's side, by lanes.
-    pub(crate) lanes: Arc<dyn Lanes>,
+    pub lanes: Arc<dyn Lanes>,
     /// The operator's side.
-    pub(crate) admin: Arc<dyn Admin>,
+    pub admin: Arc<dyn Admin>,
     /// The operator's side of sagas.
-    pub(crate) sagas: Arc<dyn SagaAdmin>,
+    pub sagas: Arc<dyn SagaAdmin>,
     /// Where running relays are seen.
-    pub(crate) presence: Arc<dyn Presence>,
+    pub presence: Arc<dyn Presence>,
     /// The tables.
-    pub(crate) schema: Arc<dyn Schema>,
+    pub schema: Arc<dyn Schema>,
     /// The application's side.
-    pub(crate) staging: Staging,
+    pub staging: Staging,
 }
 
 /// Connects to a database by its URL.
-pub(crate) async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
+pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
     match scheme(url)? {
         Scheme::Sqlite => connect_sqlite(url, options).await,
         Scheme::Postgres => connect_postgres(url, options).await,
@@ -155,12 +155,12 @@ fn at(url: &str, error: Error) -> Fault {
 }
 
 /// Whether this is a SQLite file that is not there yet.
-pub(crate) fn is_missing_file(url: &str) -> bool {
+pub fn is_missing_file(url: &str) -> bool {
     sqlite_file(url).is_some_and(|file| !file.exists())
 }
 
 /// Refuses a SQLite file that is not there, instead of leaving an empty one behind.
-pub(crate) fn refuse_missing_file(url: &str) -> Result<(), Fault> {
+pub fn refuse_missing_file(url: &str) -> Result<(), Fault> {
     match SchemaState::Missing.check() {
         Err(error) if is_missing_file(url) => {
             Err(Fault::from(error).context(&format!("{} does not exist yet", redact_url(url))))

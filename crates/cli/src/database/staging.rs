@@ -10,7 +10,7 @@ use sqlx::{Postgres, Sqlite, Transaction};
 
 /// Which driver stages.
 #[derive(Clone)]
-pub(crate) enum Staging {
+pub enum Staging {
     /// On SQLite.
     Sqlite(SqliteStore, sqlite::Options),
     /// On PostgreSQL.
@@ -18,7 +18,7 @@ pub(crate) enum Staging {
 }
 
 /// The staging side of one route.
-pub(crate) enum RouteOutbox {
+pub enum RouteOutbox {
     /// On SQLite.
     Sqlite(sqlite::Outbox),
     /// On PostgreSQL.
@@ -26,7 +26,7 @@ pub(crate) enum RouteOutbox {
 }
 
 /// The inbox of either database.
-pub(crate) enum AnyInbox {
+pub enum AnyInbox {
     /// On SQLite.
     Sqlite(sqlite::Inbox),
     /// On PostgreSQL.
@@ -34,7 +34,7 @@ pub(crate) enum AnyInbox {
 }
 
 /// A transaction of one of the drivers. Dropped, it is rolled back.
-pub(crate) enum StagingTx {
+pub enum StagingTx {
     /// On SQLite.
     Sqlite(Transaction<'static, Sqlite>),
     /// On PostgreSQL.
@@ -43,7 +43,7 @@ pub(crate) enum StagingTx {
 
 impl Staging {
     /// Begins a transaction.
-    pub(crate) async fn begin(&self) -> Result<StagingTx> {
+    pub async fn begin(&self) -> Result<StagingTx> {
         match self {
             Self::Sqlite(store, _) => store.begin().await.map(StagingTx::Sqlite),
             Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres).map_err(driver),
@@ -51,7 +51,7 @@ impl Staging {
     }
 
     /// Begins a transaction that does not ask for a write lock.
-    pub(crate) async fn begin_reading(&self) -> Result<StagingTx> {
+    pub async fn begin_reading(&self) -> Result<StagingTx> {
         match self {
             Self::Sqlite(store, _) => store.pool().begin().await.map(StagingTx::Sqlite),
             Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres),
@@ -60,7 +60,7 @@ impl Staging {
     }
 
     /// The outbox of a route.
-    pub(crate) fn outbox(&self, route: &RouteName) -> RouteOutbox {
+    pub fn outbox(&self, route: &RouteName) -> RouteOutbox {
         match self {
             Self::Sqlite(_, options) => {
                 RouteOutbox::Sqlite(sqlite::Outbox::new(route.as_str()).options(options.clone()))
@@ -72,7 +72,7 @@ impl Staging {
     }
 
     /// The inbox.
-    pub(crate) fn inbox(&self) -> AnyInbox {
+    pub fn inbox(&self) -> AnyInbox {
         match self {
             Self::Sqlite(store, _) => AnyInbox::Sqlite(store.inbox()),
             Self::Postgres(store, _) => AnyInbox::Postgres(store.inbox()),
@@ -80,7 +80,7 @@ impl Staging {
     }
 
     /// The sagas, as a relay settles them.
-    pub(crate) fn sagas(&self) -> Arc<dyn Sagas> {
+    pub fn sagas(&self) -> Arc<dyn Sagas> {
         match self {
             Self::Sqlite(store, _) => Arc::new(store.sagas()),
             Self::Postgres(store, _) => Arc::new(store.sagas()),
@@ -88,7 +88,7 @@ impl Staging {
     }
 
     /// The names of the tables, as the lines of `[database]` that name them.
-    pub(crate) fn names(&self) -> String {
+    pub fn names(&self) -> String {
         match self {
             Self::Sqlite(_, options) => format!("prefix = \"{}\"", options.prefix.as_str()),
             Self::Postgres(_, options) => {
@@ -99,8 +99,16 @@ impl Staging {
         }
     }
 
+    /// Which database it is, for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sqlite(..) => "sqlite",
+            Self::Postgres(..) => "postgres",
+        }
+    }
+
     /// How this database is reached, for people.
-    pub(crate) fn mode(&self) -> String {
+    pub fn mode(&self) -> String {
         match self {
             Self::Sqlite(..) => "embedded".to_owned(),
             Self::Postgres(store, _) => store.mode().as_str().to_owned(),
@@ -108,7 +116,7 @@ impl Staging {
     }
 
     /// Runs a statement of the command's own, outside any transaction.
-    pub(crate) async fn execute(&self, sql: &'static str) -> Result<()> {
+    pub async fn execute(&self, sql: &'static str) -> Result<()> {
         match self {
             Self::Sqlite(store, _) => {
                 sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()).map_err(driver)
@@ -120,7 +128,7 @@ impl Staging {
     }
 
     /// The texts of a query with one column and one parameter, `$1`.
-    pub(crate) async fn texts(&self, sql: &'static str, value: &str) -> Result<Vec<String>> {
+    pub async fn texts(&self, sql: &'static str, value: &str) -> Result<Vec<String>> {
         match self {
             Self::Sqlite(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await,
             Self::Postgres(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await,
@@ -129,7 +137,7 @@ impl Staging {
     }
 
     /// Runs a statement of the command's own with a payload for `$1` and numbers for `$2` and `$3`.
-    pub(crate) async fn load(&self, sql: &'static str, payload: &[u8], numbers: [u32; 2]) -> Result<()> {
+    pub async fn load(&self, sql: &'static str, payload: &[u8], numbers: [u32; 2]) -> Result<()> {
         let [second, third] = numbers.map(i64::from);
         match self {
             Self::Sqlite(store, _) => {
@@ -145,7 +153,7 @@ impl Staging {
     }
 
     /// Closes the connections.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         match self {
             Self::Sqlite(store, _) => store.pool().close().await,
             Self::Postgres(store, _) => store.close().await,
@@ -155,11 +163,7 @@ impl Staging {
 
 impl StagingTx {
     /// Stages events in one statement.
-    pub(crate) async fn stage_all(
-        &mut self,
-        outbox: &RouteOutbox,
-        events: Vec<Event>,
-    ) -> Result<Vec<Staged>> {
+    pub async fn stage_all(&mut self, outbox: &RouteOutbox, events: Vec<Event>) -> Result<Vec<Staged>> {
         match (self, outbox) {
             (Self::Sqlite(tx), RouteOutbox::Sqlite(outbox)) => outbox.stage_all(tx, events).await,
             (Self::Postgres(tx), RouteOutbox::Postgres(outbox)) => outbox.stage_all(tx, events).await,
@@ -168,7 +172,7 @@ impl StagingTx {
     }
 
     /// Stages a saga with the entries of the steps that may run now.
-    pub(crate) async fn stage_saga(&mut self, outbox: &RouteOutbox, saga: Saga) -> Result<StagedSaga> {
+    pub async fn stage_saga(&mut self, outbox: &RouteOutbox, saga: Saga) -> Result<StagedSaga> {
         match (self, outbox) {
             (Self::Sqlite(tx), RouteOutbox::Sqlite(outbox)) => outbox.stage_saga(tx, saga).await,
             (Self::Postgres(tx), RouteOutbox::Postgres(outbox)) => outbox.stage_saga(tx, saga).await,
@@ -177,7 +181,7 @@ impl StagingTx {
     }
 
     /// Marks an event as seen by a consumer.
-    pub(crate) async fn accept(&mut self, inbox: &AnyInbox, request: AcceptRequest) -> Result<Accepted> {
+    pub async fn accept(&mut self, inbox: &AnyInbox, request: AcceptRequest) -> Result<Accepted> {
         match (self, inbox) {
             (Self::Sqlite(tx), AnyInbox::Sqlite(inbox)) => inbox.accept(tx, request).await,
             (Self::Postgres(tx), AnyInbox::Postgres(inbox)) => inbox.accept(tx, request).await,
@@ -186,7 +190,7 @@ impl StagingTx {
     }
 
     /// Runs a statement of the command's own, with texts for `$1`, `$2`, …
-    pub(crate) async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
+    pub async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
         match self {
             Self::Sqlite(tx) => {
                 let query =
@@ -203,7 +207,7 @@ impl StagingTx {
     }
 
     /// Makes it durable.
-    pub(crate) async fn commit(self) -> Result<()> {
+    pub async fn commit(self) -> Result<()> {
         // Any outbox can commit: what it adds is the classification of a lost answer.
         match self {
             Self::Sqlite(tx) => sqlite::Outbox::new("-").commit(tx).await,
@@ -212,7 +216,7 @@ impl StagingTx {
     }
 
     /// Takes it back.
-    pub(crate) async fn rollback(self) -> Result<()> {
+    pub async fn rollback(self) -> Result<()> {
         match self {
             Self::Sqlite(tx) => tx.rollback().await,
             Self::Postgres(tx) => tx.rollback().await,

@@ -13,7 +13,7 @@ use pillarbox_transport_nats::NatsSink;
 use pillarbox_transport_redis::RedisSink;
 use serde::{Deserialize, Deserializer};
 
-pub(crate) use sink::{Sinks, Webhook};
+pub use sink::{Sinks, Webhook};
 pub(crate) use transcript::Place;
 
 /// What can be written here now.
@@ -23,7 +23,7 @@ const LATER: [&str; 4] = ["kafka", "mqtt", "mqtts", "sqs"];
 
 /// The URL of a broker or webhook. Its password is never printed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BrokerUrl(String);
+pub struct BrokerUrl(String);
 
 impl fmt::Display for BrokerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +39,7 @@ impl fmt::Debug for BrokerUrl {
 
 /// Where a route delivers to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Destination {
+pub enum Destination {
     /// `file:path.ndjson`: CloudEvents JSON, one object a line, appended. `{route}` in it is the route's name.
     File(String),
     /// `stdout:`: the same, on this process's stdout.
@@ -58,7 +58,7 @@ pub(crate) enum Destination {
 
 impl Destination {
     /// The file of a route, if that is what it is.
-    pub(crate) fn file(&self, route: &RouteName) -> Option<PathBuf> {
+    pub fn file(&self, route: &RouteName) -> Option<PathBuf> {
         match self {
             Self::File(path) => Some(path.replace("{route}", &path_safe(route.as_str())).into()),
             _ => None,

@@ -16,15 +16,15 @@ use super::Destination;
 
 /// What a route says of its webhook beside the URL.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Webhook {
+pub struct Webhook {
     /// Whether private and loopback addresses may be called, also without TLS.
-    pub(crate) allow_private: bool,
+    pub allow_private: bool,
     /// Whether `http://` may go to the public internet.
-    pub(crate) allow_http: bool,
+    pub allow_http: bool,
     /// Ports that the URL may name. None: those of the transport.
-    pub(crate) ports: Option<Vec<u16>>,
+    pub ports: Option<Vec<u16>>,
     /// The keys that sign, the newest first.
-    pub(crate) secrets: Vec<Secret>,
+    pub secrets: Vec<Secret>,
 }
 
 impl Webhook {
@@ -38,7 +38,7 @@ impl Webhook {
     }
 
     /// Refuses a webhook that is not allowed, before anything runs.
-    pub(crate) fn check(&self, to: &Destination) -> Result<()> {
+    pub fn check(&self, to: &Destination) -> Result<()> {
         match to {
             Destination::Http(url) => self.sink(&url.0).map(drop),
             _ => Ok(()),
@@ -48,16 +48,11 @@ impl Webhook {
 
 /// One sink per file, however many routes share it.
 #[derive(Default)]
-pub(crate) struct Sinks(BTreeMap<PathBuf, FileSink>);
+pub struct Sinks(BTreeMap<PathBuf, FileSink>);
 
 impl Sinks {
     /// The sink of a route. Files are opened here; brokers are connected to when something is delivered.
-    pub(crate) fn sink(
-        &mut self,
-        route: &RouteName,
-        to: &Destination,
-        webhook: &Webhook,
-    ) -> Result<Arc<dyn Sink>> {
+    pub fn sink(&mut self, route: &RouteName, to: &Destination, webhook: &Webhook) -> Result<Arc<dyn Sink>> {
         Ok(match to {
             Destination::Null => Arc::new(NullSink),
             Destination::Stdout => Arc::new(StdoutSink),

@@ -3,6 +3,7 @@
 mod confirm;
 mod entry;
 mod progress;
+mod quote;
 mod table;
 
 use std::fmt::Display;
@@ -16,8 +17,10 @@ use crate::fault::Fault;
 
 pub(crate) use confirm::confirm;
 pub(crate) use entry::{COLUMNS, EntryJson, StoryJson, is_json_type};
-pub(crate) use progress::Progress;
-pub(crate) use table::{Align, Table, clean, shortened};
+pub use progress::Progress;
+pub(crate) use quote::quoted;
+pub use table::{Align, Table};
+pub(crate) use table::{clean, shortened};
 
 /// How a warning begins.
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -26,21 +29,21 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 
 /// Where a command writes, and in which form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Output {
+pub struct Output {
     /// Data as JSON instead of tables.
-    pub(crate) json: bool,
+    pub json: bool,
     /// No talk on stderr but errors.
-    pub(crate) quiet: bool,
+    pub quiet: bool,
 }
 
 impl Output {
     /// One line of data on stdout.
-    pub(crate) fn data(&self, line: impl Display) -> Result<(), Fault> {
+    pub fn data(&self, line: impl Display) -> Result<(), Fault> {
         written(writeln!(anstream::stdout().lock(), "{line}"))
     }
 
     /// One JSON object on one line of stdout.
-    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Fault> {
+    pub fn json(&self, value: &impl Serialize) -> Result<(), Fault> {
         let line = serde_json::to_string(value)
             .map_err(|error| Fault::failed(format!("cannot write the answer as JSON: {error}")))?;
         // Not through `anstream`: escapes inside somebody's payload are data, and stay.
@@ -48,14 +51,14 @@ impl Output {
     }
 
     /// Talk for people, on stderr.
-    pub(crate) fn say(&self, text: impl Display) {
+    pub fn say(&self, text: impl Display) {
         if !self.quiet {
             talk(format_args!("{text}"));
         }
     }
 
     /// Talk for people that matters, on stderr.
-    pub(crate) fn warn(&self, text: impl Display) {
+    pub fn warn(&self, text: impl Display) {
         if !self.quiet {
             talk(format_args!("{WARNING}warning:{WARNING:#} {text}"));
         }
@@ -63,7 +66,7 @@ impl Output {
 }
 
 /// The last words of a command that failed, on stderr.
-pub(crate) fn report(fault: &Fault) {
+pub fn report(fault: &Fault) {
     if let Some(message) = fault.message() {
         talk(format_args!("{ERROR}error:{ERROR:#} {message}"));
     }

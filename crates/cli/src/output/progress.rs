@@ -5,11 +5,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use super::Output;
 
 /// How far a long work has come, drawn on stderr while that is a terminal.
-pub(crate) struct Progress(ProgressBar);
+pub struct Progress(ProgressBar);
 
 impl Progress {
     /// Counts up to `total`; without a total it only counts.
-    pub(crate) fn new(output: Output, what: &'static str, total: Option<u64>) -> Self {
+    pub fn new(output: Output, what: &'static str, total: Option<u64>) -> Self {
         let template = if total.is_some() {
             "{msg} [{bar:32.cyan}] {human_pos}/{human_len}  {rate}/s  {elapsed}"
         } else {
@@ -19,7 +19,7 @@ impl Progress {
     }
 
     /// Counts bytes up to `total`; without a total it only counts.
-    pub(crate) fn bytes(output: Output, what: &'static str, total: Option<u64>) -> Self {
+    pub fn bytes(output: Output, what: &'static str, total: Option<u64>) -> Self {
         let template = if total.is_some() {
             "{msg} [{bar:32.cyan}] {bytes}/{total_bytes}  {bytes_per_sec}  {elapsed}"
         } else {
@@ -42,12 +42,12 @@ impl Progress {
     }
 
     /// So many more are done.
-    pub(crate) fn add(&self, count: u64) {
+    pub fn add(&self, count: u64) {
         self.0.inc(count);
     }
 
     /// So many are done in all.
-    pub(crate) fn set(&self, count: u64) {
+    pub fn set(&self, count: u64) {
         self.0.set_position(count);
     }
 }

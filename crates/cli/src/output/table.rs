@@ -9,7 +9,7 @@ const HEAD: Style = Style::new().bold();
 
 /// On which side a column is flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
     /// Words.
     Left,
     /// Numbers.
@@ -18,19 +18,19 @@ pub(crate) enum Align {
 
 /// Rows under a heading, each column as wide as its widest cell.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table with these columns.
-    pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
+    pub fn new(columns: &[(&'static str, Align)]) -> Self {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         // A cell is one line: control characters of somebody's key must not rearrange the terminal.
         self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }

@@ -4,237 +4,77 @@ use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::home::{Home, Said, postgres};
-use crate::place::{Broker, Place, wait};
+use crate::place::wait;
 
-/// Few of everything.
-const SMALL: [&str; 6] = ["bench", "--events", "120", "--batch", "40", "--json"];
-
-/// One round.
+/// One round with few of everything.
 fn bench(home: &Home, more: &[&str]) -> Said {
-    home.run(SMALL.iter().chain(&["--repeat", "1"]).chain(more))
+    home.run(["bench", "--events", "120", "--batch", "40", "--repeat", "1", "--json"].iter().chain(more))
 }
 
-/// Asserts that these figures are there and more than nothing.
+/// Asserts that everything was measured.
 #[track_caller]
-fn positive(report: &Value, pointers: &[&str]) {
-    for pointer in pointers {
+fn measured(said: &Said, database: &str) {
+    assert_eq!(said.code, 0, "{said:?}");
+    let report = said.json();
+    assert_eq!((report["database"].as_str(), report["events"].as_u64()), (Some(database), Some(120)));
+    for pointer in [
+        "/stage_per_second",
+        "/raw_per_second",
+        "/rows/per_second",
+        "/rows/to_raw",
+        "/lanes/per_second",
+        "/lanes/to_raw",
+        "/commit_to_confirm/p50",
+        "/commit_to_confirm/p99",
+    ] {
         let value = report.pointer(pointer).and_then(Value::as_f64);
         assert!(value.is_some_and(|value| value > 0.0), "{pointer} is {value:?} in {report}");
     }
 }
 
-/// A database of its own: the tables of a measurement have fixed names.
-fn database() -> String {
-    let server = postgres();
+#[test]
+fn a_sqlite_file_of_its_own_is_measured() {
+    let home = Home::new();
+    measured(&bench(&home, &[]), "sqlite");
+    assert!(!home.path("pillarbox.db").exists(), "it measures nobody's own database");
+    let shown = home.ok(["bench", "--events", "50", "--repeat", "1"]);
+    for part in ["median of 1 round", "raw loop", "relay, lanes", "of the raw loop", "commit to confirmation"]
+    {
+        assert!(shown.stdout.contains(part), "{part} is not in {}", shown.stdout);
+    }
+}
+
+#[test]
+fn a_named_postgres_is_measured_and_no_table_stays() {
+    let (home, server) = (Home::new(), postgres());
     let name = format!("bench_{}", uuid::Uuid::new_v4().simple());
+    let url = format!("{}/{name}", server.rsplit_once('/').unwrap().0);
     wait(async {
         let mut connection = PgConnection::connect(&server).await.unwrap();
         let create = sqlx::AssertSqlSafe(format!("create database {name}"));
         connection.execute(sqlx::raw_sql(create)).await.unwrap();
     });
-    let (server, _) = server.rsplit_once('/').unwrap();
-    format!("{server}/{name}")
-}
-
-const DRAINS: [&str; 13] = [
-    "/drain/classic/per_second",
-    "/drain/lane_kept/per_second",
-    "/drain/lane_deleted/per_second",
-    "/drain/rows/kept/bare_per_second",
-    "/drain/rows/kept/relay_per_second",
-    "/drain/rows/deleted/relay_to_bare",
-    "/drain/rows/deleted/relay_to_classic",
-    "/drain/lanes/kept/bare_per_second",
-    "/drain/lanes/kept/relay_per_second",
-    "/drain/lanes/kept/relay_to_lane",
-    "/drain/lanes/deleted/bare_per_second",
-    "/drain/lanes/deleted/relay_per_second",
-    "/drain/lanes/deleted/relay_to_classic",
-];
-
-const OPTIONAL: [&str; 13] = [
-    "/growth/settled/rows/grown_per_second",
-    "/growth/settled/lanes/ratio",
-    "/growth/pending/lanes/grown_per_second",
-    "/held/classic/per_second/3",
-    "/held/rows_deleted/per_second/0",
-    "/held/lanes_kept/last_to_first",
-    "/held/lanes_deleted/per_second/3",
-    "/latency/writer_alone/p99",
-    "/latency/rows/writer/p50",
-    "/latency/rows/writer_p99_to_alone",
-    "/latency/lanes/commit_to_confirm/p99",
-    "/memory/rows_peak_bytes",
-    "/memory/lanes_peak_bytes",
-];
-
-const ALL: [&str; 10] = [
-    "--transactions",
-    "20",
-    "--held",
-    "--latency",
-    "20",
-    "--rate",
-    "500",
-    "--settled=300",
-    "--pending=600",
-    "--quiet",
-];
-
-#[test]
-fn everything_is_measured_on_sqlite_in_a_file_of_its_own() {
-    let home = Home::new();
-    let said = bench(&home, &[ALL.as_slice(), &["--writers", "2"]].concat());
-    assert_eq!(said.code, 0, "{said:?}");
-    let report = said.json();
-    assert_eq!((report["database"].as_str(), report["events"].as_u64()), (Some("sqlite"), Some(120)));
-    positive(&report, &DRAINS);
-    positive(&report, &OPTIONAL);
-    positive(
-        &report,
-        &[
-            "/writers/in_line/per_second",
-            "/writers/in_line/transaction/p99",
-            "/writers/polling/commit_to_confirm/p50",
-            "/writers/polling_p99_to_in_line",
-            "/writers/in_line_to_polling",
-            "/stage/ratio",
-            "/stage/row_ratio",
-            "/stage/orders_row_ratio",
-            "/stage/orders_ratio",
-            "/stage/bulk_per_second",
-        ],
-    );
-    assert_eq!(report.pointer("/drain/lanes/kept/cost"), None, "there is no server");
-    assert!(!home.path("pillarbox.db").exists(), "it measures nobody's own database");
-}
-
-#[test]
-fn everything_is_measured_on_postgres_with_its_cost_and_no_table_stays() {
-    let (home, url) = (Home::new(), database());
-    let said = bench(&home, &[ALL.as_slice(), &["--database", &url]].concat());
-    assert_eq!(said.code, 0, "{said:?}");
-    let report = said.json();
-    positive(&report, &DRAINS);
-    positive(&report, &OPTIONAL);
-    positive(
-        &report,
-        &[
-            "/drain/classic/cost/wal_bytes",
-            "/drain/lanes/deleted/cost/wal_bytes",
-            "/held/lanes_deleted_beside_staging/per_second/0",
-        ],
-    );
+    measured(&bench(&home, &["--database", &url]), "postgres");
     let schemas: i64 = wait(async {
         let mut connection = PgConnection::connect(&url).await.unwrap();
         let count = "select count(*) from pg_namespace where nspname = 'pillarbox_bench'";
         sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
     });
     assert_eq!(schemas, 0);
-    bench(&home, &["--writers", "2", "--database", &url]).refused(2, &["--writers is about SQLite"]);
 }
 
 #[test]
-fn people_get_tables_and_only_what_they_asked_for() {
+fn a_destination_gets_what_was_measured() {
     let home = Home::new();
-    let shown =
-        home.ok(["bench", "--repeat", "1", "--events", "50", "--only", "drain", "--held", "--latency", "5"]);
-    for part in [
-        "median of 1 round",
-        "drain, raw loop, classic",
-        "drain, lanes, deleted",
-        "of the raw lane",
-        "beside an open transaction",
-        "lanes, kept",
-        "5 events, 200 a second",
-        "commit to confirmation, lanes",
-    ] {
-        assert!(shown.stdout.contains(part), "{part} is not in {}", shown.stdout);
-    }
-    assert!(!shown.stdout.contains("staging") && !shown.stdout.contains("memory"), "{}", shown.stdout);
-    let only = bench(&home, &["--only", "memory"]).json();
-    assert!(only["stage"].is_null() && only["drain"].is_null() && only["memory"].is_object(), "{only}");
+    measured(&bench(&home, &["--to", "file:out.ndjson"]), "sqlite");
+    assert_eq!(home.delivered(&["out.ndjson"]).len(), 2 * 120 + 200);
 }
 
-const RELAYED: [&str; 12] = [
-    "/relay/client_per_second",
-    "/relay/rows/drain_per_second",
-    "/relay/rows/both_per_second",
-    "/relay/rows/relay_per_second",
-    "/relay/rows/relay_to_limit",
-    "/relay/rows/relay_to_both",
-    "/relay/lanes/relay_per_second",
-    "/relay/lanes/relay_to_limit",
-    "/relay/lanes/relay_to_both",
-    "/relay/lanes_deleted/relay_per_second",
-    "/relay/lanes_deleted/relay_to_limit",
-    "/relay/lanes_deleted/relay_to_both",
-];
-
 #[test]
-fn a_file_is_measured_and_gets_what_was_sent() {
+fn what_cannot_be_measured_is_refused_by_name() {
     let home = Home::new();
-    let said = bench(&home, &["--to", "file:out.ndjson", "--latency", "10", "--rate", "500"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    positive(&said.json(), &RELAYED);
-    positive(&said.json(), &["/latency/rows/commit_to_confirm/p50", "/latency/lanes/commit_to_confirm/p50"]);
-    // A little first, then the client, three times the client beside a drain and three relays, then both relays of the
-    // latency.
-    assert_eq!(home.delivered(&["out.ndjson"]).len(), 40 + 7 * 120 + 2 * 10);
-}
-
-#[track_caller]
-fn consumed(broker: Broker, database: &[&str]) {
-    let (home, place) = (Home::new(), Place::new(broker));
-    let (to, from) = (place.to(&place.server), place.from(&place.server));
-    // The second round begins with what the first left behind.
-    let said = home.run(SMALL.iter().chain(&["--repeat", "2", "--to", &to, "--from", &from]).chain(database));
-    assert_eq!(said.code, 0, "{said:?}");
-    positive(&said.json(), &RELAYED);
-    positive(
-        &said.json(),
-        &["/consumer/without_inbox_per_second", "/consumer/with_inbox_per_second", "/consumer/inbox_ratio"],
-    );
-}
-
-#[test]
-fn what_was_sent_to_redis_is_consumed_again() {
-    consumed(Broker::Redis, &[]);
-}
-
-#[test]
-fn what_was_sent_to_nats_is_consumed_again() {
-    consumed(Broker::Nats, &[]);
-}
-
-#[test]
-fn what_was_sent_to_rabbitmq_is_consumed_again() {
-    consumed(Broker::RabbitMq, &["--database", &database()]);
-}
-
-#[test]
-fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
-    let home = Home::new();
-    for (arguments, named) in [
-        (["--to", "stdout:"].as_slice(), "stdout:"),
-        (&["--from", "redis://h/0?stream=s&group=g"], "--to"),
-        (&["--to", "file:out.ndjson", "--from", "ftp://h/x"], "--from"),
-        (&["--to", "file:out.ndjson", "--held"], "--held"),
-        (&["--only", "everything"], "everything"),
-        (&["--only", "growth"], "--only growth: add --settled N or --pending N"),
-        (&["--only", "held"], "--only held: add --held"),
-        (&["--only", "latency"], "--only latency: add --latency N"),
-        (&["--only", "writers"], "--only writers: add --writers N"),
-        (&["--rate", "0"], "--rate"),
-    ] {
-        bench(&home, arguments).refused(2, &[named]);
-    }
-    assert!(!home.path("out.ndjson").exists());
-}
-
-#[test]
-fn a_destination_that_is_not_there_is_told_by_name() {
+    bench(&home, &["--to", "stdout:"]).refused(2, &["stdout:"]);
+    bench(&home, &["--to", "http://127.0.0.1:9/hook"]).refused(2, &["--to"]);
     // Nothing listens on the discard port.
-    let home = Home::new();
     bench(&home, &["--to", "redis://127.0.0.1:9/0?stream=s"]).refused(1, &["redis://127.0.0.1:9"]);
 }

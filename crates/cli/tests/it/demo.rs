@@ -41,16 +41,3 @@ fn the_demo_does_not_touch_a_database_that_was_not_named_for_it() {
     home.ok(["--database", &url, "demo", "--events", "20"]);
     home.ok(["--database", &url, "demo", "--events", "20"]);
 }
-
-#[test]
-fn the_bench_of_sagas_prints_ratios_to_plain_entries() {
-    let home = Home::new();
-    let bench = ["bench", "--sagas", "100", "--repeat", "1"];
-    let json = home.ok(bench.iter().chain(&["--json"])).json();
-    for name in ["entries_per_second", "group_to_entries", "ordered_to_entries"] {
-        assert!(json[name].as_f64().is_some_and(|rate| rate > 0.0), "{name}: {json}");
-    }
-    let people = home.ok(bench);
-    assert!(people.stdout.contains("sagas, steps in order"), "{people:?}");
-    home.run(["bench", "--sagas", "1", "--events", "1"]).refused(2, &["--sagas"]);
-}

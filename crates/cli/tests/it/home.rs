@@ -84,7 +84,7 @@ impl Home {
 
     /// The command, ready to run here: nothing of the developer's own environment gets in.
     pub(crate) fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pillarbox"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
         for name in ["DATABASE_URL", "PILLARBOX_LOG", "RUST_BACKTRACE", "CLICOLOR_FORCE"] {
             command.env_remove(name);

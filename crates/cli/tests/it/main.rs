@@ -32,3 +32,6 @@ mod stage;
 mod storm;
 mod suspects;
 mod verify;
+
+/// What is driven.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pillarbox");

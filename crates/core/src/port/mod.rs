@@ -1,5 +1,5 @@
 //! The seams: what the engine needs of a database, a destination and a clock. Adapters implement these
-//! traits and prove it with the conformance suites of the test kit.
+//! traits and prove it with the suites of `pillarbox-conformance`.
 //!
 //! One request goes in, one outcome comes out. Every request of a store takes an optional pinned `now`:
 //! tests own time, production leaves it out and the database's clock decides.

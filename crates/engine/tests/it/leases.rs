@@ -3,7 +3,7 @@ use std::time::Duration;
 use pillarbox_core::port::{ClaimOrder, ClaimRequest, Company, Effect, Leases, ReapRequest, Steps, Store};
 use pillarbox_core::{CRASHES_IN_COMPANY, Event, RouteName, Status};
 use pillarbox_engine::sink::Handlers;
-use pillarbox_testkit::sim::SimClock;
+use pillarbox_testkit::JumpingClock;
 use pillarbox_testkit::{MemoryStore, Reply, Which};
 use tokio::time::sleep;
 
@@ -121,7 +121,7 @@ async fn a_relay_whose_lease_was_taken_over_is_fenced_and_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relays_own_lost_claim_and_its_new_one_on_the_same_entry_are_told_apart() {
-    let clock = std::sync::Arc::new(SimClock::new(0));
+    let clock = std::sync::Arc::new(JumpingClock::new(0));
     let world = World { store: MemoryStore::with_clock(clock.clone()), ..World::new() };
     let id = world.stage(Event::new("order.placed", "{}")).await;
     world.sink.on_nth(Which::Event(id), 1, Reply::Hang);

@@ -206,21 +206,19 @@ async fn one_verdict_that_cannot_be_recorded_does_not_run_the_rest_again() {
 
 #[tokio::test(start_paused = true)]
 async fn an_undecodable_row_is_dead_with_its_reason_and_the_batch_goes_on() {
-    use pillarbox_testkit::conformance::{StoreHarness, Tamper};
-
-    let harness = pillarbox_testkit::MemoryHarness::start().await;
-    let outbox = harness.outbox("orders");
-    let mut tx = harness.begin().await;
+    let store = pillarbox_testkit::MemoryStore::new();
+    let outbox = pillarbox_testkit::MemoryOutbox::new(&store, "orders");
+    let mut tx = store.begin();
     let events = vec![Event::new("a", "{}"), Event::new("b", "{}"), Event::new("c", "{}")];
     let staged = pillarbox_core::port::Stage::stage_all(&outbox, &mut tx, events).await.unwrap();
-    harness.commit(tx).await;
+    tx.commit();
     let spoiled = staged[1].event_id();
-    assert!(harness.tamper(Tamper::SpoilHeaders(spoiled)).await);
+    store.spoil_headers(spoiled);
 
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
     let sink = pillarbox_testkit::MemorySink::new();
-    let relay = pillarbox_engine::Relay::builder(harness.store(), Arc::new(sink.clone()))
+    let relay = pillarbox_engine::Relay::builder(Arc::new(store), Arc::new(sink.clone()))
         .route("orders")
         .on_death(move |death| heard.lock().unwrap().push((death.event_id, death.failure.kind)))
         .build()

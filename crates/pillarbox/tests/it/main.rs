@@ -21,25 +21,25 @@ fn unique() -> String {
 }
 
 mod rabbitmq_sqlite {
-    pillarbox_testkit::consumer_conformance!(crate::broker::RabbitMq, crate::inbox::Sqlite);
+    pillarbox_conformance::consumer_conformance!(crate::broker::RabbitMq, crate::inbox::Sqlite);
 }
 
 mod rabbitmq_postgres {
-    pillarbox_testkit::consumer_conformance!(crate::broker::RabbitMq, crate::inbox::Postgres);
+    pillarbox_conformance::consumer_conformance!(crate::broker::RabbitMq, crate::inbox::Postgres);
 }
 
 mod nats_sqlite {
-    pillarbox_testkit::consumer_conformance!(crate::broker::Nats, crate::inbox::Sqlite);
+    pillarbox_conformance::consumer_conformance!(crate::broker::Nats, crate::inbox::Sqlite);
 }
 
 mod nats_postgres {
-    pillarbox_testkit::consumer_conformance!(crate::broker::Nats, crate::inbox::Postgres);
+    pillarbox_conformance::consumer_conformance!(crate::broker::Nats, crate::inbox::Postgres);
 }
 
 mod redis_sqlite {
-    pillarbox_testkit::consumer_conformance!(crate::broker::Redis, crate::inbox::Sqlite);
+    pillarbox_conformance::consumer_conformance!(crate::broker::Redis, crate::inbox::Sqlite);
 }
 
 mod redis_postgres {
-    pillarbox_testkit::consumer_conformance!(crate::broker::Redis, crate::inbox::Postgres);
+    pillarbox_conformance::consumer_conformance!(crate::broker::Redis, crate::inbox::Postgres);
 }

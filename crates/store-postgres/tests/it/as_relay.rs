@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_conformance::{SagaHarness, StoreHarness, Tamper};
 use pillarbox_core::Timestamp;
 use pillarbox_core::port::{Presence, SagaHooks, Sagas};
 use pillarbox_store_postgres::{Inbox, Outbox, PostgresStore};
-use pillarbox_testkit::{SagaHarness, StoreHarness, Tamper};
 use sqlx::{Postgres, Transaction};
 
 use crate::harness::{Direct, at_the_end};

@@ -4,9 +4,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::Store;
 use pillarbox_store_postgres::PostgresStore;
-use pillarbox_testkit::StoreHarness;
 use sqlx::{PgPool, Row};
 
 use crate::harness::{Direct, Pooled, PostgresHarness, pooler, server, unique};

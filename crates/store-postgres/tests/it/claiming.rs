@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, ClaimRequest, ExtendRequest, Store, Verdict};
 use pillarbox_core::{Entry, ErrorKind, EventId, Retry, Status};
-use pillarbox_testkit::StoreHarness;
 use sqlx::Row;
 use tokio::task::JoinSet;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, ExtendRequest, Filter, Schema, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_postgres::{Mode, Options, PostgresStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::postgres::PgPoolOptions;
 
 use crate::harness::{Direct, Pooled, pooler, server, unique};

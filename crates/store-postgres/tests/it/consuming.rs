@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_conformance::{InboxHarness, Ruin, StoreHarness};
 use pillarbox_core::port::{AcceptRequest, Accepted, Admin, Entropy, Filter, Origin, Position, Transactions};
 use pillarbox_core::{Entry, Event, Fence, Hlc, RouteName};
 use pillarbox_engine::Consumer;
 use pillarbox_engine::sink::HandlerError;
 use pillarbox_host::{OsEntropy, process_clock};
 use pillarbox_store_postgres::Inbox;
-use pillarbox_testkit::{InboxHarness, MemoryBroker, Published, Ruin, StoreHarness, sample_entry};
+use pillarbox_testkit::{MemoryBroker, Published, sample_entry};
 use sqlx::{Postgres, Transaction};
 
 use crate::harness::{Direct, PostgresHarness};
@@ -55,11 +56,17 @@ impl<const POOLED: bool> InboxHarness for Effects<POOLED> {
 }
 
 mod direct {
-    pillarbox_testkit::consumer_conformance!(pillarbox_testkit::MemoryBrokerHarness, super::Effects<false>);
+    pillarbox_conformance::consumer_conformance!(
+        pillarbox_conformance::MemoryBrokerHarness,
+        super::Effects<false>
+    );
 }
 
 mod pooled {
-    pillarbox_testkit::consumer_conformance!(pillarbox_testkit::MemoryBrokerHarness, super::Effects<true>);
+    pillarbox_conformance::consumer_conformance!(
+        pillarbox_conformance::MemoryBrokerHarness,
+        super::Effects<true>
+    );
 }
 
 #[tokio::test]

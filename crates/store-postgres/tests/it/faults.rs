@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, ExtendRequest, Filter, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_postgres::{Options, PostgresStore};
-use pillarbox_testkit::StoreHarness;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::EventId;
 use pillarbox_core::port::{
     Admin, ClaimOrder, ClaimRequest, Effect, Filter, Selection, SelectionRequest, Store, Verdict,
 };
 use pillarbox_store_postgres::PostgresStore;
-use pillarbox_testkit::{StoreHarness, eventually};
+use pillarbox_testkit::eventually;
 use sqlx::{PgConnection, Row};
 
 use crate::harness::{Direct, connect};

@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pillarbox_conformance::{Ruin, SagaHarness, StoreHarness, Tamper};
 use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
 use pillarbox_core::{Ident, Timestamp};
 use pillarbox_store_postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
-use pillarbox_testkit::{Ruin, SagaHarness, StoreHarness, Tamper};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row, Transaction};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
     Admin, AttendRequest, Attendance, Effect, FetchRequest, Filter, Keep, LANES, LaneCursor, LaneRead,
     LaneSettleRequest, LaneSettlement, LaneWish, Lanes, ReadRequest, Selection, SelectionRequest, SessionId,
@@ -12,7 +13,7 @@ use pillarbox_core::port::{
 use pillarbox_core::{Entry, Held};
 use pillarbox_engine::Relay;
 use pillarbox_store_postgres::PostgresStore;
-use pillarbox_testkit::{MemorySink, StoreHarness, eventually};
+use pillarbox_testkit::{MemorySink, eventually};
 use sqlx::{AssertSqlSafe, Row};
 
 use crate::harness::{Direct, Pooled, PostgresHarness, connect};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, ClaimRequest, Company, Store};
 use pillarbox_core::{CONTENT_TYPE_DEFAULT, Entry, Event, Status};
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::{Direct, Pooled};
 use crate::steps::{ROUTE, claim, claim_request, ids, reap_request};

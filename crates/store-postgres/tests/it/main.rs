@@ -31,39 +31,39 @@ mod transaction;
 
 /// The suite on a server that is talked to directly.
 mod direct {
-    pillarbox_testkit::store_conformance!(crate::harness::Direct);
+    pillarbox_conformance::store_conformance!(crate::harness::Direct);
 
     mod lanes {
-        pillarbox_testkit::lanes_conformance!(crate::harness::Direct);
+        pillarbox_conformance::lanes_conformance!(crate::harness::Direct);
     }
 
     mod sagas {
-        pillarbox_testkit::saga_conformance!(crate::harness::Direct);
+        pillarbox_conformance::saga_conformance!(crate::harness::Direct);
     }
 }
 
 /// The same suite through PgBouncer in transaction mode.
 mod pooled {
-    pillarbox_testkit::store_conformance!(crate::harness::Pooled);
+    pillarbox_conformance::store_conformance!(crate::harness::Pooled);
 
     mod lanes {
-        pillarbox_testkit::lanes_conformance!(crate::harness::Pooled);
+        pillarbox_conformance::lanes_conformance!(crate::harness::Pooled);
     }
 
     mod sagas {
-        pillarbox_testkit::saga_conformance!(crate::harness::Pooled);
+        pillarbox_conformance::saga_conformance!(crate::harness::Pooled);
     }
 }
 
 /// The same suite as the role that `roles.sql` makes for relays: nothing of it needs more.
 mod as_the_relays_role {
-    pillarbox_testkit::store_conformance!(crate::as_relay::AsRelay);
+    pillarbox_conformance::store_conformance!(crate::as_relay::AsRelay);
 
     mod lanes {
-        pillarbox_testkit::lanes_conformance!(crate::as_relay::AsRelay);
+        pillarbox_conformance::lanes_conformance!(crate::as_relay::AsRelay);
     }
 
     mod sagas {
-        pillarbox_testkit::saga_conformance!(crate::as_relay::AsRelay);
+        pillarbox_conformance::saga_conformance!(crate::as_relay::AsRelay);
     }
 }

@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, Filter};
 use pillarbox_engine::Relay;
 use pillarbox_engine::sink::NullSink;
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::{Direct, connect, server};
 use crate::steps::{ROUTE, claim};

@@ -1,6 +1,6 @@
 //! The plans of what a relay runs: by index, without a sort, whatever the planner knows of the table.
 
-use pillarbox_testkit::StoreHarness;
+use pillarbox_conformance::StoreHarness;
 use sqlx::{PgConnection, Row};
 
 use crate::harness::{Direct, connect};

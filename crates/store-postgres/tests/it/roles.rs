@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
     AcceptRequest, Accepted, Admin, Effect, Entropy, Filter, InventoryRequest, Origin, Position, Presence,
     PurgeRequest, SagaAdmin, Schema, SchemaState, Store, Transactions, Verdict,
@@ -9,7 +10,6 @@ use pillarbox_core::port::{
 use pillarbox_core::{ErrorKind, Event, Fence, Reference, Saga, Step};
 use pillarbox_host::OsEntropy;
 use pillarbox_store_postgres::{Options, PostgresStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::harness::{Direct, connect, server, unique};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
     self, AcceptRequest, Accepted, ClaimRequest, Entropy as _, Keep, SagaHooks, Sagas, StepOutcome,
     StepSettleRequest, StepSettlement, Steps, Store, Transactions as _, Verdict,
@@ -10,7 +11,6 @@ use pillarbox_core::port::{
 use pillarbox_core::{Entry, Failure, FailureKind, Reference, Saga, Step};
 use pillarbox_host::OsEntropy;
 use pillarbox_store_postgres::{Mode, PostgresStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Postgres, Transaction};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};

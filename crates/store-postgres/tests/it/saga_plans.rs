@@ -1,7 +1,7 @@
 //! The plans of what moves sagas: rows by their index, and no list compared with another one, whatever the planner
 //! knows of the tables and takes the lists for.
 
-use pillarbox_testkit::StoreHarness;
+use pillarbox_conformance::StoreHarness;
 
 use crate::harness::{Direct, connect};
 use crate::plans::{STEER, Statistics, Subject, check_indexes, fill, plan, subject};

@@ -1,8 +1,8 @@
 //! What the tables of sagas themselves refuse, and what settling them costs.
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, SagaAdmin};
 use pillarbox_core::{ErrorKind, Reference, Saga, Step};
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::Direct;
 

@@ -1,9 +1,9 @@
 //! The tables: made once by many, and looked at before they are trusted.
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, Schema, SchemaState, Store};
 use pillarbox_core::{ErrorKind, Ident};
 use pillarbox_store_postgres::{Options, Outbox};
-use pillarbox_testkit::StoreHarness;
 use tokio::task::JoinSet;
 
 use crate::harness::{Direct, Pooled, PostgresHarness};

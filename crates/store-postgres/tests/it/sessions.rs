@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, AttendRequest, Attendance, LANES, Lanes, Schema, SchemaState, SessionId};
 use pillarbox_store_postgres::PostgresStore;
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::Direct;
 use crate::steps::{ROUTE, events, route, stage};

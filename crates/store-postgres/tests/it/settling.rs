@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
     Admin, Effect, ExtendRequest, Filter, PurgeRequest, Selection, SelectionRequest, Store, Verdict,
 };
 use pillarbox_core::{ErrorKind, Fence, Held, Status};
-use pillarbox_testkit::StoreHarness;
 use tokio::task::JoinSet;
 
 use crate::harness::{Direct, connect};
@@ -96,7 +96,7 @@ async fn a_purge_passes_locked_rows_by() {
     stage(&harness.outbox(ROUTE), store.pool(), events(3)).await;
     let held = claim(&store, 3).await;
     assert_eq!(store.settle(settle_request(verdicts(&held, &Verdict::Delivered))).await.unwrap().accepted, 3);
-    assert!(harness.tamper(pillarbox_testkit::Tamper::LockEntry(held[0].event_id)).await);
+    assert!(harness.tamper(pillarbox_conformance::Tamper::LockEntry(held[0].event_id)).await);
     let request = || PurgeRequest {
         older_than: Duration::ZERO,
         limit: 100,
@@ -105,7 +105,7 @@ async fn a_purge_passes_locked_rows_by() {
         now: None,
     };
     assert_eq!(store.purge(request()).await.unwrap().purged, 2);
-    assert!(harness.tamper(pillarbox_testkit::Tamper::UnlockEntries).await);
+    assert!(harness.tamper(pillarbox_conformance::Tamper::UnlockEntries).await);
     assert_eq!(store.purge(request()).await.unwrap().purged, 1);
     let over = PurgeRequest { limit: 10_001, ..request() };
     assert_eq!(store.purge(over).await.unwrap_err().kind(), ErrorKind::Invalid);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, Reaped, Schema, Stage, Store, Wake};
 use pillarbox_core::{ErrorKind, Event, EventId, Ident, Retry, Staged, Status};
 use pillarbox_store_postgres::{Mode, Options, Outbox, Param, PostgresStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::Row;
 use tokio::task::JoinSet;
 use uuid::Uuid;

@@ -4,9 +4,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Store, Verdict};
 use pillarbox_store_sqlite::SqliteStore;
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::SqliteHarness;
 use crate::steps::*;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pillarbox_conformance::{Ruin, StoreHarness};
 use pillarbox_core::port::{Transactions, Wake};
 use pillarbox_core::{Error, ErrorKind, Retry};
 use pillarbox_store_sqlite::Outbox;
-use pillarbox_testkit::{Ruin, StoreHarness};
 use sqlx::{Acquire, Sqlite, Transaction};
 
 use crate::harness::SqliteHarness;

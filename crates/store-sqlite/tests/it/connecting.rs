@@ -1,9 +1,9 @@
 //! URLs, files and who may read them.
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, Filter, Schema, SchemaState, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore, app_pool};
-use pillarbox_testkit::StoreHarness;
 use tempfile::TempDir;
 
 use crate::harness::{SqliteHarness, url};

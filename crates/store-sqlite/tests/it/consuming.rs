@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_conformance::{InboxHarness, MemoryBrokerHarness, Ruin, StoreHarness};
 use pillarbox_core::port::{Admin, Entropy, Filter};
 use pillarbox_core::{Entry, Event, Hlc, RouteName};
 use pillarbox_engine::Consumer;
 use pillarbox_engine::sink::HandlerError;
 use pillarbox_host::{OsEntropy, process_clock};
 use pillarbox_store_sqlite::Inbox;
-use pillarbox_testkit::{
-    InboxHarness, MemoryBroker, MemoryBrokerHarness, Published, Ruin, StoreHarness, sample_entry,
-};
+use pillarbox_testkit::{MemoryBroker, Published, sample_entry};
 use sqlx::{Sqlite, Transaction};
 
 use crate::harness::SqliteHarness;
@@ -57,7 +56,7 @@ impl InboxHarness for Effects {
     }
 }
 
-pillarbox_testkit::consumer_conformance!(MemoryBrokerHarness, Effects);
+pillarbox_conformance::consumer_conformance!(MemoryBrokerHarness, Effects);
 
 /// The outbox and the consumer go by the clock of the process: no clock is passed around.
 #[tokio::test]

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
     Admin, Effect, Filter, Leases, ReapRequest, Reaped, Schema, SchemaState, Steps, Store, Verdict,
 };
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::Connection as _;
 use tempfile::TempDir;
 use tokio::task::JoinSet;

@@ -1,9 +1,9 @@
 //! A disk that is full.
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Schema, SchemaState, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 

@@ -2,4 +2,4 @@
 
 use crate::harness::SqliteHarness;
 
-pillarbox_testkit::lanes_conformance!(SqliteHarness);
+pillarbox_conformance::lanes_conformance!(SqliteHarness);

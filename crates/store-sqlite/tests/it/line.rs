@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction};
 

@@ -19,4 +19,4 @@ mod staging;
 mod steps;
 mod transaction;
 
-pillarbox_testkit::store_conformance!(harness::SqliteHarness);
+pillarbox_conformance::store_conformance!(harness::SqliteHarness);

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Store, Verdict};
 use pillarbox_core::{EventId, lane_of};
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::SqliteHarness;
 use crate::steps::*;

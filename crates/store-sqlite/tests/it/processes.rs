@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::ErrorKind;
 use pillarbox_core::port::{Admin, Company, Schema, Store, Verdict};
 use pillarbox_store_sqlite::{Options, SqliteStore};
-use pillarbox_testkit::StoreHarness;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};

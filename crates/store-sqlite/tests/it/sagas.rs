@@ -1,13 +1,13 @@
 //! Sagas in a file: the suite, and what the tables themselves refuse.
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, SagaAdmin};
 use pillarbox_core::{ErrorKind, Reference, Saga, Step};
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::SqliteHarness;
 
 mod suite {
-    pillarbox_testkit::saga_conformance!(crate::harness::SqliteHarness);
+    pillarbox_conformance::saga_conformance!(crate::harness::SqliteHarness);
 }
 
 const RECORD: &str = "insert into pillarbox_audit (at, kind, actor, subject_kind, subject_value) \

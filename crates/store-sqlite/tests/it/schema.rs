@@ -1,9 +1,9 @@
 //! Tables that are not as this version made them.
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::ErrorKind;
 use pillarbox_core::port::{Admin, Filter, Schema, SchemaState, Store};
 use pillarbox_store_sqlite::{Options, SqliteStore};
-use pillarbox_testkit::StoreHarness;
 use tempfile::TempDir;
 
 use crate::harness::{SqliteHarness, url};

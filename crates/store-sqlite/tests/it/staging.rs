@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, Filter, Wake};
 use pillarbox_core::{ErrorKind, Event, EventLimits, Ident, Staged};
 use pillarbox_store_sqlite::{Options, Outbox, Param, SqliteStore};
-use pillarbox_testkit::StoreHarness;
 use sqlx::Connection;
 
 use crate::harness::{SqliteHarness, url};

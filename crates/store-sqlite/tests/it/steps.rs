@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
     Claim, ClaimOrder, ClaimRequest, Company, Effect, Keep, Leases, ReapRequest, SettleRequest, Settled,
     Settlement, Steps, Store, Verdict,
 };
 use pillarbox_core::{Entry, Event, Failure, FailureKind, RouteName, Timestamp};
 use pillarbox_store_sqlite::{Outbox, SqliteStore};
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::SqliteHarness;
 

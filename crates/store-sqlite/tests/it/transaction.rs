@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{Admin, Filter, Wake};
 use pillarbox_core::{Error, ErrorKind, Event};
-use pillarbox_testkit::StoreHarness;
 
 use crate::harness::SqliteHarness;
 use crate::steps::ROUTE;

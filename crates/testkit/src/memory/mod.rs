@@ -6,8 +6,8 @@ mod broker;
 mod change;
 mod claim;
 mod clock;
-mod harness;
 mod inbox;
+mod jumping;
 mod lanes;
 mod mutant;
 mod outbox;
@@ -19,12 +19,13 @@ mod settle;
 mod sink;
 mod state;
 mod store;
+mod tamper;
 mod tx;
 
-pub use broker::{MemoryBroker, MemoryBrokerHarness, MemoryInboxHarness, MemorySource, Published};
+pub use broker::{MemoryBroker, MemorySource, Published};
 pub use clock::{ManualClock, TokioClock};
-pub use harness::MemoryHarness;
 pub use inbox::MemoryInbox;
+pub use jumping::JumpingClock;
 #[doc(hidden)]
 pub use mutant::Mutant;
 pub use outbox::{MemoryOutbox, sample_entry};

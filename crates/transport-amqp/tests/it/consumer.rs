@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, ExchangeKind};
+use pillarbox_conformance::SourceHarness;
 use pillarbox_core::port::Source;
-use pillarbox_testkit::{Fault, FaultProxy, Published, SourceHarness};
+use pillarbox_testkit::{Fault, FaultProxy, Published};
 use pillarbox_transport_amqp::AmqpSource;
 
 use crate::harness::{Broker, server};
@@ -84,7 +85,7 @@ macro_rules! suite {
                 }
             }
 
-            pillarbox_testkit::consumer_conformance!(Harness);
+            pillarbox_conformance::consumer_conformance!(Harness);
         }
     };
 }

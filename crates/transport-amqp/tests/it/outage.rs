@@ -7,13 +7,14 @@ use std::time::Duration;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties};
-use pillarbox_core::EventId;
-use pillarbox_core::port::Sink;
-use pillarbox_testkit::conformance::outage::{
+use pillarbox_conformance::OutageHarness;
+use pillarbox_conformance::outage::{
     an_outage_of_an_ordered_route_spends_no_attempt_and_all_is_delivered_after_it,
     an_outage_spends_no_attempt_and_all_is_delivered_after_it,
 };
-use pillarbox_testkit::{OutageHarness, eventually};
+use pillarbox_core::EventId;
+use pillarbox_core::port::Sink;
+use pillarbox_testkit::eventually;
 use pillarbox_transport_amqp::AmqpSink;
 
 use crate::harness::{Broker, ids, random, server};

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use lapin::ExchangeKind;
 use lapin::message::Delivery;
 use lapin::types::AMQPValue;
+use pillarbox_conformance::{Received, SinkHarness};
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Event, Outcome};
-use pillarbox_testkit::{Received, SinkHarness};
 use pillarbox_transport_amqp::{AmqpSink, Options};
 
 use crate::harness::{
@@ -104,7 +104,7 @@ macro_rules! suite {
                 }
             }
 
-            pillarbox_testkit::sink_conformance!(Harness);
+            pillarbox_conformance::sink_conformance!(Harness);
         }
     };
 }

@@ -9,10 +9,10 @@ use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use axum::routing::post;
+use pillarbox_conformance::sink as suite;
+use pillarbox_conformance::{Received, SinkHarness};
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Event, Outcome};
-use pillarbox_testkit::conformance::sink as suite;
-use pillarbox_testkit::{Received, SinkHarness};
 use pillarbox_transport_http::{HttpSink, Receiver, VerifiedEvent, Verifier};
 
 use super::harness::{OTHER_SECRET, SECRET, Server, deliver, entry, entry_of, id, private, secret, shown};
@@ -106,7 +106,7 @@ impl<const CONCURRENCY: usize> SinkHarness for Harness<CONCURRENCY> {
 
 mod one_at_a_time {
     type OneAtATime = super::Harness<1>;
-    pillarbox_testkit::sink_conformance!(OneAtATime);
+    pillarbox_conformance::sink_conformance!(OneAtATime);
 }
 
 /// Many at a time keep the order of a key only (see `order.rs`): every case but that of the whole batch's order.

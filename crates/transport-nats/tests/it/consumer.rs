@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 use async_nats::HeaderMap;
 use async_trait::async_trait;
+use pillarbox_conformance::SourceHarness;
 use pillarbox_core::port::Source;
-use pillarbox_testkit::{Fault, FaultProxy, Published, SourceHarness, eventually};
+use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_nats::NatsSource;
 
 use crate::harness::{DEBIAN, LATEST, Place, SOON};
@@ -104,7 +105,7 @@ macro_rules! suite {
                 }
             }
 
-            pillarbox_testkit::consumer_conformance!(Harness);
+            pillarbox_conformance::consumer_conformance!(Harness);
         }
     };
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_nats::jetstream::message::StreamMessage;
 use async_trait::async_trait;
+use pillarbox_conformance::{Received, SinkHarness};
 use pillarbox_core::Outcome;
 use pillarbox_core::port::Sink;
-use pillarbox_testkit::{Received, SinkHarness};
 use pillarbox_transport_nats::NatsSink;
 
 use crate::harness::{DEBIAN, LATEST, Place, deliver, entries};
@@ -111,11 +111,11 @@ impl SinkHarness for Latest {
 }
 
 mod debian {
-    pillarbox_testkit::sink_conformance!(super::Debian);
+    pillarbox_conformance::sink_conformance!(super::Debian);
 }
 
 mod latest {
-    pillarbox_testkit::sink_conformance!(super::Latest);
+    pillarbox_conformance::sink_conformance!(super::Latest);
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
+use pillarbox_conformance::SourceHarness;
 use pillarbox_core::port::Source;
-use pillarbox_testkit::{Fault, FaultProxy, Published, SourceHarness, eventually};
+use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_redis::RedisSource;
 
 use crate::harness::{Place, REDIS, SOON, VALKEY};
@@ -93,7 +94,7 @@ macro_rules! suite {
                 }
             }
 
-            pillarbox_testkit::consumer_conformance!(Harness);
+            pillarbox_conformance::consumer_conformance!(Harness);
         }
     };
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pillarbox_core::EventId;
-use pillarbox_core::port::Sink;
-use pillarbox_testkit::OutageHarness;
-use pillarbox_testkit::conformance::outage::{
+use pillarbox_conformance::OutageHarness;
+use pillarbox_conformance::outage::{
     an_outage_of_an_ordered_route_spends_no_attempt_and_all_is_delivered_after_it,
     an_outage_spends_no_attempt_and_all_is_delivered_after_it,
 };
+use pillarbox_core::EventId;
+use pillarbox_core::port::Sink;
 use pillarbox_transport_redis::RedisSink;
 use tokio::sync::Mutex;
 

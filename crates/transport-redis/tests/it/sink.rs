@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_conformance::{Received, SinkHarness};
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Event, Outcome};
-use pillarbox_testkit::{Received, SinkHarness};
 use pillarbox_transport_redis::RedisSink;
 
 use crate::harness::{Place, REDIS, Stored, VALKEY, deliver, entries, entry};
@@ -94,11 +94,11 @@ impl SinkHarness for Valkey {
 }
 
 mod redis {
-    pillarbox_testkit::sink_conformance!(super::Redis);
+    pillarbox_conformance::sink_conformance!(super::Redis);
 }
 
 mod valkey {
-    pillarbox_testkit::sink_conformance!(super::Valkey);
+    pillarbox_conformance::sink_conformance!(super::Valkey);
 }
 
 #[tokio::test]

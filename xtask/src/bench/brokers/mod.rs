@@ -156,7 +156,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// One pair: `pillarbox bench --to`.
+/// One pair: `pillarbox-bench --to`.
 fn measure(
     ours: &Ours,
     runner: &Runner<'_>,

@@ -5,6 +5,7 @@ use pillarbox_core::port::{Intervention, SagaStory};
 
 use super::intervene::plan;
 use crate::context::Context;
+use crate::output::quoted;
 
 /// What one of them is for, and the command.
 pub(super) struct Advice {
@@ -36,26 +37,4 @@ pub(super) fn advice(context: &Context, story: &SagaStory) -> Vec<Advice> {
 
 fn names(saga: &SagaRecord) -> impl Iterator<Item = &str> {
     saga.steps.iter().map(|step| step.name.as_str())
-}
-
-/// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(safe) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_with_blanks_or_quotes_is_quoted() {
-        assert_eq!(quoted("mail-2"), "mail-2");
-        assert_eq!(quoted("the mail"), "'the mail'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -1,7 +1,7 @@
 //! `pillarbox saga list|show|resume|skip|abandon|audit|diagram`
 
 mod abandon;
-pub(crate) mod advice;
+mod advice;
 mod audit;
 mod diagram;
 mod intervene;

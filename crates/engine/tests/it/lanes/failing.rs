@@ -10,8 +10,7 @@ use pillarbox_core::port::{
     Undecodable,
 };
 use pillarbox_core::{Error, ErrorKind, Failure, FailureKind, Result};
-use pillarbox_testkit::conformance::{StoreHarness, Tamper};
-use pillarbox_testkit::{MemoryHarness, MemoryStore};
+use pillarbox_testkit::MemoryStore;
 
 use super::*;
 
@@ -280,11 +279,10 @@ async fn a_verdict_under_a_lost_session_does_not_touch_what_the_next_one_has_in_
 
 #[tokio::test(start_paused = true)]
 async fn rows_that_cannot_be_read_take_places_in_flight_as_others_do() {
-    let harness = MemoryHarness::start().await;
-    let world = World { store: (*harness.store()).clone(), ..World::new() };
+    let world = World::new();
     let ids = world.stage_many(6).await;
     for id in &ids[..3] {
-        assert!(harness.tamper(Tamper::SpoilHeaders(*id)).await);
+        world.store.spoil_headers(*id);
     }
     let mut options = options();
     (options.batch, options.in_flight_max) = (2, 2);

@@ -8,7 +8,8 @@ use async_nats::jetstream::{self, Context};
 use async_trait::async_trait;
 use pillarbox::Source;
 use pillarbox::nats::NatsSource;
-use pillarbox_testkit::{Published, SourceHarness};
+use pillarbox_conformance::SourceHarness;
+use pillarbox_testkit::Published;
 
 use super::Path;
 use crate::{unique, variable};

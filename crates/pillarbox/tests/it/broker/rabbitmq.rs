@@ -8,7 +8,8 @@ use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use pillarbox::Source;
 use pillarbox::amqp::AmqpSource;
-use pillarbox_testkit::{Published, SourceHarness};
+use pillarbox_conformance::SourceHarness;
+use pillarbox_testkit::Published;
 
 use super::Path;
 use crate::{unique, variable};

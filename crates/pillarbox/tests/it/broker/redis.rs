@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox::Source;
 use pillarbox::redis::RedisSource;
-use pillarbox_testkit::{Published, SourceHarness};
+use pillarbox_conformance::SourceHarness;
+use pillarbox_testkit::Published;
 use redis::aio::MultiplexedConnection;
 
 use super::Path;

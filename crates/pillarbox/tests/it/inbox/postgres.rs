@@ -7,7 +7,7 @@ use pillarbox::port::Filter;
 use pillarbox::postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
 use pillarbox::sink::HandlerError;
 use pillarbox::{Admin, Entry, Event, Ident, Schema};
-use pillarbox_testkit::{InboxHarness, Ruin};
+use pillarbox_conformance::{InboxHarness, Ruin};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Transaction};
 
 use crate::{unique, variable};

@@ -7,7 +7,7 @@ use pillarbox::port::Filter;
 use pillarbox::sink::HandlerError;
 use pillarbox::sqlite::{Inbox, Options, Outbox, SqliteStore};
 use pillarbox::{Admin, Entry, Event, Schema};
-use pillarbox_testkit::{InboxHarness, Ruin};
+use pillarbox_conformance::{InboxHarness, Ruin};
 use sqlx::Transaction;
 use tempfile::TempDir;
 

@@ -1,6 +1,5 @@
 //! A broker in memory: queues that redeliver, count, park, and fail as they are told.
 
-mod harness;
 mod queue;
 mod source;
 
@@ -12,7 +11,6 @@ use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Attributes, Entry, Envelope, Headers, Outcome};
 use tokio::sync::Notify;
 
-pub use harness::{MemoryBrokerHarness, MemoryInboxHarness};
 pub use source::MemorySource;
 
 use queue::Queue;

@@ -38,25 +38,33 @@ impl MemoryStore {
     }
 
     /// Everything that is known of sagas at one moment.
-    pub(crate) fn sagas_and_trail(&self) -> (Vec<SagaRecord>, Vec<AuditRecord>) {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sagas_and_trail(&self) -> (Vec<SagaRecord>, Vec<AuditRecord>) {
         let state = self.shared.lock();
         let sagas = state.sagas.values().filter_map(|saga| SagaRecord::read(saga.clone()).ok());
         (sagas.collect(), state.audit.clone())
     }
 
     /// How often sagas and the trail have changed.
-    pub(crate) fn saga_changes(&self) -> (i64, usize) {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn saga_changes(&self) -> (i64, usize) {
         let state = self.shared.lock();
         (state.sagas.values().map(|saga| saga.version).sum(), state.audit.len())
     }
 
     /// How many sagas have not ended.
-    pub(crate) fn sagas_unended(&self) -> usize {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sagas_unended(&self) -> usize {
         self.shared.lock().sagas.values().filter(|saga| saga.ended_at.is_none()).count()
     }
 
     /// All sagas.
-    pub(crate) fn saga_records(&self) -> Vec<SagaRecord> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn saga_records(&self) -> Vec<SagaRecord> {
         self.sagas_and_trail().0
     }
 }

@@ -1,0 +1,11 @@
+//! What `pillarbox bench` and the measurements of `crates/bench` share.
+
+mod confirm;
+mod ground;
+mod raw;
+mod stats;
+
+pub use confirm::{Committed, Milliseconds, Stamping, beside};
+pub use ground::{Ground, ROUTE, load, migrated};
+pub use raw::{Design, Raw};
+pub use stats::{median, percentile, rate, ratio};

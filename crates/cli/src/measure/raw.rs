@@ -1,0 +1,198 @@
+//! Raw loops: what somebody would write by hand, on a plain table, in plain SQL.
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+
+use super::ground::load;
+use super::stats::rate;
+use crate::database::Staging;
+use crate::fault::Fault;
+
+/// How a raw loop takes rows and lets go of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// Claim `UPDATE … RETURNING`, settle `UPDATE`: what most hand-written outboxes do.
+    Classic,
+    /// One reader above its own cursor, settle `UPDATE`: what a lane comes to when entries are kept.
+    LaneKept,
+    /// The same, settle `DELETE`.
+    LaneDeleted,
+}
+
+/// A plain table in the tables of a measurement.
+pub struct Raw<'a> {
+    staging: &'a Staging,
+    sql: &'static Sql,
+}
+
+impl<'a> Raw<'a> {
+    /// The one of this database.
+    #[must_use]
+    pub fn of(staging: &'a Staging) -> Self {
+        let sql = match staging {
+            Staging::Sqlite(..) => &SQLITE,
+            Staging::Postgres(..) => &POSTGRES,
+        };
+        Self { staging, sql }
+    }
+
+    /// Creates it.
+    pub(super) async fn create(&self) -> Result<(), Fault> {
+        Ok(self.staging.execute(self.sql.create).await?)
+    }
+
+    /// Empties it and fills it again.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn fill(&self, rows: u32, payload: &[u8]) -> Result<(), Fault> {
+        self.staging.execute(self.sql.clear).await?;
+        load(self.staging, self.sql.load, payload, rows, 0).await
+    }
+
+    /// Drains it and says how fast. `passed` hears how many were settled, after each batch.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn drain(&self, batch: u32, design: Design, mut passed: impl FnMut(u64)) -> Result<f64, Fault> {
+        let started = std::time::Instant::now();
+        let (mut drained, mut cursor) = (0_u64, 0);
+        loop {
+            let ids = self.take(batch, design, cursor).await.map_err(failed)?;
+            let Some(last) = ids.iter().max() else { break };
+            cursor = *last;
+            self.settle(design, &ids).await.map_err(failed)?;
+            drained += u64::try_from(ids.len()).unwrap_or(0);
+            passed(drained);
+        }
+        Ok(rate(drained, started))
+    }
+
+    async fn take(&self, batch: u32, design: Design, cursor: i64) -> sqlx::Result<Vec<i64>> {
+        let limit = i64::from(batch);
+        let claims = design == Design::Classic;
+        match self.staging {
+            Staging::Sqlite(store, _) => {
+                let query = if claims {
+                    sqlx::query(self.sql.claim).bind(limit)
+                } else {
+                    sqlx::query(self.sql.read).bind(cursor).bind(limit)
+                };
+                query.fetch_all(store.pool()).await?.iter().map(of_sqlite).collect()
+            }
+            Staging::Postgres(store, _) => {
+                let query = if claims {
+                    sqlx::query(self.sql.claim).bind(limit)
+                } else {
+                    sqlx::query(self.sql.read).bind(cursor).bind(limit)
+                };
+                query.fetch_all(store.pool()).await?.iter().map(of_postgres).collect()
+            }
+        }
+    }
+
+    async fn settle(&self, design: Design, ids: &[i64]) -> sqlx::Result<()> {
+        let sql = match design {
+            Design::Classic | Design::LaneKept => self.sql.settle,
+            Design::LaneDeleted => self.sql.delete,
+        };
+        match self.staging {
+            Staging::Sqlite(store, _) => {
+                let json =
+                    serde_json::to_string(ids).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+                sqlx::query(sql).bind(json).execute(store.pool()).await.map(|_| ())
+            }
+            Staging::Postgres(store, _) => sqlx::query(sql).bind(ids).execute(store.pool()).await.map(|_| ()),
+        }
+    }
+}
+
+// Type and payload are read as a relay would have to, to publish them.
+fn of_sqlite(row: &SqliteRow) -> sqlx::Result<i64> {
+    std::hint::black_box((row.try_get::<String, _>(1)?, row.try_get::<Vec<u8>, _>(2)?));
+    row.try_get(0)
+}
+
+fn of_postgres(row: &PgRow) -> sqlx::Result<i64> {
+    std::hint::black_box((row.try_get::<String, _>(1)?, row.try_get::<Vec<u8>, _>(2)?));
+    row.try_get(0)
+}
+
+fn failed(error: sqlx::Error) -> Fault {
+    Fault::failed(format!("a raw loop failed: {error}"))
+}
+
+/// One database's statements. All names are constants; all values are bound.
+struct Sql {
+    /// Creates the table.
+    create: &'static str,
+    /// Empties it.
+    clear: &'static str,
+    /// Pending rows. `$1` payload, `$2` how many, `$3` is not looked at.
+    load: &'static str,
+    /// The classic claim: oldest first over a sort index, written at once. `$1` limit.
+    claim: &'static str,
+    /// The classic settle. `$1` ids: an array, or JSON on SQLite.
+    settle: &'static str,
+    /// What a lane does instead of a claim: the next rows above a cursor, nothing written. `$1` cursor, `$2` limit.
+    read: &'static str,
+    /// The settle that keeps nothing. `$1` as above.
+    delete: &'static str,
+}
+
+const SQLITE: Sql = Sql {
+    create: "
+        create table pillarbox_bench_classic (
+            id integer primary key autoincrement, type text not null, payload blob not null,
+            status text not null default 'pending', attempts integer not null default 0,
+            due_at integer not null default 0, locked_until integer, created_at integer not null default 0,
+            done_at integer);
+        create index pillarbox_bench_classic_due on pillarbox_bench_classic (status, due_at, id);",
+    clear: "delete from pillarbox_bench_classic",
+    load: "
+        with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
+        insert into pillarbox_bench_classic (type, payload) select 'bench.event', $1 from n where $3 >= 0",
+    claim: "
+        update pillarbox_bench_classic
+        set status = 'processing', attempts = attempts + 1, locked_until = unixepoch() + 30
+        where id in (
+            select id from pillarbox_bench_classic
+            where status = 'pending' and due_at <= unixepoch() order by due_at, id limit $1)
+        returning id, type, payload",
+    settle: "
+        update pillarbox_bench_classic set status = 'done', locked_until = null, done_at = unixepoch()
+        where id in (select value from json_each($1))",
+    read: "
+        select id, type, payload from pillarbox_bench_classic
+        where id > $1 and status = 'pending' order by id limit $2",
+    delete: "delete from pillarbox_bench_classic where id in (select value from json_each($1))",
+};
+
+const POSTGRES: Sql = Sql {
+    create: "
+        create table pillarbox_bench.classic (
+            id bigserial primary key, type text not null, payload bytea not null,
+            status text not null default 'pending', attempts integer not null default 0,
+            due_at timestamptz not null default now(), locked_until timestamptz,
+            created_at timestamptz not null default now(), done_at timestamptz);
+        create index classic_due on pillarbox_bench.classic (status, due_at, id);",
+    clear: "truncate pillarbox_bench.classic",
+    load: "
+        insert into pillarbox_bench.classic (type, payload)
+        select 'bench.event', $1 from generate_series(1, $2) where $3 >= 0",
+    claim: "
+        update pillarbox_bench.classic
+        set status = 'processing', attempts = attempts + 1, locked_until = now() + interval '30 seconds'
+        where id in (
+            select id from pillarbox_bench.classic
+            where status = 'pending' and due_at <= now() order by due_at, id limit $1 for update skip locked)
+        returning id, type, payload",
+    settle: "
+        update pillarbox_bench.classic set status = 'done', locked_until = null, done_at = now()
+        where id = any ($1)",
+    read: "
+        select id, type, payload from pillarbox_bench.classic
+        where id > $1 and status = 'pending' order by id limit $2",
+    delete: "delete from pillarbox_bench.classic where id = any ($1)",
+};

@@ -1,0 +1,31 @@
+//! Behaviour as a product: what every store, sink, source, inbox and handler must show, as named cases that anyone can run on
+//! an adapter of their own.
+//!
+//! A case is a sentence. It takes a harness, uses only the ports, pins the time it acts at, and panics where
+//! the adapter does not behave as the sentence says.
+//!
+#![doc = include_str!("checklist.md")]
+// A case is a test: a panic is its report.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
+
+pub(crate) mod case;
+pub mod consumer;
+pub mod handler;
+mod harness;
+pub mod lanes;
+mod memory;
+pub mod outage;
+pub mod saga;
+pub mod sink;
+pub mod store;
+mod suite;
+
+pub use case::{Case, CaseFuture};
+pub use consumer::{InboxHarness, SourceHarness};
+pub use handler::HandlerHarness;
+pub use harness::{Ruin, StoreHarness, Tamper};
+pub use lanes::LanesHarness;
+pub use memory::{MemoryBrokerHarness, MemoryHarness, MemoryInboxHarness};
+pub use outage::OutageHarness;
+pub use saga::SagaHarness;
+pub use sink::{Received, SinkHarness};

@@ -1,0 +1,120 @@
+//! Outages: a destination that takes nothing for a while, whatever the reason, is no fault of any message.
+//!
+//! One case for every way in which a destination can be away: full, stopped, without a majority. A transport's tests say
+//! how it goes away and how it comes back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox_core::port::{Lanes, Sink, Stage as _, Store};
+use pillarbox_core::{Backoff, Event, EventId, FailureKind, Jitter, Status};
+use pillarbox_engine::{Handle, Relay, RelayBuilder, RelayOptions};
+use tokio::sync::oneshot;
+
+use pillarbox_testkit::{MemoryOutbox, MemoryStore, eventually};
+
+/// A destination, how it goes away, and how it comes back.
+#[allow(async_fn_in_trait, reason = "run on the spot, never sent to another thread")]
+pub trait OutageHarness {
+    /// A sink to it.
+    fn sink(&self) -> Arc<dyn Sink>;
+
+    /// From now on it takes nothing.
+    async fn begin(&self);
+
+    /// It takes messages again.
+    async fn end(&self);
+
+    /// The ids of everything that it has taken so far.
+    async fn received(&self) -> BTreeSet<EventId>;
+}
+
+/// Only a guard against hanging.
+const SOON: Duration = Duration::from_secs(180);
+const ROUTE: &str = "orders";
+/// More probes in vain than an entry has attempts by default.
+const PROBES_MIN: u32 = 8;
+
+/// By rows: no attempt is spent while the destination takes nothing, and all is delivered once it does.
+pub async fn an_outage_spends_no_attempt_and_all_is_delivered_after_it(harness: &impl OutageHarness) {
+    let store = MemoryStore::new();
+    let builder = Relay::builder(Arc::new(store.clone()) as Arc<dyn Store>, harness.sink());
+    outlast(harness, &store, builder).await;
+}
+
+/// By lanes as well.
+pub async fn an_outage_of_an_ordered_route_spends_no_attempt_and_all_is_delivered_after_it(
+    harness: &impl OutageHarness,
+) {
+    let store = MemoryStore::new();
+    let builder = Relay::ordered(Arc::new(store.clone()) as Arc<dyn Lanes>, harness.sink());
+    outlast(harness, &store, builder).await;
+}
+
+async fn outlast(harness: &impl OutageHarness, store: &MemoryStore, builder: RelayBuilder) {
+    let mut options = RelayOptions::broker();
+    options.circuit =
+        Backoff::new(Duration::from_millis(20), Duration::from_millis(200), Jitter::None).unwrap();
+    let relay = builder.route(ROUTE).options(options).build().unwrap();
+    let handle = relay.handle();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let steps = async {
+        let mut staged = stage(store, 20).await;
+        wait_for_deliveries(store, staged.len(), &handle).await;
+        let ((), more) = tokio::join!(harness.begin(), stage(store, 200));
+        staged.extend(more);
+        staged.extend(stage(store, 30).await);
+        wait_for_probes(&handle).await;
+        tell_what_waits(store);
+        harness.end().await;
+        wait_for_deliveries(store, staged.len(), &handle).await;
+        let attempts: Vec<u32> = store.entries().iter().map(|entry| entry.attempts).collect();
+        assert!(attempts.iter().all(|attempts| *attempts == 1), "the outage spent attempts: {attempts:?}");
+        eventually(SOON, async || harness.received().await.is_superset(&staged)).await;
+        let _ = stop.send(());
+    };
+    let (tally, ()) = tokio::join!(relay.run(async { drop(stopped.await) }), steps);
+    let tally = tally.unwrap();
+    assert_eq!((tally.dead, tally.retried), (0, 0), "{tally:?}");
+}
+
+async fn stage(store: &MemoryStore, count: usize) -> BTreeSet<EventId> {
+    let outbox = MemoryOutbox::new(store, ROUTE);
+    let mut tx = store.begin();
+    let events = (0..count).map(|n| Event::new("order.placed", format!("{n}")).key(format!("k{n}")));
+    let staged = outbox.stage_all(&mut tx, events.collect()).await.unwrap();
+    tx.commit();
+    staged.iter().map(|staged| staged.event_id()).collect()
+}
+
+fn delivered(store: &MemoryStore) -> usize {
+    store.entries().iter().filter(|entry| entry.status == Status::Delivered).count()
+}
+
+async fn wait_for_deliveries(store: &MemoryStore, count: usize, handle: &Handle) {
+    let all = eventually(2 * SOON, async || delivered(store) == count);
+    if tokio::time::timeout(SOON, all).await.is_err() {
+        let entries = store.entries();
+        let first = entries.iter().find(|entry| entry.status != Status::Delivered);
+        let (delivered, state) = (delivered(store), handle.state());
+        panic!("{delivered} of {count} delivered, {state:?}, the first that waits: {first:?}");
+    }
+}
+
+async fn wait_for_probes(handle: &Handle) {
+    eventually(SOON, async || handle.state().outage().is_some_and(|outage| outage.found >= PROBES_MIN)).await;
+}
+
+/// Nothing is dead, no attempt is gone, and what was tried says why it waits.
+fn tell_what_waits(store: &MemoryStore) {
+    let entries = store.entries();
+    let waiting: Vec<_> = entries.iter().filter(|entry| entry.status != Status::Delivered).collect();
+    assert!(!waiting.is_empty(), "the destination took everything: this is no outage");
+    for entry in &waiting {
+        assert!(!entry.status.is_terminal() && entry.attempts <= 1, "{entry:?}");
+    }
+    let oldest = waiting.iter().min_by_key(|entry| entry.seq).and_then(|entry| entry.last_error.as_ref());
+    let oldest = oldest.expect("the oldest entry that waits says why");
+    assert_eq!(oldest.kind, FailureKind::Down, "{oldest}");
+}

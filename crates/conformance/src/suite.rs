@@ -1,0 +1,66 @@
+//! What every suite is made of: its one list of cases becomes the table of them, and the tests of an adapter.
+
+#[cfg(test)]
+use std::collections::BTreeSet;
+
+use super::case::{Case, block_on};
+
+/// Makes the table of cases from the list.
+macro_rules! table {
+    ([$subject:ty] $($section:ident { $($case:ident),* $(,)? })*) => {
+        vec![$($($crate::Case {
+            section: stringify!($section),
+            name: stringify!($case),
+            run: |subject: &$subject| Box::pin($section::$case(subject)),
+        }),*),*]
+    };
+}
+pub(super) use table;
+
+/// Makes one test per case from the list; `$run` runs the case of this name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    ([$run:expr] $($section:ident { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[test]
+            fn $case() {
+                $run(stringify!($case));
+            }
+        )*)*
+    };
+}
+
+/// Runs one case by its name on what `start` makes.
+pub(super) fn run_named<S>(
+    suite: &'static str,
+    cases: &[Case<S>],
+    name: &'static str,
+    start: impl Future<Output = S>,
+) {
+    let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
+    block_on(suite, name, cases.len(), async {
+        let subject = start.await;
+        (case.run)(&subject).await;
+    });
+}
+
+/// Every public function of these sections is in the list, and nothing else.
+#[cfg(test)]
+pub(super) fn lists<S>(cases: &[Case<S>], sources: &[(&str, &str)]) {
+    let listed: BTreeSet<_> = cases.iter().map(|case| (case.section, case.name)).collect();
+    let written = sources.iter().flat_map(|(section, source)| {
+        let functions = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
+        functions.filter_map(|line| line.split('<').next()).map(|name| (*section, name))
+    });
+    assert_eq!(written.collect::<BTreeSet<_>>(), listed);
+}
+
+/// A table of promises names every case of the list in its second column, and no other.
+#[cfg(test)]
+pub(super) fn promises<S>(cases: &[Case<S>], table: &str) {
+    let listed: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let named = rows.flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2));
+    assert_eq!(named.collect::<BTreeSet<_>>(), listed);
+}

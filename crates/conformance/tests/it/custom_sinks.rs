@@ -1,0 +1,178 @@
+//! The suite for sinks on the in-memory sink and on the sinks of the engine, each as a user would plug it in.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pillarbox_conformance::sink::EVENT_TYPES;
+use pillarbox_conformance::{Received, SinkHarness};
+use pillarbox_core::Entry;
+use pillarbox_core::port::{Sink, SinkCapabilities};
+use pillarbox_engine::sink::{FileSink, Handlers, NullSink};
+use pillarbox_testkit::MemorySink;
+
+fn received(entry: &Entry) -> Received {
+    Received {
+        event_id: entry.event_id,
+        event_type: entry.event_type.clone(),
+        key: entry.key.clone(),
+        payload: entry.payload.clone(),
+    }
+}
+
+mod memory {
+    use super::*;
+
+    struct Harness(MemorySink);
+
+    #[async_trait]
+    impl SinkHarness for Harness {
+        const NAME: &'static str = "memory sink";
+
+        async fn start() -> Self {
+            let sink = MemorySink::new();
+            let mut capabilities = SinkCapabilities::default();
+            capabilities.payload_bytes_max = Some(4096);
+            sink.set_capabilities(capabilities);
+            Self(sink)
+        }
+
+        fn sink(&self) -> Arc<dyn Sink> {
+            Arc::new(self.0.clone())
+        }
+
+        async fn received(&self) -> Vec<Received> {
+            self.0.received().iter().map(received).collect()
+        }
+    }
+
+    pillarbox_conformance::sink_conformance!(Harness);
+}
+
+mod handlers {
+    use super::*;
+
+    struct Harness {
+        sink: Arc<Handlers>,
+        handled: Arc<Mutex<Vec<Received>>>,
+    }
+
+    #[async_trait]
+    impl SinkHarness for Harness {
+        const NAME: &'static str = "handlers";
+
+        async fn start() -> Self {
+            let handled: Arc<Mutex<Vec<Received>>> = Arc::default();
+            let sink = EVENT_TYPES.into_iter().fold(Handlers::new(), |handlers, name| {
+                let handled = Arc::clone(&handled);
+                let handler = move |handling: pillarbox_engine::sink::Handling| {
+                    handled.lock().unwrap().push(received(handling.entry()));
+                    async { Ok(()) }
+                };
+                handlers.on(name, handler).unwrap()
+            });
+            Self { sink: Arc::new(sink), handled }
+        }
+
+        fn sink(&self) -> Arc<dyn Sink> {
+            Arc::clone(&self.sink) as Arc<dyn Sink>
+        }
+
+        async fn received(&self) -> Vec<Received> {
+            self.handled.lock().unwrap().clone()
+        }
+    }
+
+    pillarbox_conformance::sink_conformance!(Harness);
+}
+
+mod file {
+    use super::*;
+
+    struct Harness {
+        directory: tempfile::TempDir,
+        sink: FileSink,
+    }
+
+    #[async_trait]
+    impl SinkHarness for Harness {
+        const NAME: &'static str = "file";
+
+        async fn start() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let sink = FileSink::open(directory.path().join("events.ndjson")).unwrap();
+            Self { directory, sink }
+        }
+
+        fn sink(&self) -> Arc<dyn Sink> {
+            Arc::new(self.sink.clone())
+        }
+
+        async fn received(&self) -> Vec<Received> {
+            let text = std::fs::read_to_string(self.directory.path().join("events.ndjson")).unwrap();
+            text.lines().map(|line| of_line(&serde_json::from_str(line).unwrap())).collect()
+        }
+
+        async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
+            let text = std::fs::read_to_string(self.directory.path().join("events.ndjson")).unwrap();
+            let texts = |line: &str| {
+                let line: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+                line.into_iter()
+                    .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+                    .collect()
+            };
+            Some(text.lines().map(texts).collect())
+        }
+
+        fn keeps_blanks(&self) -> bool {
+            false
+        }
+    }
+
+    fn of_line(line: &serde_json::Value) -> Received {
+        let text = |name: &str| line.get(name).map(|value| value.as_str().unwrap().to_owned());
+        let payload = match text("data_base64") {
+            Some(encoded) => BASE64_STANDARD.decode(encoded).unwrap(),
+            None => serde_json::to_vec(&line["data"]).unwrap(),
+        };
+        Received {
+            event_id: text("id").unwrap().parse().unwrap(),
+            event_type: text("type").unwrap(),
+            key: text("subject"),
+            payload,
+        }
+    }
+
+    pillarbox_conformance::sink_conformance!(Harness);
+}
+
+mod null {
+    use super::*;
+
+    struct Harness;
+
+    #[async_trait]
+    impl SinkHarness for Harness {
+        const NAME: &'static str = "null";
+
+        async fn start() -> Self {
+            Self
+        }
+
+        fn sink(&self) -> Arc<dyn Sink> {
+            Arc::new(NullSink)
+        }
+
+        async fn received(&self) -> Vec<Received> {
+            vec![]
+        }
+
+        fn keeps(&self) -> bool {
+            false
+        }
+    }
+
+    pillarbox_conformance::sink_conformance!(Harness);
+}
