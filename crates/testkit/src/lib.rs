@@ -17,8 +17,9 @@ pub mod sim;
 mod staged;
 
 pub use conformance::{
-    HandlerHarness, InboxHarness, LanesHarness, OutageHarness, Received, Ruin, SagaHarness, SinkHarness,
-    SourceHarness, StoreHarness, Tamper,
+    FaultHarness, HandlerHarness, InboxHarness, LanesHarness, OutageHarness, Received, Ruin, SagaHarness,
+    ServerHarness, SinkHarness, SourceHarness, StoreHarness, Tamper, Timeouts, Told, TranscriptHarness,
+    Wanted,
 };
 pub use drain::{assert_idempotent, drain, drain_to};
 pub use eventually::eventually;

@@ -1,11 +1,12 @@
 //! What we publish is read back by clients that nobody here wrote: `nats-py` and the `cloudevents` package.
 
 use pillarbox_core::{Event, Outcome};
+use pillarbox_testkit::conformance::delivery::{deliver, entry};
 use pillarbox_transport_nats::NatsSink;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::harness::{DEBIAN, LATEST, Place, deliver, entry, variable};
+use crate::harness::{DEBIAN, LATEST, Place, variable};
 
 async fn read(place: &Place, count: usize) -> Vec<Value> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/readback.py");
@@ -58,7 +59,7 @@ async fn python_reads_every_attribute_header_and_byte() {
         ] {
             assert_eq!(attributes[name], value, "{name}");
         }
-        assert_eq!(read[0]["subject"], format!("{}.order.placed", place.name));
+        assert_eq!(read[0]["subject"], format!("{}.events.order.placed", place.name));
         assert_eq!(read[0]["headers"]["shop"], "north");
         assert_eq!(read[0]["headers"]["Nats-Msg-Id"], full.event_id.to_string());
         assert_eq!((&read[0]["data"], &read[0]["body"]), (&json!({"id": 7}), &json!("eyJpZCI6IDd9")));

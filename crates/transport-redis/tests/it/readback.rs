@@ -1,11 +1,12 @@
 //! What we publish is read back by clients that nobody here wrote: `redis-py` and the `cloudevents` package.
 
 use pillarbox_core::{Event, Outcome};
+use pillarbox_testkit::conformance::delivery::{deliver, entry};
 use pillarbox_transport_redis::RedisSink;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::harness::{Place, REDIS, VALKEY, deliver, entry, variable};
+use crate::harness::{Place, REDIS, VALKEY, variable};
 
 async fn read(place: &Place) -> Vec<Value> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/readback.py");
