@@ -20,6 +20,7 @@ pub mod limits;
 mod name;
 mod on_dead;
 mod outcome;
+pub mod parameters;
 mod payload;
 pub mod port;
 mod received;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lapin::uri::AMQPUri;
-use pillarbox_core::{Error, Result, Template, parse_duration, redact_url};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration, redact_url};
 use url::Url;
 
 /// What a sink's URL may set.
@@ -180,30 +180,16 @@ impl Options {
             ca: None,
             server: server(&parsed)?,
         };
-        let mut seen = Vec::new();
-        for (name, value) in parsed.query_pairs() {
-            if !allowed.contains(&name.as_ref()) {
-                return Err(Error::invalid(format!(
-                    "unknown parameter {name:?}; allowed are {}",
-                    allowed.join(", ")
-                )));
-            }
-            if seen.contains(&name) {
-                return Err(Error::invalid(format!("{name}= is given twice")));
-            }
-            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
-            seen.push(name);
-        }
+        parameters::read(parsed.query_pairs(), allowed, |name, value| options.set(name, value))?;
         Ok(options)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let not_a_number = |_| Error::invalid("not a whole number in range");
         match name {
             "exchange" => self.exchange = value.parse()?,
             "routing_key" => self.routing_key = value.parse()?,
             "source" => self.source = value.to_owned(),
-            "payload_bytes_max" => self.payload_bytes_max = Some(value.parse().map_err(not_a_number)?),
+            "payload_bytes_max" => self.payload_bytes_max = Some(parameters::number(value)?),
             "header_prefix" => self.header_prefix = Some(value.parse()?),
             "confirm_timeout" => self.confirm_timeout = parse_duration(value)?,
             "queue" => self.queue = Some(value.to_owned()),
@@ -214,7 +200,7 @@ impl Options {
                     _ => return Err(Error::invalid("allowed are classic and quorum")),
                 });
             }
-            "prefetch" => self.prefetch = value.parse().map_err(not_a_number)?,
+            "prefetch" => self.prefetch = parameters::number(value)?,
             "connect_timeout" => self.connect_timeout = parse_duration(value)?,
             "heartbeat" => self.heartbeat = parse_duration(value)?,
             _ => self.ca = Some(value.into()),
@@ -229,13 +215,10 @@ impl Options {
                 "prefetch must be at least 1: without a bound the whole queue is sent",
             ));
         }
-        for (name, timeout) in
-            [("confirm_timeout", self.confirm_timeout), ("connect_timeout", self.connect_timeout)]
-        {
-            if timeout.is_zero() {
-                return Err(Error::invalid(format!("{name} must be more than zero")));
-            }
-        }
+        parameters::more_than_zero([
+            ("confirm_timeout", self.confirm_timeout),
+            ("connect_timeout", self.connect_timeout),
+        ])?;
         if self.heartbeat.subsec_nanos() != 0 || self.heartbeat.is_zero() || self.heartbeat > HEARTBEAT_MAX {
             return Err(Error::invalid("heartbeat must be 1 s to 65535 s, in whole seconds"));
         }
@@ -250,6 +233,20 @@ impl Options {
         let mut uri = self.server.clone();
         uri.query.heartbeat = u16::try_from(self.heartbeat.as_secs()).ok();
         uri
+    }
+
+    /// Sets the exchange to publish to.
+    #[must_use]
+    pub fn exchange(mut self, exchange: Template) -> Self {
+        self.exchange = exchange;
+        self
+    }
+
+    /// Sets the routing key.
+    #[must_use]
+    pub fn routing_key(mut self, routing_key: Template) -> Self {
+        self.routing_key = routing_key;
+        self
     }
 
     /// Sets the `source` attribute of what is published.
@@ -270,6 +267,13 @@ impl Options {
     #[must_use]
     pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
         self.payload_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Sets the queue to consume.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
         self
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, parse_duration};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration};
 use url::Url;
 
 use crate::binding;
@@ -134,18 +134,7 @@ impl Options {
             credentials: None,
             ca: None,
         };
-        let mut seen = Vec::new();
-        for (name, value) in parsed.query_pairs() {
-            if !allowed.contains(&name.as_ref()) {
-                let allowed = allowed.join(", ");
-                return Err(Error::invalid(format!("unknown parameter {name:?}; allowed are {allowed}")));
-            }
-            if seen.contains(&name) {
-                return Err(Error::invalid(format!("{name}= is given twice")));
-            }
-            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
-            seen.push(name);
-        }
+        parameters::read(parsed.query_pairs(), allowed, |name, value| options.set(name, value))?;
         Ok(options)
     }
 
@@ -155,9 +144,7 @@ impl Options {
             "durable" => self.durable = Some(value.to_owned()),
             "ack_wait" => self.ack_wait = parse_duration(value)?,
             "nack_delay" => self.nack_delay = parse_duration(value)?,
-            "prefetch" => {
-                self.prefetch = value.parse().map_err(|_| Error::invalid("not a whole number in range"))?;
-            }
+            "prefetch" => self.prefetch = parameters::number(value)?,
             "parked" => self.parked = Some(value.to_owned()),
             "source" => self.source = value.to_owned(),
             "connect_timeout" => self.connect_timeout = parse_duration(value)?,
@@ -170,15 +157,11 @@ impl Options {
 
     /// Refuses what cannot work, before anything connects.
     fn check(&self) -> Result<()> {
-        for (what, duration) in [
+        parameters::more_than_zero([
             ("ack_wait", self.ack_wait),
             ("connect_timeout", self.connect_timeout),
             ("confirm_timeout", self.confirm_timeout),
-        ] {
-            if duration.is_zero() {
-                return Err(Error::invalid(format!("{what} must be more than zero")));
-            }
-        }
+        ])?;
         if !(1..=PREFETCH_MAX).contains(&self.prefetch) {
             return Err(Error::invalid(format!("prefetch must be 1 to {PREFETCH_MAX}")));
         }
@@ -247,6 +230,13 @@ impl Options {
         self
     }
 
+    /// Sets the subject to publish to, or the subjects to consume.
+    #[must_use]
+    pub fn subject(mut self, subject: Template) -> Self {
+        self.subject = subject;
+        self
+    }
+
     /// Sets the stream.
     #[must_use]
     pub fn stream(mut self, stream: impl Into<String>) -> Self {
@@ -300,6 +290,20 @@ impl Options {
     #[must_use]
     pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
         self.confirm_timeout = timeout;
+        self
+    }
+
+    /// Sets the file with a JWT and an nkey.
+    #[must_use]
+    pub fn credentials(mut self, file: impl Into<PathBuf>) -> Self {
+        self.credentials = Some(file.into());
+        self
+    }
+
+    /// Sets the file with the certificates of the authorities to trust.
+    #[must_use]
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca = Some(file.into());
         self
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, parse_duration};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration};
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use url::Url;
 
@@ -123,39 +123,21 @@ impl Options {
             confirm_timeout: Duration::from_secs(60),
             ca: None,
         };
-        let mut seen = Vec::new();
-        for (name, value) in parsed.query_pairs() {
-            if !allowed.contains(&name.as_ref()) {
-                let allowed = allowed.join(", ");
-                return Err(Error::invalid(format!("unknown parameter {name:?}; allowed are {allowed}")));
-            }
-            if seen.contains(&name) {
-                return Err(Error::invalid(format!("{name}= is given twice")));
-            }
-            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
-            seen.push(name);
-        }
+        parameters::read(parsed.query_pairs(), allowed, |name, value| options.set(name, value))?;
         Ok(options)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let not_a_number = |_| Error::invalid("not a whole number in range");
         match name {
             "stream" => self.stream = value.parse()?,
-            "maxlen" => self.maxlen = Some(value.parse().map_err(not_a_number)?),
+            "maxlen" => self.maxlen = Some(parameters::number(value)?),
             "source" => self.source = value.to_owned(),
             "group" => self.group = Some(value.to_owned()),
             "consumer" => self.consumer = Some(value.to_owned()),
-            "create_group" => {
-                self.create_group = match value {
-                    "true" => true,
-                    "false" => false,
-                    _ => return Err(Error::invalid("allowed are true and false")),
-                };
-            }
+            "create_group" => self.create_group = parameters::switch(value)?,
             "reclaim_after" => self.reclaim_after = parse_duration(value)?,
             "nack_delay" => self.nack_delay = parse_duration(value)?,
-            "prefetch" => self.prefetch = value.parse().map_err(not_a_number)?,
+            "prefetch" => self.prefetch = parameters::number(value)?,
             "connect_timeout" => self.connect_timeout = parse_duration(value)?,
             "confirm_timeout" => self.confirm_timeout = parse_duration(value)?,
             _ => self.ca = Some(value.into()),
@@ -165,15 +147,11 @@ impl Options {
 
     /// Refuses what cannot work, before anything connects.
     fn check(&self) -> Result<()> {
-        for (what, duration) in [
+        parameters::more_than_zero([
             ("reclaim_after", self.reclaim_after),
             ("connect_timeout", self.connect_timeout),
             ("confirm_timeout", self.confirm_timeout),
-        ] {
-            if duration.is_zero() {
-                return Err(Error::invalid(format!("{what} must be more than zero")));
-            }
-        }
+        ])?;
         if !(1..=PREFETCH_MAX).contains(&self.prefetch) {
             return Err(Error::invalid(format!("prefetch must be 1 to {PREFETCH_MAX}")));
         }
@@ -229,10 +207,24 @@ impl Options {
         self
     }
 
+    /// Sets the key of the stream.
+    #[must_use]
+    pub fn stream(mut self, stream: Template) -> Self {
+        self.stream = stream;
+        self
+    }
+
     /// Sets about how many entries a sink lets the stream hold.
     #[must_use]
     pub fn maxlen(mut self, entries: u64) -> Self {
         self.maxlen = Some(entries);
+        self
+    }
+
+    /// Sets the group that a source reads in.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
         self
     }
 
@@ -282,6 +274,13 @@ impl Options {
     #[must_use]
     pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
         self.confirm_timeout = timeout;
+        self
+    }
+
+    /// Sets the file with the certificates of the authorities to trust.
+    #[must_use]
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca = Some(file.into());
         self
     }
 
