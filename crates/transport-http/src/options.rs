@@ -1,17 +1,18 @@
-//! How a webhook is sent: keys, limits, and what it may reach.
+//! Where a webhook is sent, and how: keys, limits, and what it may reach.
 //!
-//! Nothing of it is read from the URL: its query belongs to the endpoint.
+//! The URL sets nothing but the endpoint: its query belongs to the endpoint too.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::port::Clock;
-use pillarbox_core::{Error, Result, check_name};
+use pillarbox_core::{Error, Result, check_name, parameters};
 use pillarbox_host::SystemClock;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
+use crate::endpoint::Endpoint;
 use crate::resolver::{Resolver, SystemResolver};
 use crate::secret::Secret;
 use crate::signature;
@@ -28,7 +29,16 @@ pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// one: a request that is written just then is lost, and nobody knows whether it was read.
 pub const IDLE_MAX_DEFAULT: Duration = Duration::from_secs(4);
 
-/// How a webhook is sent. Its `Debug` shows no key.
+/// Settings of a sink: `https://host/path?query`, with `{type}`, `{key}` and `{route}` in path and query where they are
+/// wanted. Its `Debug` shows no key, no path and no query.
+///
+/// ```
+/// # use pillarbox_transport_http::Options;
+/// let options = Options::of_sink("https://example.org/hooks/{type}")?.source("/shop");
+/// assert_eq!(options.source, "/shop");
+/// assert!(Options::of_sink("example.org/hooks").is_err());
+/// # Ok::<(), pillarbox_core::Error>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
@@ -61,11 +71,17 @@ pub struct Options {
     pub resolver: Arc<dyn Resolver>,
     /// What time it is for `webhook-timestamp` and `Retry-After`. Default: the system's clock.
     pub clock: Arc<dyn Clock>,
+    pub(crate) endpoint: Endpoint,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
+impl Options {
+    /// Reads the URL of a sink. Whether the endpoint is allowed is looked at when the sink is made.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong.
+    pub fn of_sink(url: &str) -> Result<Self> {
+        Ok(Self {
+            endpoint: Endpoint::new(url)?,
             source: "pillarbox".into(),
             secrets: Vec::new(),
             allow_private: false,
@@ -79,11 +95,9 @@ impl Default for Options {
             authorities: Vec::new(),
             resolver: Arc::new(SystemResolver),
             clock: Arc::new(SystemClock),
-        }
+        })
     }
-}
 
-impl Options {
     /// Sets the CloudEvents `source`.
     #[must_use]
     pub fn source(mut self, source: impl Into<String>) -> Self {
@@ -186,11 +200,7 @@ impl Options {
         if self.concurrency == 0 || self.concurrency > CONCURRENCY_MAX {
             return Err(Error::invalid(format!("concurrency must be 1 to {CONCURRENCY_MAX}")));
         }
-        for (name, timeout) in [("connect_timeout", self.connect_timeout), ("timeout", self.timeout)] {
-            if timeout.is_zero() {
-                return Err(Error::invalid(format!("{name} must be more than zero")));
-            }
-        }
+        parameters::more_than_zero([("connect_timeout", self.connect_timeout), ("timeout", self.timeout)])?;
         Ok(())
     }
 }
@@ -198,6 +208,7 @@ impl Options {
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
+            .field("endpoint", &self.endpoint)
             .field("source", &self.source)
             .field("secrets", &self.secrets)
             .field("allow_private", &self.allow_private)
@@ -224,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused_by_name() {
-        let options = Options::default;
+        let options = || Options::of_sink("https://example.org/").unwrap();
         options().check().unwrap();
         refused(options().concurrency(0), "concurrency must be 1 to 1024");
         refused(options().concurrency(1025), "concurrency");
@@ -237,7 +248,9 @@ mod tests {
     #[test]
     fn debug_shows_no_key() {
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
-        let shown = format!("{:?}", Options::default().secret(secret));
+        let options = Options::of_sink("https://example.org/canary?canary").unwrap();
+        let shown = format!("{:?}", options.secret(secret));
         assert!(shown.contains("whsec_***") && !shown.contains("MfKQ9"), "{shown}");
+        assert!(shown.contains("example.org") && !shown.contains("canary"), "{shown}");
     }
 }
