@@ -7,3 +7,4 @@ mod graph;
 mod proofs;
 mod repository;
 mod text;
+mod transport_twins;
