@@ -26,6 +26,7 @@ pub mod port;
 mod received;
 mod redact;
 mod saga;
+mod setters;
 mod shown;
 mod standing;
 mod status;

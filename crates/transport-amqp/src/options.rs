@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lapin::uri::AMQPUri;
-use pillarbox_core::{Error, Result, Template, parameters, parse_duration, redact_url};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration, redact_url, setters};
 use url::Url;
 
 /// What a sink's URL may set.
@@ -234,89 +234,34 @@ impl Options {
         uri.query.heartbeat = u16::try_from(self.heartbeat.as_secs()).ok();
         uri
     }
+}
 
-    /// Sets the exchange to publish to.
-    #[must_use]
-    pub fn exchange(mut self, exchange: Template) -> Self {
-        self.exchange = exchange;
-        self
-    }
-
-    /// Sets the routing key.
-    #[must_use]
-    pub fn routing_key(mut self, routing_key: Template) -> Self {
-        self.routing_key = routing_key;
-        self
-    }
-
-    /// Sets the `source` attribute of what is published.
-    #[must_use]
-    pub fn source(mut self, source: impl Into<String>) -> Self {
-        self.source = source.into();
-        self
-    }
-
-    /// Sets what stands before the names of attributes among the headers.
-    #[must_use]
-    pub fn header_prefix(mut self, prefix: HeaderPrefix) -> Self {
-        self.header_prefix = Some(prefix);
-        self
-    }
-
-    /// Sets the largest payload in bytes.
-    #[must_use]
-    pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
-        self.payload_bytes_max = Some(bytes);
-        self
-    }
-
-    /// Sets the queue to consume.
-    #[must_use]
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
-        self
-    }
-
-    /// Sets what kind of queue is consumed.
-    #[must_use]
-    pub fn queue_type(mut self, queue_type: QueueType) -> Self {
-        self.queue_type = Some(queue_type);
-        self
-    }
-
-    /// Sets how many messages may be received and not yet answered.
-    #[must_use]
-    pub fn prefetch(mut self, messages: u16) -> Self {
-        self.prefetch = messages;
-        self
-    }
-
-    /// Sets how long the broker may confirm nothing before it counts as down.
-    #[must_use]
-    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
-        self.confirm_timeout = timeout;
-        self
-    }
-
-    /// Sets how long opening a connection may take.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how often each side shows that it is alive.
-    #[must_use]
-    pub fn heartbeat(mut self, every: Duration) -> Self {
-        self.heartbeat = every;
-        self
-    }
-
-    /// Sets the file with certificates of authorities to trust beside those of the system.
-    #[must_use]
-    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca = Some(file.into());
-        self
+setters! {
+    impl Options {
+        /// Sets the exchange to publish to.
+        exchange: Template;
+        /// Sets the routing key.
+        routing_key: Template;
+        /// Sets the `source` attribute of what is published.
+        source: String as into;
+        /// Sets what stands before the names of attributes among the headers.
+        header_prefix: HeaderPrefix as some;
+        /// Sets the largest payload in bytes.
+        payload_bytes_max: usize as some;
+        /// Sets the queue to consume.
+        queue: String as some_into;
+        /// Sets what kind of queue is consumed.
+        queue_type: QueueType as some;
+        /// Sets how many messages may be received and not yet answered.
+        prefetch: u16;
+        /// Sets how long the broker may confirm nothing before it counts as down.
+        confirm_timeout: Duration;
+        /// Sets how long opening a connection may take.
+        connect_timeout: Duration;
+        /// Sets how often each side shows that it is alive.
+        heartbeat: Duration;
+        /// Sets the file with certificates of authorities to trust beside those of the system.
+        ca: PathBuf as some_into;
     }
 }
 

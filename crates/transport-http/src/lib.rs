@@ -44,7 +44,8 @@ mod verify;
 #[cfg(feature = "axum")]
 pub use extractor::VerifiedEvent;
 pub use options::{
-    CONCURRENCY_DEFAULT, CONCURRENCY_MAX, CONNECT_TIMEOUT_DEFAULT, IDLE_MAX_DEFAULT, Options, TIMEOUT_DEFAULT,
+    CONCURRENCY_DEFAULT, CONCURRENCY_MAX, CONNECT_TIMEOUT_DEFAULT, IDLE_MAX_DEFAULT, Options, PORTS_DEFAULT,
+    TIMEOUT_DEFAULT,
 };
 pub use receiver::{BODY_TIMEOUT_DEFAULT, NotTaken, Receiver};
 pub use resolver::{Resolver, SystemResolver};

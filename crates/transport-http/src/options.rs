@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::port::Clock;
-use pillarbox_core::{Error, Result, check_name, parameters};
+use pillarbox_core::{Error, Result, check_name, parameters, setters};
 use pillarbox_host::SystemClock;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -21,6 +21,8 @@ use crate::signature;
 pub const CONCURRENCY_DEFAULT: usize = 32;
 /// Most requests under way at the same time that may be configured.
 pub const CONCURRENCY_MAX: usize = 1024;
+/// Ports that a URL may name.
+pub const PORTS_DEFAULT: [u16; 2] = [443, 80];
 /// How long it may take to find the host and to connect to it.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 /// How long an answer may take once the request is on its way.
@@ -86,7 +88,7 @@ impl Options {
             secrets: Vec::new(),
             allow_private: false,
             allow_http: false,
-            ports: vec![443, 80],
+            ports: PORTS_DEFAULT.to_vec(),
             concurrency: CONCURRENCY_DEFAULT,
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
             timeout: TIMEOUT_DEFAULT,
@@ -98,73 +100,10 @@ impl Options {
         })
     }
 
-    /// Sets the CloudEvents `source`.
-    #[must_use]
-    pub fn source(mut self, source: impl Into<String>) -> Self {
-        self.source = source.into();
-        self
-    }
-
     /// Adds a key that signs.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secrets.push(secret);
-        self
-    }
-
-    /// Sets whether the endpoint may be in a private network or on this machine.
-    #[must_use]
-    pub fn allow_private(mut self, allow: bool) -> Self {
-        self.allow_private = allow;
-        self
-    }
-
-    /// Sets whether `http://` may go to the public internet.
-    #[must_use]
-    pub fn allow_http(mut self, allow: bool) -> Self {
-        self.allow_http = allow;
-        self
-    }
-
-    /// Sets the ports that the URL may name.
-    #[must_use]
-    pub fn ports(mut self, ports: impl Into<Vec<u16>>) -> Self {
-        self.ports = ports.into();
-        self
-    }
-
-    /// Sets how many requests are under way at the same time.
-    #[must_use]
-    pub fn concurrency(mut self, requests: usize) -> Self {
-        self.concurrency = requests;
-        self
-    }
-
-    /// Sets how long it may take to find the host and to connect to it.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how long an answer may take once the request is on its way.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets how long a connection may rest before it is not used again.
-    #[must_use]
-    pub fn idle_max(mut self, idle: Duration) -> Self {
-        self.idle_max = idle;
-        self
-    }
-
-    /// Sets the largest payload that the endpoint takes.
-    #[must_use]
-    pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
-        self.payload_bytes_max = Some(bytes);
         self
     }
 
@@ -179,20 +118,6 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets who looks names up.
-    #[must_use]
-    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
-        self.resolver = resolver;
-        self
-    }
-
-    /// Sets what time it is.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
     /// Refuses what cannot work, before anything is sent.
     pub(crate) fn check(&self) -> Result<()> {
         check_name("source", &self.source)?;
@@ -202,6 +127,33 @@ impl Options {
         }
         parameters::more_than_zero([("connect_timeout", self.connect_timeout), ("timeout", self.timeout)])?;
         Ok(())
+    }
+}
+
+setters! {
+    impl Options {
+        /// Sets the CloudEvents `source`.
+        source: String as into;
+        /// Sets whether the endpoint may be in a private network or on this machine.
+        allow_private: bool;
+        /// Sets whether `http://` may go to the public internet.
+        allow_http: bool;
+        /// Sets the ports that the URL may name.
+        ports: Vec<u16> as into;
+        /// Sets how many requests are under way at the same time.
+        concurrency: usize;
+        /// Sets how long it may take to find the host and to connect to it.
+        connect_timeout: Duration;
+        /// Sets how long an answer may take once the request is on its way.
+        timeout: Duration;
+        /// Sets how long a connection may rest before it is not used again.
+        idle_max: Duration;
+        /// Sets the largest payload that the endpoint takes.
+        payload_bytes_max: usize as some;
+        /// Sets who looks names up.
+        resolver: Arc<dyn Resolver>;
+        /// Sets what time it is.
+        clock: Arc<dyn Clock>;
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, parameters, parse_duration};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration, setters};
 use url::Url;
 
 use crate::binding;
@@ -223,90 +223,6 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets the `source` attribute of what a sink publishes.
-    #[must_use]
-    pub fn source(mut self, source: impl Into<String>) -> Self {
-        self.source = source.into();
-        self
-    }
-
-    /// Sets the subject to publish to, or the subjects to consume.
-    #[must_use]
-    pub fn subject(mut self, subject: Template) -> Self {
-        self.subject = subject;
-        self
-    }
-
-    /// Sets the stream.
-    #[must_use]
-    pub fn stream(mut self, stream: impl Into<String>) -> Self {
-        self.stream = Some(stream.into());
-        self
-    }
-
-    /// Sets the name of the durable consumer.
-    #[must_use]
-    pub fn durable(mut self, durable: impl Into<String>) -> Self {
-        self.durable = Some(durable.into());
-        self
-    }
-
-    /// Sets how long the server waits for the answer to a message.
-    #[must_use]
-    pub fn ack_wait(mut self, ack_wait: Duration) -> Self {
-        self.ack_wait = ack_wait;
-        self
-    }
-
-    /// Sets how long the server waits before it delivers again what was given back.
-    #[must_use]
-    pub fn nack_delay(mut self, nack_delay: Duration) -> Self {
-        self.nack_delay = nack_delay;
-        self
-    }
-
-    /// Sets how many messages a source asks for ahead.
-    #[must_use]
-    pub fn prefetch(mut self, messages: usize) -> Self {
-        self.prefetch = messages;
-        self
-    }
-
-    /// Sets where a source puts what nobody can handle.
-    #[must_use]
-    pub fn parked(mut self, subject: impl Into<String>) -> Self {
-        self.parked = Some(subject.into());
-        self
-    }
-
-    /// Sets how long connecting may take, and each question to the server.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how long a confirmation may take.
-    #[must_use]
-    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
-        self.confirm_timeout = timeout;
-        self
-    }
-
-    /// Sets the file with a JWT and an nkey.
-    #[must_use]
-    pub fn credentials(mut self, file: impl Into<PathBuf>) -> Self {
-        self.credentials = Some(file.into());
-        self
-    }
-
-    /// Sets the file with the certificates of the authorities to trust.
-    #[must_use]
-    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca = Some(file.into());
-        self
-    }
-
     /// The servers, as texts for people may name them: no user, no password, no token.
     pub(crate) fn address(&self) -> String {
         self.servers.join(",")
@@ -315,6 +231,35 @@ impl Options {
     /// Whether the connection is made with TLS whatever the server says.
     pub(crate) fn tls(&self) -> bool {
         self.servers.iter().any(|server| server.starts_with("tls://"))
+    }
+}
+
+setters! {
+    impl Options {
+        /// Sets the `source` attribute of what a sink publishes.
+        source: String as into;
+        /// Sets the subject to publish to, or the subjects to consume.
+        subject: Template;
+        /// Sets the stream.
+        stream: String as some_into;
+        /// Sets the name of the durable consumer.
+        durable: String as some_into;
+        /// Sets how long the server waits for the answer to a message.
+        ack_wait: Duration;
+        /// Sets how long the server waits before it delivers again what was given back.
+        nack_delay: Duration;
+        /// Sets how many messages a source asks for ahead.
+        prefetch: usize;
+        /// Sets where a source puts what nobody can handle.
+        parked: String as some_into;
+        /// Sets how long connecting may take, and each question to the server.
+        connect_timeout: Duration;
+        /// Sets how long a confirmation may take.
+        confirm_timeout: Duration;
+        /// Sets the file with a JWT and an nkey.
+        credentials: PathBuf as some_into;
+        /// Sets the file with the certificates of the authorities to trust.
+        ca: PathBuf as some_into;
     }
 }
 

@@ -56,6 +56,7 @@ const TWINS: &[Twin] = &[
             "CONNECT_TIMEOUT_DEFAULT",
             "IDLE_MAX_DEFAULT",
             "NotTaken",
+            "PORTS_DEFAULT",
             "Receiver",
             "Resolver",
             "Secret",
@@ -109,6 +110,13 @@ fn exported(root: &str) -> BTreeSet<String> {
         None => vec![path.rsplit("::").next().unwrap_or_default()],
     });
     names.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The setters that are made from a list.
+fn listed(text: &str) -> BTreeSet<String> {
+    let block = text.split("\nsetters! {\n").nth(1).and_then(|rest| rest.split("\n}\n").next());
+    let lines = block.unwrap_or_default().lines().filter(|line| line.ends_with(';'));
+    lines.filter_map(|line| line.trim_start().split_once(": ")).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The public functions of the `impl` blocks of a type.
@@ -177,7 +185,7 @@ fn sinks_sources_and_transcripts_are_made_in_one_way() {
 fn every_option_has_a_setter() {
     for twin in TWINS {
         let text = twin.read("options.rs");
-        let setters = functions(&text, "Options");
+        let setters = &functions(&text, "Options") | &listed(&text);
         for field in fields(&text) {
             let renamed = twin.renamed.iter().find(|(name, _)| *name == field);
             let setter = renamed.map_or(field.as_str(), |(_, setter)| setter);

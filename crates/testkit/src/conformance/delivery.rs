@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pillarbox_core::port::{Report, Sink};
-use pillarbox_core::{Entry, Event, EventId, Failure, Outcome, RouteName};
+use pillarbox_core::{Entry, ErrorKind, Event, EventId, Failure, Outcome, Result, RouteName};
 
 use crate::memory::sample_entry;
 
@@ -110,6 +110,14 @@ pub fn rejected(outcome: &Outcome) -> &Failure {
         Outcome::Rejected(failure) => failure,
         other => panic!("rejected was expected, not {other:?}"),
     }
+}
+
+/// What was read is refused as invalid, for this reason.
+#[track_caller]
+pub fn assert_invalid<T: std::fmt::Debug>(read: Result<T>, why: &str) {
+    let error = read.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains(why), "{error}");
 }
 
 /// A number that no other run has.

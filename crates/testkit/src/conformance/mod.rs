@@ -17,6 +17,7 @@ mod harness;
 pub mod lanes;
 pub mod outage;
 pub mod process;
+pub mod readback;
 pub mod saga;
 pub mod sink;
 pub mod source;

@@ -31,6 +31,55 @@ macro_rules! __conformance_tests {
     };
 }
 
+/// Expands to the suites that are named, each in a module of its own.
+#[macro_export]
+macro_rules! transport_conformance {
+    ($harness:ty: $($suite:ident),+) => {
+        $($crate::__transport_suite!($suite $harness);)+
+    };
+}
+
+/// One of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __transport_suite {
+    (sink $harness:ty) => {
+        mod sink {
+            use super::*;
+
+            $crate::sink_conformance!($harness);
+        }
+    };
+    (source $harness:ty) => {
+        mod source {
+            use super::*;
+
+            $crate::source_conformance!($harness);
+        }
+    };
+    (consumer $harness:ty) => {
+        mod consumer {
+            use super::*;
+
+            $crate::consumer_conformance!($harness);
+        }
+    };
+    (transcript $harness:ty) => {
+        mod transcript {
+            use super::*;
+
+            $crate::transcript_conformance!($harness);
+        }
+    };
+    (faults $harness:ty) => {
+        mod faults {
+            use super::*;
+
+            $crate::fault_conformance!($harness);
+        }
+    };
+}
+
 /// Runs one case by its name on what `start` makes.
 pub(super) fn run_named<S>(
     suite: &'static str,

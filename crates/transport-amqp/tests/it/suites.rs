@@ -11,6 +11,7 @@ use lapin::{BasicProperties, ExchangeKind};
 use pillarbox_core::port::{Sink, Source, Transcript};
 use pillarbox_core::{EventId, RouteName};
 use pillarbox_testkit::conformance::delivery::SOON;
+use pillarbox_testkit::conformance::process::OwnServer;
 use pillarbox_testkit::{
     Fault, FaultHarness, FaultProxy, Published, Received, ServerHarness, SinkHarness, SourceHarness,
     Timeouts, Told, TranscriptHarness, Wanted, eventually,
@@ -290,6 +291,10 @@ impl ServerHarness for Own {
         self.0.received().await
     }
 
+    fn process(&self) -> Option<&OwnServer> {
+        None
+    }
+
     async fn kill(&self) {
         self.0.kill();
     }
@@ -301,18 +306,20 @@ impl ServerHarness for Own {
 
 pillarbox_testkit::server_conformance!(Own);
 
-macro_rules! suites {
-    ($module:ident, $kind:ty, $($part:ident: $suite:ident),*) => {
-        mod $module {
-            use super::*;
+mod classic {
+    use super::*;
 
-            $(mod $part {
-                pillarbox_testkit::$suite!(super::On<$kind>);
-            })*
-        }
-    };
+    pillarbox_testkit::transport_conformance!(On<Classic>: sink, source, consumer, faults);
 }
 
-suites!(classic, super::Classic, sink: sink_conformance, source: source_conformance, consumer: consumer_conformance, faults: fault_conformance);
-suites!(quorum, super::Quorum, sink: sink_conformance, source: source_conformance, consumer: consumer_conformance, faults: fault_conformance);
-suites!(stream, super::Stream, sink: sink_conformance, transcript: transcript_conformance);
+mod quorum {
+    use super::*;
+
+    pillarbox_testkit::transport_conformance!(On<Quorum>: sink, source, consumer, faults);
+}
+
+mod stream {
+    use super::*;
+
+    pillarbox_testkit::transport_conformance!(On<Stream>: sink, transcript);
+}

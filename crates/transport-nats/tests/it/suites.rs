@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::{Sink, Source, Transcript};
 use pillarbox_core::{EventId, RouteName};
 use pillarbox_testkit::conformance::delivery::SOON;
+use pillarbox_testkit::conformance::process::OwnServer;
 use pillarbox_testkit::{
     Fault, FaultHarness, FaultProxy, Published, Received, ServerHarness, SinkHarness, SourceHarness,
     Timeouts, TranscriptHarness, Wanted, eventually,
@@ -289,53 +290,21 @@ impl ServerHarness for Own {
         self.place.stored_ids().await
     }
 
-    async fn kill(&self) {
-        self.server.kill();
-    }
-
-    async fn start_again(&self) {
-        self.server.restart().await;
-    }
-
-    async fn pause(&self) -> bool {
-        self.server.pause();
-        true
-    }
-
-    async fn resume(&self) {
-        self.server.resume();
+    fn process(&self) -> Option<&OwnServer> {
+        Some(&self.server)
     }
 }
 
 pillarbox_testkit::server_conformance!(Own);
 
-macro_rules! suites {
-    ($module:ident, $version:ty) => {
-        mod $module {
-            use super::*;
+mod debian {
+    use super::*;
 
-            mod sink {
-                pillarbox_testkit::sink_conformance!(super::On<$version>);
-            }
-
-            mod source {
-                pillarbox_testkit::source_conformance!(super::On<$version>);
-            }
-
-            mod consumer {
-                pillarbox_testkit::consumer_conformance!(super::On<$version>);
-            }
-
-            mod transcript {
-                pillarbox_testkit::transcript_conformance!(super::On<$version>);
-            }
-
-            mod faults {
-                pillarbox_testkit::fault_conformance!(super::On<$version>);
-            }
-        }
-    };
+    pillarbox_testkit::transport_conformance!(On<Debian>: sink, source, consumer, transcript, faults);
 }
 
-suites!(debian, super::Debian);
-suites!(latest, super::Latest);
+mod latest {
+    use super::*;
+
+    pillarbox_testkit::transport_conformance!(On<Latest>: sink, source, consumer, transcript, faults);
+}

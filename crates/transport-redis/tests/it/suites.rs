@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::{Sink, Source, Transcript};
 use pillarbox_core::{EventId, RouteName};
 use pillarbox_testkit::conformance::delivery::SOON;
+use pillarbox_testkit::conformance::process::OwnServer;
 use pillarbox_testkit::{
     Fault, FaultHarness, FaultProxy, Published, Received, ServerHarness, SinkHarness, SourceHarness,
     Timeouts, TranscriptHarness, Wanted, eventually,
@@ -264,53 +265,21 @@ impl ServerHarness for Own {
         again.stored_ids().await
     }
 
-    async fn kill(&self) {
-        self.server.kill();
-    }
-
-    async fn start_again(&self) {
-        self.server.restart().await;
-    }
-
-    async fn pause(&self) -> bool {
-        self.server.pause();
-        true
-    }
-
-    async fn resume(&self) {
-        self.server.resume();
+    fn process(&self) -> Option<&OwnServer> {
+        Some(&self.server)
     }
 }
 
 pillarbox_testkit::server_conformance!(Own);
 
-macro_rules! suites {
-    ($module:ident, $kind:ty) => {
-        mod $module {
-            use super::*;
+mod on_redis {
+    use super::*;
 
-            mod sink {
-                pillarbox_testkit::sink_conformance!(super::On<$kind>);
-            }
-
-            mod source {
-                pillarbox_testkit::source_conformance!(super::On<$kind>);
-            }
-
-            mod consumer {
-                pillarbox_testkit::consumer_conformance!(super::On<$kind>);
-            }
-
-            mod transcript {
-                pillarbox_testkit::transcript_conformance!(super::On<$kind>);
-            }
-
-            mod faults {
-                pillarbox_testkit::fault_conformance!(super::On<$kind>);
-            }
-        }
-    };
+    pillarbox_testkit::transport_conformance!(On<Redis>: sink, source, consumer, transcript, faults);
 }
 
-suites!(on_redis, super::Redis);
-suites!(on_valkey, super::Valkey);
+mod on_valkey {
+    use super::*;
+
+    pillarbox_testkit::transport_conformance!(On<Valkey>: sink, source, consumer, transcript, faults);
+}

@@ -9,6 +9,7 @@ use pillarbox_core::port::Sink;
 use pillarbox_core::{Entry, EventId};
 
 use crate::conformance::delivery::ids;
+use crate::conformance::process::OwnServer;
 use crate::faultproxy::FaultProxy;
 
 /// A destination on a real server, which a proxy can stand before.
@@ -112,19 +113,19 @@ pub trait ServerHarness: Send + Sync + Sized + 'static {
     /// The ids of what arrived so far, in the order of arrival, with repetitions.
     async fn received(&self) -> Vec<EventId>;
 
+    /// The process of the server. `None`: the harness kills and starts it in a way of its own, and the case that pauses it
+    /// prints that it was skipped.
+    fn process(&self) -> Option<&OwnServer>;
+
     /// Kills the server as a power cut would.
-    async fn kill(&self);
-
-    /// Starts it again on what it stored, and waits until it answers.
-    async fn start_again(&self);
-
-    /// Stops its process where it is. `false`: the harness cannot do that, and the case prints that it was skipped.
-    async fn pause(&self) -> bool {
-        false
+    async fn kill(&self) {
+        self.process().expect("a process").kill();
     }
 
-    /// Lets the process go on.
-    async fn resume(&self) {}
+    /// Starts it again on what it stored, and waits until it answers.
+    async fn start_again(&self) {
+        self.process().expect("a process").restart().await;
+    }
 }
 
 /// What a case works on: a destination, and a proxy before its server.

@@ -123,6 +123,7 @@ mod tests {
     use pillarbox_core::port::Sink;
 
     use super::*;
+    use crate::conformance::process::OwnServer;
     use crate::conformance::suite::{lists, promises};
 
     /// A server in memory, which no case runs on.
@@ -165,9 +166,9 @@ mod tests {
             vec![]
         }
 
-        async fn kill(&self) {}
-
-        async fn start_again(&self) {}
+        fn process(&self) -> Option<&OwnServer> {
+            None
+        }
     }
 
     #[test]
