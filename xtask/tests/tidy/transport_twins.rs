@@ -121,7 +121,8 @@ fn listed(text: &str) -> BTreeSet<String> {
 
 /// The public functions of the `impl` blocks of a type.
 fn functions(text: &str, of: &str) -> BTreeSet<String> {
-    let blocks = text.split(&format!("\nimpl {of} {{\n")).skip(1).map(|rest| rest.split("\n}\n").next());
+    let begin = format!("\nimpl {of} {{\n");
+    let blocks = text.split(&begin).skip(1).map(|rest| rest.split("\n}\n").next());
     let lines = blocks.flatten().flat_map(str::lines);
     let named = lines.filter_map(|line| line.strip_prefix("    pub fn ")?.split(['(', '<']).next());
     named.map(str::to_owned).collect()

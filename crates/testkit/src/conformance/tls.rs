@@ -161,3 +161,13 @@ macro_rules! tls_conformance {
         $crate::__tls_cases!([$crate::__conformance_tests] $crate::conformance::tls::run::<$harness>);
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::conformance::suite::{lists, names};
+
+    #[test]
+    fn every_public_case_is_in_the_list() {
+        lists(&crate::__tls_cases!([names]), &[("tls", include_str!("tls.rs"))]);
+    }
+}

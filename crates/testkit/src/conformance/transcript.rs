@@ -139,3 +139,13 @@ macro_rules! transcript_conformance {
         $crate::__transcript_cases!([$crate::__conformance_tests] $crate::conformance::transcript::run::<$harness>);
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::conformance::suite::{lists, names};
+
+    #[test]
+    fn every_public_case_is_in_the_list() {
+        lists(&crate::__transcript_cases!([names]), &[("transcript", include_str!("transcript.rs"))]);
+    }
+}

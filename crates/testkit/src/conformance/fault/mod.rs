@@ -116,75 +116,20 @@ macro_rules! server_conformance {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use async_trait::async_trait;
-    use pillarbox_core::EventId;
-    use pillarbox_core::port::Sink;
-
-    use super::*;
-    use crate::conformance::process::OwnServer;
-    use crate::conformance::suite::{lists, promises};
-
-    /// A server in memory, which no case runs on.
-    struct Nothing;
-
-    #[async_trait]
-    impl FaultHarness for Nothing {
-        const NAME: &'static str = "nothing";
-
-        async fn start() -> Self {
-            Self
-        }
-
-        fn server(&self) -> String {
-            String::new()
-        }
-
-        fn sink(&self, _server: &str, _timeouts: Timeouts) -> Arc<dyn Sink> {
-            Arc::new(crate::MemorySink::new())
-        }
-
-        async fn received(&self) -> Vec<EventId> {
-            vec![]
-        }
-    }
-
-    #[async_trait]
-    impl ServerHarness for Nothing {
-        const NAME: &'static str = "nothing";
-
-        async fn start() -> Self {
-            Self
-        }
-
-        fn sink(&self, _timeouts: Timeouts) -> Arc<dyn Sink> {
-            Arc::new(crate::MemorySink::new())
-        }
-
-        async fn received(&self) -> Vec<EventId> {
-            vec![]
-        }
-
-        fn process(&self) -> Option<&OwnServer> {
-            None
-        }
-    }
+    use crate::conformance::suite::{lists, names, promises};
 
     #[test]
     fn every_public_case_is_in_the_list() {
         let sources = [("batch", include_str!("batch.rs")), ("relay", include_str!("relay.rs"))];
-        lists(&cases::<Nothing>(), &sources);
-        lists(&server_cases::<Nothing>(), &[("server", include_str!("server.rs"))]);
+        lists(&crate::__fault_cases!([names]), &sources);
+        lists(&crate::__server_cases!([names]), &[("server", include_str!("server.rs"))]);
     }
 
     #[test]
     fn the_table_of_promises_names_every_case_and_no_other() {
-        let over_a_proxy = cases::<Nothing>().into_iter().map(|case| case.name);
-        let on_a_server = server_cases::<Nothing>().into_iter().map(|case| case.name);
-        let named = |name| Case { section: "", name, run: |_: &()| Box::pin(async {}) };
-        let all: Vec<_> = over_a_proxy.chain(on_a_server).map(named).collect();
+        let mut cases = crate::__fault_cases!([names]);
+        cases.extend(crate::__server_cases!([names]));
         let lines = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//! "));
-        promises(&all, &lines.collect::<Vec<_>>().join("\n"));
+        promises(&cases, &lines.collect::<Vec<_>>().join("\n"));
     }
 }
