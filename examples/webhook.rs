@@ -38,7 +38,7 @@ async fn shop(database: &str, to: &str, secret: Secret) -> Result<(), Failure> {
     let orders = "create table if not exists orders (id text primary key, total integer not null)";
     let store = open(database, orders).await?;
     // Only because both run on this machine: a webhook never reaches a private address unless the route allows it.
-    let sink = HttpSink::new(to, Options::default().secret(secret).allow_private(true))?;
+    let sink = HttpSink::with_options(Options::of_sink(to)?.secret(secret).allow_private(true))?;
     let mut policy = RelayOptions::broker();
     policy.publish_timeout = None; // every request ends by itself
     let relay = Relay::builder(store.clone(), sink).route("orders").options(policy).build()?;

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// A case that takes longer than this hangs; no case measures time.
 const HANG_AFTER: Duration = Duration::from_secs(120);
 
-/// The future of a case.
-pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+/// The future of a case. It runs where it is, and is never sent to another thread.
+pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// One behaviour, named as a sentence, that every adapter of a port must show. It panics if it is not shown.
 pub struct Case<H> {

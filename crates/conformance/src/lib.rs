@@ -10,18 +10,27 @@
 
 pub(crate) mod case;
 pub mod consumer;
+pub mod delivery;
+pub mod fault;
 pub mod handler;
 mod harness;
 pub mod lanes;
 mod memory;
 pub mod outage;
+pub mod process;
+pub mod readback;
 pub mod saga;
 pub mod sink;
+pub mod source;
 pub mod store;
 mod suite;
+#[cfg(feature = "tls")]
+pub mod tls;
+pub mod transcript;
 
 pub use case::{Case, CaseFuture};
 pub use consumer::{InboxHarness, SourceHarness};
+pub use fault::{FaultHarness, ServerHarness, Timeouts, Told};
 pub use handler::HandlerHarness;
 pub use harness::{Ruin, StoreHarness, Tamper};
 pub use lanes::LanesHarness;
@@ -29,3 +38,5 @@ pub use memory::{MemoryBrokerHarness, MemoryHarness, MemoryInboxHarness};
 pub use outage::OutageHarness;
 pub use saga::SagaHarness;
 pub use sink::{Received, SinkHarness};
+pub use source::Wanted;
+pub use transcript::TranscriptHarness;

@@ -4,13 +4,14 @@ mod envelope;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Report, Sink};
+use pillarbox_core::port::Sink;
 use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
 
 use super::case::{Case, poll_once, skip};
+use super::delivery::{self, Reports, all_confirmed};
 use super::sink;
 use super::suite::{run_named, table};
 use pillarbox_testkit::sample_entry;
@@ -68,16 +69,6 @@ pub struct Received {
     pub payload: Vec<u8>,
 }
 
-/// Collects the reports of one batch.
-#[derive(Default)]
-struct Reports(Mutex<Vec<(usize, Outcome)>>);
-
-impl Report for Reports {
-    fn outcome(&self, index: usize, outcome: Outcome) {
-        self.0.lock().unwrap().push((index, outcome));
-    }
-}
-
 fn id(n: u64) -> EventId {
     EventId(uuid::Uuid::from_u64_pair(0x0190_0000_0000_7000, 0x8000_0000_0000_0000 | n))
 }
@@ -96,21 +87,7 @@ fn batch(numbers: impl IntoIterator<Item = u64>) -> Vec<Entry> {
 
 /// Delivers, and checks that each entry was reported exactly once.
 async fn deliver<H: SinkHarness>(harness: &H, batch: &[Entry]) -> Vec<Outcome> {
-    let reports = Reports::default();
-    harness.sink().deliver(batch, &reports).await;
-    let mut outcomes = BTreeMap::new();
-    for (index, outcome) in reports.0.into_inner().unwrap() {
-        assert!(index < batch.len(), "index {index} of a batch of {}", batch.len());
-        assert!(outcomes.insert(index, outcome).is_none(), "entry {index} was reported twice");
-    }
-    assert_eq!(outcomes.len(), batch.len(), "every entry is reported");
-    outcomes.into_values().collect()
-}
-
-fn all_confirmed(outcomes: &[Outcome]) {
-    for (index, outcome) in outcomes.iter().enumerate() {
-        assert_eq!(*outcome, Outcome::Confirmed, "entry {index}");
-    }
+    delivery::deliver(&*harness.sink(), batch).await
 }
 
 /// Ends the case, and says so, where nobody can look at what arrived.
@@ -307,28 +284,11 @@ macro_rules! sink_conformance {
 
 #[cfg(test)]
 mod tests {
+    use crate::suite::{lists, names};
+
     #[test]
     fn every_public_case_is_in_the_list() {
         let sources = [("sink", include_str!("sink.rs")), ("sink", include_str!("sink/envelope.rs"))];
-        crate::suite::lists(&super::cases::<Nothing>(), &sources);
-    }
-
-    struct Nothing;
-
-    #[async_trait::async_trait]
-    impl super::SinkHarness for Nothing {
-        const NAME: &'static str = "nothing";
-
-        async fn start() -> Self {
-            Self
-        }
-
-        fn sink(&self) -> std::sync::Arc<dyn super::Sink> {
-            std::sync::Arc::new(pillarbox_testkit::MemorySink::new())
-        }
-
-        async fn received(&self) -> Vec<super::Received> {
-            vec![]
-        }
+        lists(&crate::__sink_cases!([names]), &sources);
     }
 }

@@ -31,6 +31,55 @@ macro_rules! __conformance_tests {
     };
 }
 
+/// Expands to the suites that are named, each in a module of its own.
+#[macro_export]
+macro_rules! transport_conformance {
+    ($harness:ty: $($suite:ident),+) => {
+        $($crate::__transport_suite!($suite $harness);)+
+    };
+}
+
+/// One of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __transport_suite {
+    (sink $harness:ty) => {
+        mod sink {
+            use super::*;
+
+            $crate::sink_conformance!($harness);
+        }
+    };
+    (source $harness:ty) => {
+        mod source {
+            use super::*;
+
+            $crate::source_conformance!($harness);
+        }
+    };
+    (consumer $harness:ty) => {
+        mod consumer {
+            use super::*;
+
+            $crate::consumer_conformance!($harness);
+        }
+    };
+    (transcript $harness:ty) => {
+        mod transcript {
+            use super::*;
+
+            $crate::transcript_conformance!($harness);
+        }
+    };
+    (faults $harness:ty) => {
+        mod faults {
+            use super::*;
+
+            $crate::fault_conformance!($harness);
+        }
+    };
+}
+
 /// Runs one case by its name on what `start` makes.
 pub(super) fn run_named<S>(
     suite: &'static str,
@@ -45,13 +94,31 @@ pub(super) fn run_named<S>(
     });
 }
 
+/// Makes the names of a list, for the tests below: no harness is needed.
+#[cfg(test)]
+macro_rules! names {
+    ([] $($section:ident { $($case:ident),* $(,)? })*) => {
+        vec![$($($crate::Case::<()> {
+            section: stringify!($section),
+            name: stringify!($case),
+            run: |()| Box::pin(async {}),
+        }),*),*]
+    };
+}
+#[cfg(test)]
+pub(super) use names;
+
 /// Every public function of these sections is in the list, and nothing else.
 #[cfg(test)]
 pub(super) fn lists<S>(cases: &[Case<S>], sources: &[(&str, &str)]) {
     let listed: BTreeSet<_> = cases.iter().map(|case| (case.section, case.name)).collect();
     let written = sources.iter().flat_map(|(section, source)| {
         let functions = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
-        functions.filter_map(|line| line.split('<').next()).map(|name| (*section, name))
+        // Every case is generic over its harness; what is not is a helper.
+        let cases = functions.filter_map(|line| {
+            line.split(['<', '(']).next().filter(|name| line[name.len()..].starts_with('<'))
+        });
+        cases.map(|name| (*section, name))
     });
     assert_eq!(written.collect::<BTreeSet<_>>(), listed);
 }

@@ -62,7 +62,11 @@ impl AmqpTranscript {
         Self::with_options(options)
     }
 
-    fn with_options(options: Options) -> Result<Self> {
+    /// A transcript with these settings.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid), naming the setting that cannot work.
+    pub fn with_options(options: Options) -> Result<Self> {
         options.check()?;
         let queue = options.queue.clone().unwrap_or_default();
         let queue =

@@ -10,8 +10,9 @@
 //! use pillarbox_transport_http::{HttpSink, Options};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let options = Options::default().secret(std::env::var("WEBHOOK_SECRET")?.parse()?);
-//! let sink: Arc<dyn Sink> = Arc::new(HttpSink::new("https://example.org/hooks/{type}", options)?);
+//! let options = Options::of_sink("https://example.org/hooks/{type}")?;
+//! let options = options.secret(std::env::var("WEBHOOK_SECRET")?.parse()?);
+//! let sink: Arc<dyn Sink> = Arc::new(HttpSink::with_options(options)?);
 //! // Relay::builder(store, sink).route("orders").build()?.run(shutdown).await?;
 //! # Ok(())
 //! # }
@@ -43,7 +44,8 @@ mod verify;
 #[cfg(feature = "axum")]
 pub use extractor::VerifiedEvent;
 pub use options::{
-    CONCURRENCY_DEFAULT, CONCURRENCY_MAX, CONNECT_TIMEOUT_DEFAULT, IDLE_MAX_DEFAULT, Options, TIMEOUT_DEFAULT,
+    CONCURRENCY_DEFAULT, CONCURRENCY_MAX, CONNECT_TIMEOUT_DEFAULT, IDLE_MAX_DEFAULT, Options, PORTS_DEFAULT,
+    TIMEOUT_DEFAULT,
 };
 pub use receiver::{BODY_TIMEOUT_DEFAULT, NotTaken, Receiver};
 pub use resolver::{Resolver, SystemResolver};

@@ -1,17 +1,18 @@
-//! How a webhook is sent: keys, limits, and what it may reach.
+//! Where a webhook is sent, and how: keys, limits, and what it may reach.
 //!
-//! Nothing of it is read from the URL: its query belongs to the endpoint.
+//! The URL sets nothing but the endpoint: its query belongs to the endpoint too.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::port::Clock;
-use pillarbox_core::{Error, Result, check_name};
+use pillarbox_core::{Error, Result, check_name, parameters, setters};
 use pillarbox_host::SystemClock;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
+use crate::endpoint::Endpoint;
 use crate::resolver::{Resolver, SystemResolver};
 use crate::secret::Secret;
 use crate::signature;
@@ -20,6 +21,8 @@ use crate::signature;
 pub const CONCURRENCY_DEFAULT: usize = 32;
 /// Most requests under way at the same time that may be configured.
 pub const CONCURRENCY_MAX: usize = 1024;
+/// Ports that a URL may name.
+pub const PORTS_DEFAULT: [u16; 2] = [443, 80];
 /// How long it may take to find the host and to connect to it.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 /// How long an answer may take once the request is on its way.
@@ -28,7 +31,16 @@ pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// one: a request that is written just then is lost, and nobody knows whether it was read.
 pub const IDLE_MAX_DEFAULT: Duration = Duration::from_secs(4);
 
-/// How a webhook is sent. Its `Debug` shows no key.
+/// Settings of a sink: `https://host/path?query`, with `{type}`, `{key}` and `{route}` in path and query where they are
+/// wanted. Its `Debug` shows no key, no path and no query.
+///
+/// ```
+/// # use pillarbox_transport_http::Options;
+/// let options = Options::of_sink("https://example.org/hooks/{type}")?.source("/shop");
+/// assert_eq!(options.source, "/shop");
+/// assert!(Options::of_sink("example.org/hooks").is_err());
+/// # Ok::<(), pillarbox_core::Error>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
@@ -61,16 +73,22 @@ pub struct Options {
     pub resolver: Arc<dyn Resolver>,
     /// What time it is for `webhook-timestamp` and `Retry-After`. Default: the system's clock.
     pub clock: Arc<dyn Clock>,
+    pub(crate) endpoint: Endpoint,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
+impl Options {
+    /// Reads the URL of a sink. Whether the endpoint is allowed is looked at when the sink is made.
+    ///
+    /// # Errors
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong.
+    pub fn of_sink(url: &str) -> Result<Self> {
+        Ok(Self {
+            endpoint: Endpoint::new(url)?,
             source: "pillarbox".into(),
             secrets: Vec::new(),
             allow_private: false,
             allow_http: false,
-            ports: vec![443, 80],
+            ports: PORTS_DEFAULT.to_vec(),
             concurrency: CONCURRENCY_DEFAULT,
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
             timeout: TIMEOUT_DEFAULT,
@@ -79,78 +97,13 @@ impl Default for Options {
             authorities: Vec::new(),
             resolver: Arc::new(SystemResolver),
             clock: Arc::new(SystemClock),
-        }
-    }
-}
-
-impl Options {
-    /// Sets the CloudEvents `source`.
-    #[must_use]
-    pub fn source(mut self, source: impl Into<String>) -> Self {
-        self.source = source.into();
-        self
+        })
     }
 
     /// Adds a key that signs.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secrets.push(secret);
-        self
-    }
-
-    /// Sets whether the endpoint may be in a private network or on this machine.
-    #[must_use]
-    pub fn allow_private(mut self, allow: bool) -> Self {
-        self.allow_private = allow;
-        self
-    }
-
-    /// Sets whether `http://` may go to the public internet.
-    #[must_use]
-    pub fn allow_http(mut self, allow: bool) -> Self {
-        self.allow_http = allow;
-        self
-    }
-
-    /// Sets the ports that the URL may name.
-    #[must_use]
-    pub fn ports(mut self, ports: impl Into<Vec<u16>>) -> Self {
-        self.ports = ports.into();
-        self
-    }
-
-    /// Sets how many requests are under way at the same time.
-    #[must_use]
-    pub fn concurrency(mut self, requests: usize) -> Self {
-        self.concurrency = requests;
-        self
-    }
-
-    /// Sets how long it may take to find the host and to connect to it.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how long an answer may take once the request is on its way.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets how long a connection may rest before it is not used again.
-    #[must_use]
-    pub fn idle_max(mut self, idle: Duration) -> Self {
-        self.idle_max = idle;
-        self
-    }
-
-    /// Sets the largest payload that the endpoint takes.
-    #[must_use]
-    pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
-        self.payload_bytes_max = Some(bytes);
         self
     }
 
@@ -165,20 +118,6 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets who looks names up.
-    #[must_use]
-    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
-        self.resolver = resolver;
-        self
-    }
-
-    /// Sets what time it is.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
     /// Refuses what cannot work, before anything is sent.
     pub(crate) fn check(&self) -> Result<()> {
         check_name("source", &self.source)?;
@@ -186,18 +125,42 @@ impl Options {
         if self.concurrency == 0 || self.concurrency > CONCURRENCY_MAX {
             return Err(Error::invalid(format!("concurrency must be 1 to {CONCURRENCY_MAX}")));
         }
-        for (name, timeout) in [("connect_timeout", self.connect_timeout), ("timeout", self.timeout)] {
-            if timeout.is_zero() {
-                return Err(Error::invalid(format!("{name} must be more than zero")));
-            }
-        }
+        parameters::more_than_zero([("connect_timeout", self.connect_timeout), ("timeout", self.timeout)])?;
         Ok(())
+    }
+}
+
+setters! {
+    impl Options {
+        /// Sets the CloudEvents `source`.
+        source: String as into;
+        /// Sets whether the endpoint may be in a private network or on this machine.
+        allow_private: bool;
+        /// Sets whether `http://` may go to the public internet.
+        allow_http: bool;
+        /// Sets the ports that the URL may name.
+        ports: Vec<u16> as into;
+        /// Sets how many requests are under way at the same time.
+        concurrency: usize;
+        /// Sets how long it may take to find the host and to connect to it.
+        connect_timeout: Duration;
+        /// Sets how long an answer may take once the request is on its way.
+        timeout: Duration;
+        /// Sets how long a connection may rest before it is not used again.
+        idle_max: Duration;
+        /// Sets the largest payload that the endpoint takes.
+        payload_bytes_max: usize as some;
+        /// Sets who looks names up.
+        resolver: Arc<dyn Resolver>;
+        /// Sets what time it is.
+        clock: Arc<dyn Clock>;
     }
 }
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
+            .field("endpoint", &self.endpoint)
             .field("source", &self.source)
             .field("secrets", &self.secrets)
             .field("allow_private", &self.allow_private)
@@ -224,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused_by_name() {
-        let options = Options::default;
+        let options = || Options::of_sink("https://example.org/").unwrap();
         options().check().unwrap();
         refused(options().concurrency(0), "concurrency must be 1 to 1024");
         refused(options().concurrency(1025), "concurrency");
@@ -237,7 +200,9 @@ mod tests {
     #[test]
     fn debug_shows_no_key() {
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
-        let shown = format!("{:?}", Options::default().secret(secret));
+        let options = Options::of_sink("https://example.org/canary?canary").unwrap();
+        let shown = format!("{:?}", options.secret(secret));
         assert!(shown.contains("whsec_***") && !shown.contains("MfKQ9"), "{shown}");
+        assert!(shown.contains("example.org") && !shown.contains("canary"), "{shown}");
     }
 }

@@ -52,14 +52,24 @@ pub struct HttpSink {
 }
 
 impl HttpSink {
-    /// Checks the URL and the options. Nothing is sent, and no name is looked up.
+    /// A sink to `https://host/path`, which signs nothing. Only looks at the URL: nothing is sent, and no name is looked
+    /// up.
+    ///
+    /// # Errors
+    /// As [`with_options`](Self::with_options).
+    pub fn new(url: &str) -> Result<Self> {
+        Self::with_options(Options::of_sink(url)?)
+    }
+
+    /// A sink with these settings. Nothing is sent, and no name is looked up.
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for a URL or option that cannot work or is not allowed, naming
     /// what would allow it; [`NotFound`](pillarbox_core::ErrorKind::NotFound) without any certificate authority.
-    pub fn new(url: &str, options: Options) -> Result<Self> {
+    pub fn with_options(options: Options) -> Result<Self> {
         options.check()?;
-        let endpoint = Endpoint::new(url, &options)?;
+        let endpoint = options.endpoint.clone();
+        endpoint.check(&options)?;
         let connector = Connector::new(endpoint.clone(), options.clone())?;
         Ok(Self {
             pool: Pool::new(endpoint.clone(), connector, &options),

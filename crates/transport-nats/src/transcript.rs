@@ -46,7 +46,11 @@ impl NatsTranscript {
         Self::with_options(Options::of_sink(url)?.published(route)?)
     }
 
-    fn with_options(options: Options) -> Result<Self> {
+    /// A transcript with these settings.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid), naming the setting that cannot work.
+    pub fn with_options(options: Options) -> Result<Self> {
         let subject = options.check_transcript()?.to_owned();
         Ok(Self { options, subject })
     }

@@ -39,7 +39,11 @@ impl RedisTranscript {
         Self::with_options(options)
     }
 
-    fn with_options(options: Options) -> Result<Self> {
+    /// A transcript with these settings.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid), naming the setting that cannot work.
+    pub fn with_options(options: Options) -> Result<Self> {
         let stream = options.check_transcript()?.to_owned();
         Ok(Self { options, stream })
     }

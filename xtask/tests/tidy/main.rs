@@ -8,3 +8,4 @@ mod modules;
 mod proofs;
 mod repository;
 mod text;
+mod transport_twins;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
 use pillarbox_engine::RelayOptions;
-use pillarbox_transport_http::Options;
+use pillarbox_transport_http::PORTS_DEFAULT;
 
 use super::{DATABASE_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
 
@@ -113,7 +113,7 @@ fn routes() -> Vec<Setting> {
     let publish = "how long one delivery may take before its outcome counts as unknown. Webhooks have their own timeout";
     let causal = "claim by clock stamp instead of staging order. Not with `order = \"key\"`";
     let private = "let a webhook go to a private or loopback address, on any port, without TLS";
-    let ports = format!("`{:?}`", Options::default().ports);
+    let ports = format!("`{PORTS_DEFAULT:?}`");
     let secret = "the key or keys that sign webhooks, `whsec_…`; several while they are changed";
     vec![
         setting("to", "URL", none, to),

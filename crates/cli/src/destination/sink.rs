@@ -29,12 +29,13 @@ pub struct Webhook {
 
 impl Webhook {
     fn sink(&self, url: &str) -> Result<HttpSink> {
-        let options = Options::default().allow_private(self.allow_private).allow_http(self.allow_http);
+        let options = Options::of_sink(url)?;
+        let options = options.allow_private(self.allow_private).allow_http(self.allow_http);
         let options = match &self.ports {
             Some(ports) => options.ports(ports.clone()),
             None => options,
         };
-        HttpSink::new(url, self.secrets.iter().cloned().fold(options, Options::secret))
+        HttpSink::with_options(self.secrets.iter().cloned().fold(options, Options::secret))
     }
 
     /// Refuses a webhook that is not allowed, before anything runs.

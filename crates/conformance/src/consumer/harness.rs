@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Source, Transactions};
+use pillarbox_core::port::{Sink, Source, Transactions};
 use pillarbox_core::{Entry, Event};
 use pillarbox_engine::sink::HandlerError;
 
 use crate::Ruin;
+use crate::source::Wanted;
 use pillarbox_testkit::Published;
 
 /// A broker under test: one queue, stream or subject of its own, and how to harm it.
@@ -37,6 +38,39 @@ pub trait SourceHarness: Send + Sync + Sized + 'static {
     /// case prints that it was skipped.
     async fn cut(&self) -> bool {
         false
+    }
+
+    /// A sink into the same queue. `None`: the harness has none, and events are [published](Self::publish).
+    fn sink(&self) -> Option<Arc<dyn Sink>> {
+        None
+    }
+
+    /// A source as one case wants it. `None`: the broker has no such setting; the case takes the usual source, or
+    /// prints that it was skipped.
+    fn source_with(&self, _wanted: Wanted) -> Option<Arc<dyn Source>> {
+        None
+    }
+
+    /// How many messages were handed out and are not answered. `None`: the broker does not tell.
+    async fn unanswered(&self) -> Option<usize> {
+        None
+    }
+
+    /// Waits until the broker has noticed that the consumers of before are gone.
+    async fn settled(&self) {}
+
+    /// Waits until so many messages that a [`Wanted::GivenBackAtOnce`] gave back are ready to come again. Only for a broker
+    /// that another consumer does not hear it from.
+    async fn returned(&self, _messages: usize) {}
+
+    /// Deletes what a source makes when it subscribes, such as a group. `false`: it makes nothing.
+    async fn delete_group(&self) -> bool {
+        false
+    }
+
+    /// Whether what comes again comes in its old order.
+    fn returns_in_order(&self) -> bool {
+        true
     }
 }
 

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::Source;
+use pillarbox_core::port::{Sink, Source};
 use pillarbox_core::{Entry, Event};
 use pillarbox_engine::sink::HandlerError;
 
 use pillarbox_testkit::{MemoryBroker, MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx, Published};
 
 use super::MemoryHarness;
-use crate::{InboxHarness, Ruin, SourceHarness, StoreHarness};
+use crate::{InboxHarness, Ruin, SourceHarness, StoreHarness, Wanted};
 
-const QUEUE: &str = "suite";
+/// The queue of the route that the suites deliver for.
+const QUEUE: &str = "orders";
 
-/// Runs the suite for consumers on the broker in memory.
+/// Runs the suites for sources and for consumers on the broker in memory.
 #[derive(Clone, Default)]
 pub struct MemoryBrokerHarness {
     broker: MemoryBroker,
@@ -57,6 +58,22 @@ impl SourceHarness for MemoryBrokerHarness {
     async fn cut(&self) -> bool {
         self.broker.cut(QUEUE);
         true
+    }
+
+    fn sink(&self) -> Option<Arc<dyn Sink>> {
+        Some(Arc::new(self.broker.clone()))
+    }
+
+    fn source_with(&self, wanted: Wanted) -> Option<Arc<dyn Source>> {
+        match wanted {
+            Wanted::GivenBackAtOnce => Some(self.source()),
+            Wanted::Nobody => {
+                let broker = MemoryBroker::new();
+                broker.set_down(true);
+                Some(Arc::new(broker.source(QUEUE)))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lapin::uri::AMQPUri;
-use pillarbox_core::{Error, Result, Template, parse_duration, redact_url};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration, redact_url, setters};
 use url::Url;
 
 /// What a sink's URL may set.
@@ -180,30 +180,16 @@ impl Options {
             ca: None,
             server: server(&parsed)?,
         };
-        let mut seen = Vec::new();
-        for (name, value) in parsed.query_pairs() {
-            if !allowed.contains(&name.as_ref()) {
-                return Err(Error::invalid(format!(
-                    "unknown parameter {name:?}; allowed are {}",
-                    allowed.join(", ")
-                )));
-            }
-            if seen.contains(&name) {
-                return Err(Error::invalid(format!("{name}= is given twice")));
-            }
-            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
-            seen.push(name);
-        }
+        parameters::read(parsed.query_pairs(), allowed, |name, value| options.set(name, value))?;
         Ok(options)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let not_a_number = |_| Error::invalid("not a whole number in range");
         match name {
             "exchange" => self.exchange = value.parse()?,
             "routing_key" => self.routing_key = value.parse()?,
             "source" => self.source = value.to_owned(),
-            "payload_bytes_max" => self.payload_bytes_max = Some(value.parse().map_err(not_a_number)?),
+            "payload_bytes_max" => self.payload_bytes_max = Some(parameters::number(value)?),
             "header_prefix" => self.header_prefix = Some(value.parse()?),
             "confirm_timeout" => self.confirm_timeout = parse_duration(value)?,
             "queue" => self.queue = Some(value.to_owned()),
@@ -214,7 +200,7 @@ impl Options {
                     _ => return Err(Error::invalid("allowed are classic and quorum")),
                 });
             }
-            "prefetch" => self.prefetch = value.parse().map_err(not_a_number)?,
+            "prefetch" => self.prefetch = parameters::number(value)?,
             "connect_timeout" => self.connect_timeout = parse_duration(value)?,
             "heartbeat" => self.heartbeat = parse_duration(value)?,
             _ => self.ca = Some(value.into()),
@@ -229,13 +215,10 @@ impl Options {
                 "prefetch must be at least 1: without a bound the whole queue is sent",
             ));
         }
-        for (name, timeout) in
-            [("confirm_timeout", self.confirm_timeout), ("connect_timeout", self.connect_timeout)]
-        {
-            if timeout.is_zero() {
-                return Err(Error::invalid(format!("{name} must be more than zero")));
-            }
-        }
+        parameters::more_than_zero([
+            ("confirm_timeout", self.confirm_timeout),
+            ("connect_timeout", self.connect_timeout),
+        ])?;
         if self.heartbeat.subsec_nanos() != 0 || self.heartbeat.is_zero() || self.heartbeat > HEARTBEAT_MAX {
             return Err(Error::invalid("heartbeat must be 1 s to 65535 s, in whole seconds"));
         }
@@ -251,68 +234,34 @@ impl Options {
         uri.query.heartbeat = u16::try_from(self.heartbeat.as_secs()).ok();
         uri
     }
+}
 
-    /// Sets the `source` attribute of what is published.
-    #[must_use]
-    pub fn source(mut self, source: impl Into<String>) -> Self {
-        self.source = source.into();
-        self
-    }
-
-    /// Sets what stands before the names of attributes among the headers.
-    #[must_use]
-    pub fn header_prefix(mut self, prefix: HeaderPrefix) -> Self {
-        self.header_prefix = Some(prefix);
-        self
-    }
-
-    /// Sets the largest payload in bytes.
-    #[must_use]
-    pub fn payload_bytes_max(mut self, bytes: usize) -> Self {
-        self.payload_bytes_max = Some(bytes);
-        self
-    }
-
-    /// Sets what kind of queue is consumed.
-    #[must_use]
-    pub fn queue_type(mut self, queue_type: QueueType) -> Self {
-        self.queue_type = Some(queue_type);
-        self
-    }
-
-    /// Sets how many messages may be received and not yet answered.
-    #[must_use]
-    pub fn prefetch(mut self, messages: u16) -> Self {
-        self.prefetch = messages;
-        self
-    }
-
-    /// Sets how long the broker may confirm nothing before it counts as down.
-    #[must_use]
-    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
-        self.confirm_timeout = timeout;
-        self
-    }
-
-    /// Sets how long opening a connection may take.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how often each side shows that it is alive.
-    #[must_use]
-    pub fn heartbeat(mut self, every: Duration) -> Self {
-        self.heartbeat = every;
-        self
-    }
-
-    /// Sets the file with certificates of authorities to trust beside those of the system.
-    #[must_use]
-    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca = Some(file.into());
-        self
+setters! {
+    impl Options {
+        /// Sets the exchange to publish to.
+        exchange: Template;
+        /// Sets the routing key.
+        routing_key: Template;
+        /// Sets the `source` attribute of what is published.
+        source: String as into;
+        /// Sets what stands before the names of attributes among the headers.
+        header_prefix: HeaderPrefix as some;
+        /// Sets the largest payload in bytes.
+        payload_bytes_max: usize as some;
+        /// Sets the queue to consume.
+        queue: String as some_into;
+        /// Sets what kind of queue is consumed.
+        queue_type: QueueType as some;
+        /// Sets how many messages may be received and not yet answered.
+        prefetch: u16;
+        /// Sets how long the broker may confirm nothing before it counts as down.
+        confirm_timeout: Duration;
+        /// Sets how long opening a connection may take.
+        connect_timeout: Duration;
+        /// Sets how often each side shows that it is alive.
+        heartbeat: Duration;
+        /// Sets the file with certificates of authorities to trust beside those of the system.
+        ca: PathBuf as some_into;
     }
 }
 

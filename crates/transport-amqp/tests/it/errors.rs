@@ -1,27 +1,23 @@
 //! One test per row of the error table, provoked on the real broker.
 
-use std::time::Duration;
-
 use lapin::ExchangeKind;
 use lapin::types::AMQPValue;
+use pillarbox_conformance::delivery::{
+    SOON, all_confirmed, assert_outcome, deliver, entries_of, entry, random,
+};
 use pillarbox_core::port::{Sink, Source};
 use pillarbox_core::{ErrorKind, Event, Outcome};
 use pillarbox_testkit::{Direction, Fault, FaultProxy, eventually};
 use pillarbox_transport_amqp::{AmqpSink, AmqpSource};
 
-use crate::harness::{
-    Broker, Reports, all_confirmed, assert_outcome, control, deliver, entries, entry, ids, node, random,
-    server, sink_into,
-};
-
-const SOON: Duration = Duration::from_secs(60);
+use crate::harness::{Broker, control, ids, node, server, sink_into};
 
 #[tokio::test]
 async fn a_message_without_a_queue_is_rejected() {
     let broker = Broker::start().await;
     let exchange = broker.exchange(ExchangeKind::Topic).await;
     let sink = AmqpSink::new(&format!("{}?exchange={exchange}&routing_key={{type}}", server())).unwrap();
-    let outcomes = deliver(&sink, &entries("nowhere", 1)).await;
+    let outcomes = deliver(&sink, &entries_of("nowhere", 1)).await;
     assert_outcome(&outcomes[0], "rejected/unroutable");
     assert!(format!("{outcomes:?}").contains(&exchange));
 }
@@ -31,7 +27,7 @@ async fn a_missing_exchange_is_down_until_it_is_declared() {
     let broker = Broker::start().await;
     let (exchange, queue) = (broker.name("later"), broker.queue("classic", &[]).await);
     let sink = AmqpSink::new(&format!("{}?exchange={exchange}", server())).unwrap();
-    let batch = entries("t", 50);
+    let batch = entries_of("t", 50);
     for outcome in deliver(&sink, &batch).await {
         assert_outcome(&outcome, "down/not_found");
         assert!(format!("{outcome:?}").contains(&exchange), "{outcome:?}");
@@ -59,13 +55,13 @@ async fn a_full_queue(queue_type: &str) {
     let sink = sink_into(&server(), &queue);
     // A quorum queue takes some more until it has noticed.
     eventually(SOON, async || {
-        let outcomes = deliver(&sink, &entries("t", 10)).await;
+        let outcomes = deliver(&sink, &entries_of("t", 10)).await;
         matches!(&outcomes[9], Outcome::Busy { failure, .. } if failure.code() == "nack")
     })
     .await;
     eventually(SOON, async || {
         broker.take(&queue).await;
-        deliver(&sink, &entries("t", 1)).await[0] == Outcome::Confirmed
+        deliver(&sink, &entries_of("t", 1)).await[0] == Outcome::Confirmed
     })
     .await;
 }
@@ -84,7 +80,7 @@ async fn a_user_without_rights_is_down_and_another_queue_is_denied() {
     let exchange = broker.exchange(ExchangeKind::Fanout).await;
     broker.bind(&queue, &exchange, "").await;
     let sink = AmqpSink::new(&format!("{as_user}?exchange={exchange}")).unwrap();
-    let outcome = &deliver(&sink, &entries("t", 3)).await[0];
+    let outcome = &deliver(&sink, &entries_of("t", 3)).await[0];
     assert_outcome(outcome, "down/denied");
     assert!(!format!("{outcome:?}").contains("canary"), "{outcome:?}");
     let source = AmqpSource::new(&format!("{as_user}?queue={queue}")).unwrap();
@@ -94,7 +90,7 @@ async fn a_user_without_rights_is_down_and_another_queue_is_denied() {
 
     control(&["set_permissions", &user, "^$", ".*", ".*"]).await;
     // The broker remembers for a second what it once refused.
-    eventually(SOON, async || deliver(&sink, &entries("t", 1)).await[0] == Outcome::Confirmed).await;
+    eventually(SOON, async || deliver(&sink, &entries_of("t", 1)).await[0] == Outcome::Confirmed).await;
     source.subscribe().await.unwrap();
     control(&["delete_user", &user]).await;
 }
@@ -105,7 +101,7 @@ async fn a_wrong_password_is_down_and_denied_and_named() {
     let server = server();
     let host = server.rsplit_once('@').unwrap().1;
     let wrong = format!("amqp://pillarbox:canary@{host}");
-    let outcome = &deliver(&AmqpSink::new(&wrong).unwrap(), &entries("t", 2)).await[1];
+    let outcome = &deliver(&AmqpSink::new(&wrong).unwrap(), &entries_of("t", 2)).await[1];
     assert_outcome(outcome, "down/denied");
     assert!(format!("{outcome:?}").contains("user and password"), "{outcome:?}");
     assert!(!format!("{outcome:?}").contains("canary"), "{outcome:?}");
@@ -118,7 +114,7 @@ async fn a_wrong_password_is_down_and_denied_and_named() {
 async fn a_wrong_vhost_is_down_and_denied_and_named() {
     let _broker = Broker::start().await;
     let wrong = server().replace("/%2f", "/nowhere");
-    let outcome = &deliver(&AmqpSink::new(&wrong).unwrap(), &entries("t", 1)).await[0];
+    let outcome = &deliver(&AmqpSink::new(&wrong).unwrap(), &entries_of("t", 1)).await[0];
     assert_outcome(outcome, "down/not_allowed");
     assert!(format!("{outcome:?}").contains("nowhere"), "{outcome:?}");
     let error = AmqpSource::new(&format!("{wrong}?queue=q")).unwrap().subscribe().await.err().unwrap();
@@ -126,34 +122,10 @@ async fn a_wrong_vhost_is_down_and_denied_and_named() {
 }
 
 #[tokio::test]
-async fn a_missing_queue_is_not_found_and_named() {
-    let broker = Broker::start().await;
-    let queue = broker.name("nowhere");
-    let source = AmqpSource::new(&format!("{}?queue={queue}", server())).unwrap();
-    let error = source.subscribe().await.err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    assert!(error.to_string().contains(&queue), "{error}");
-}
-
-#[tokio::test]
-async fn nobody_who_listens_is_down_and_unavailable() {
-    let outcome = &deliver(&AmqpSink::new("amqp://127.0.0.1:1").unwrap(), &entries("t", 1)).await[0];
-    assert_outcome(outcome, "down/connection_lost");
-    let error = AmqpSource::new("amqp://127.0.0.1:1/?queue=q").unwrap().subscribe().await.err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-}
-
-#[tokio::test]
-async fn a_handshake_without_an_answer_is_down_and_a_timeout() {
+async fn a_handshake_without_an_answer_is_a_timeout_for_a_source() {
     let _broker = Broker::start().await;
     let (proxy, through) = FaultProxy::before(&server());
     proxy.set(Fault::BlackHole(Direction::ToClient));
-    let sink = AmqpSink::new(&format!("{through}?connect_timeout=200ms")).unwrap();
-    // Two deliveries at once wait for one attempt.
-    let batch = entries("t", 2);
-    let (left, right) = tokio::join!(deliver(&sink, &batch), deliver(&sink, &batch));
-    left.iter().chain(&right).for_each(|outcome| assert_outcome(outcome, "down/no_answer"));
-    assert_eq!(proxy.accepted(), 1);
     let source = AmqpSource::new(&format!("{through}?queue=q&connect_timeout=200ms")).unwrap();
     assert_eq!(source.subscribe().await.err().unwrap().kind(), ErrorKind::Timeout);
 }
@@ -162,7 +134,7 @@ async fn a_handshake_without_an_answer_is_down_and_a_timeout() {
 async fn tls_to_a_server_without_it_is_down() {
     let _broker = Broker::start().await;
     let outcome =
-        &deliver(&AmqpSink::new(&server().replace("amqp:", "amqps:")).unwrap(), &entries("t", 1)).await[0];
+        &deliver(&AmqpSink::new(&server().replace("amqp:", "amqps:")).unwrap(), &entries_of("t", 1)).await[0];
     assert!(matches!(outcome, Outcome::Down(_)), "never in plain text: {outcome:?}");
 }
 
@@ -176,7 +148,7 @@ async fn only_the_message_over_the_brokers_limit_is_rejected() {
     control(&["eval", &format!("application:set_env(rabbit, max_message_size, {LIMIT}).")]).await;
 
     let sink = sink_into(&server(), &queue);
-    let mut batch = entries("t", 5);
+    let mut batch = entries_of("t", 5);
     batch[2] = entry(Event::new("t", vec![b'x'; LIMIT + 1]));
     batch[3] = entry(Event::new("t", vec![b'x'; LIMIT]));
     assert_eq!(sink.capabilities().payload_bytes_max, None);
@@ -200,11 +172,11 @@ async fn an_alarm_is_down_while_it_lasts() {
     let broker = Broker::alone().await;
     let queue = broker.queue("quorum", &[]).await;
     let sink = sink_into(&server(), &queue);
-    all_confirmed(&deliver(&sink, &entries("t", 1)).await);
+    all_confirmed(&deliver(&sink, &entries_of("t", 1)).await);
     let before = control(&["eval", "vm_memory_monitor:get_vm_memory_high_watermark()."]).await;
     control(&["set_vm_memory_high_watermark", "0.00001"]).await;
 
-    let batch = entries("t", 20);
+    let batch = entries_of("t", 20);
     let mut outcomes = Vec::new();
     for _ in 0..3 {
         outcomes.extend(deliver(&sink, &batch).await);
@@ -221,50 +193,6 @@ async fn an_alarm_is_down_while_it_lasts() {
     .await;
     let arrived = ids(&broker.take(&queue).await);
     assert!(batch.iter().all(|entry| arrived.contains(&entry.event_id)));
-}
-
-#[tokio::test]
-async fn a_connection_cut_before_the_confirms_is_unknown_while_the_broker_answers() {
-    let broker = Broker::start().await;
-    let queue = broker.queue("classic", &[]).await;
-    let (proxy, through) = FaultProxy::before(&server());
-    let sink = sink_into(&through, &queue);
-    all_confirmed(&deliver(&sink, &entries("t", 1)).await);
-
-    proxy.set(Fault::BlackHole(Direction::ToClient));
-    let (batch, reports) = (entries("t", 100), Reports::default());
-    let cut = async {
-        // Everything has arrived; nothing of it is confirmed.
-        eventually(SOON, async || broker.waiting(&queue).await == 101).await;
-        proxy.set(Fault::Cut);
-        proxy.heal();
-    };
-    tokio::join!(sink.deliver(&batch, &reports), cut);
-    for outcome in reports.of(&batch) {
-        assert_outcome(&outcome, "unknown/connection_lost");
-    }
-    all_confirmed(&deliver(&sink, &batch).await);
-    assert_eq!(broker.take(&queue).await.len(), 201, "twice, under the same ids");
-}
-
-#[tokio::test]
-async fn a_connection_cut_before_the_confirms_is_down_when_nobody_answers_any_more() {
-    let broker = Broker::start().await;
-    let queue = broker.queue("classic", &[]).await;
-    let (proxy, through) = FaultProxy::before(&server());
-    let sink = sink_into(&through, &queue);
-    all_confirmed(&deliver(&sink, &entries("t", 1)).await);
-
-    proxy.set(Fault::BlackHole(Direction::ToClient));
-    let (batch, reports) = (entries("t", 100), Reports::default());
-    let stop = async {
-        eventually(SOON, async || broker.waiting(&queue).await == 101).await;
-        proxy.set(Fault::Down);
-    };
-    tokio::join!(sink.deliver(&batch, &reports), stop);
-    for outcome in reports.of(&batch) {
-        assert!(matches!(outcome, Outcome::Down(_)), "{outcome:?}");
-    }
 }
 
 #[tokio::test]

@@ -1,11 +1,7 @@
 //! A broker to test on: queues and exchanges of a test's own, and a way to look into them.
 
-use std::collections::hash_map::RandomState;
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 use futures_util::StreamExt;
 use lapin::message::Delivery;
@@ -15,9 +11,8 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
-use pillarbox_core::port::{Report, Sink};
-use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
-use pillarbox_testkit::sample_entry;
+use pillarbox_conformance::delivery::random;
+use pillarbox_core::EventId;
 use pillarbox_transport_amqp::AmqpSink;
 use tokio::task::spawn_blocking;
 
@@ -30,11 +25,6 @@ async fn lock(alone: bool) -> File {
         if alone { file.lock() } else { file.lock_shared() }.map(|()| file)
     });
     locked.await.unwrap().unwrap()
-}
-
-/// A number that no other run has.
-pub(crate) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 pub(crate) fn variable(name: &str) -> String {
@@ -193,74 +183,7 @@ pub(crate) fn header(delivery: &Delivery, name: &str) -> Option<String> {
     value.as_long_string().map(LongString::to_string)
 }
 
-/// An event id that no other test has, growing with each call.
-pub(crate) fn fresh_id() -> EventId {
-    static RUN: OnceLock<u64> = OnceLock::new();
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let run = *RUN.get_or_init(random);
-    EventId(uuid::Uuid::from_u64_pair(run, NEXT.fetch_add(1, Ordering::Relaxed)))
-}
-
-/// A claimed entry with an id of its own.
-pub(crate) fn entry(event: Event) -> Entry {
-    let id = event.id.unwrap_or_else(fresh_id);
-    sample_entry(RouteName::new("sample").unwrap(), event.id(id))
-}
-
-/// Entries of one type with small payloads.
-pub(crate) fn entries(event_type: &str, count: usize) -> Vec<Entry> {
-    (0..count).map(|n| entry(Event::new(event_type, format!("{{\"n\":{n}}}")))).collect()
-}
-
-/// Collects the reports of a batch.
-#[derive(Default)]
-pub(crate) struct Reports(Mutex<Vec<(usize, Outcome)>>);
-
-impl Report for Reports {
-    fn outcome(&self, index: usize, outcome: Outcome) {
-        self.0.lock().unwrap().push((index, outcome));
-    }
-}
-
-impl Reports {
-    /// The outcomes in the order of the batch; each entry has exactly one.
-    pub(crate) fn of(self, batch: &[Entry]) -> Vec<Outcome> {
-        let mut all = self.0.into_inner().unwrap();
-        all.sort_by_key(|(index, _)| *index);
-        let indexes: Vec<_> = all.iter().map(|(index, _)| *index).collect();
-        assert_eq!(indexes, (0..batch.len()).collect::<Vec<_>>(), "each is reported once");
-        all.into_iter().map(|(_, outcome)| outcome).collect()
-    }
-}
-
-/// Delivers a batch and gives back the outcomes in its order.
-pub(crate) async fn deliver(sink: &AmqpSink, batch: &[Entry]) -> Vec<Outcome> {
-    let reports = Reports::default();
-    sink.deliver(batch, &reports).await;
-    reports.of(batch)
-}
-
 /// A sink that publishes into one queue, through this server.
 pub(crate) fn sink_into(server: &str, queue: &str) -> AmqpSink {
     AmqpSink::new(&format!("{server}?routing_key={queue}")).unwrap()
-}
-
-/// Whether an outcome is of this kind with this code, such as `down/denied`.
-#[track_caller]
-pub(crate) fn assert_outcome(outcome: &Outcome, kind_and_code: &str) {
-    let failure = match outcome {
-        Outcome::Confirmed | Outcome::ConfirmedWith(_) | Outcome::Parked { .. } => {
-            panic!("{outcome:?}, not {kind_and_code}")
-        }
-        Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
-        Outcome::Failed { failure, .. } | Outcome::Busy { failure, .. } => failure,
-    };
-    assert!(failure.to_string().starts_with(&format!("{kind_and_code}:")), "{failure}");
-}
-
-#[track_caller]
-pub(crate) fn all_confirmed(outcomes: &[Outcome]) {
-    for (index, outcome) in outcomes.iter().enumerate() {
-        assert_eq!(*outcome, Outcome::Confirmed, "entry {index}");
-    }
 }

@@ -1,27 +1,21 @@
-//! Outages of every kind cost no attempt: full queues, a server that is killed, a quorum queue without a majority.
+//! Outages that only RabbitMQ has cost no attempt: full queues, a quorum queue without a majority.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties};
 use pillarbox_conformance::OutageHarness;
-use pillarbox_conformance::outage::{
-    an_outage_of_an_ordered_route_spends_no_attempt_and_all_is_delivered_after_it,
-    an_outage_spends_no_attempt_and_all_is_delivered_after_it,
-};
+use pillarbox_conformance::delivery::{SOON, random};
+use pillarbox_conformance::outage::{by_lanes, by_rows};
 use pillarbox_core::EventId;
 use pillarbox_core::port::Sink;
 use pillarbox_testkit::eventually;
 use pillarbox_transport_amqp::AmqpSink;
 
-use crate::harness::{Broker, ids, random, server};
+use crate::harness::{Broker, ids, server, sink_into};
 use crate::node::Cluster;
 
-/// Only a guard against hanging.
-const SOON: Duration = Duration::from_secs(60);
 /// How much a queue takes; more is staged, also after it is full.
 const LIMIT: u32 = 50;
 
@@ -30,7 +24,7 @@ const LIMIT: u32 = 50;
 struct Full {
     broker: Broker,
     queue: String,
-    taken: Arc<Mutex<BTreeSet<EventId>>>,
+    taken: Arc<Mutex<Vec<EventId>>>,
 }
 
 impl Full {
@@ -47,7 +41,7 @@ impl Full {
 
 impl OutageHarness for Full {
     fn sink(&self) -> Arc<dyn Sink> {
-        Arc::new(AmqpSink::new(&format!("{}?routing_key={}", server(), self.queue)).unwrap())
+        Arc::new(sink_into(&server(), &self.queue))
     }
 
     async fn begin(&self) {
@@ -66,31 +60,31 @@ impl OutageHarness for Full {
         });
     }
 
-    async fn received(&self) -> BTreeSet<EventId> {
+    async fn received(&self) -> Vec<EventId> {
         self.taken.lock().unwrap().clone()
     }
 }
 
 #[tokio::test]
 async fn a_full_classic_queue_spends_no_attempt_and_gets_all_once_there_is_room() {
-    an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Full::new("classic").await).await;
+    by_rows(&Full::new("classic").await).await;
 }
 
 #[tokio::test]
 async fn a_full_quorum_queue_spends_no_attempt_and_gets_all_once_there_is_room() {
     let full = Full::new("quorum").await;
-    an_outage_of_an_ordered_route_spends_no_attempt_and_all_is_delivered_after_it(&full).await;
+    by_lanes(&full).await;
 }
 
 /// Nodes of this test's own, some of which are killed.
-struct Killed {
+pub(crate) struct Killed {
     cluster: Cluster,
     queue: String,
     killed: Vec<usize>,
 }
 
 impl Killed {
-    async fn new(queue_type: &str, nodes: usize, killed: Vec<usize>) -> Self {
+    pub(crate) async fn new(queue_type: &str, nodes: usize, killed: Vec<usize>) -> Self {
         let cluster = Cluster::start(nodes).await;
         let queue = format!("{queue_type}-{:016x}", random());
         let connection = Connection::connect(&cluster.url(0), ConnectionProperties::default()).await.unwrap();
@@ -106,25 +100,23 @@ impl Killed {
         killed.iter().for_each(|node| cluster.store(*node));
         Self { cluster, queue, killed }
     }
-}
-
-impl OutageHarness for Killed {
-    fn sink(&self) -> Arc<dyn Sink> {
-        let url = format!("{}?routing_key={}&confirm_timeout=500ms", self.cluster.url(0), self.queue);
+    /// A sink with these parameters.
+    pub(crate) fn sink(&self, more: &str) -> Arc<dyn Sink> {
+        let url = format!("{}?routing_key={}&{more}", self.cluster.url(0), self.queue);
         Arc::new(AmqpSink::new(&url).unwrap())
     }
 
-    async fn begin(&self) {
+    pub(crate) fn kill(&self) {
         self.killed.iter().for_each(|node| self.cluster.kill(*node));
     }
 
-    async fn end(&self) {
+    pub(crate) async fn restart(&self) {
         for node in &self.killed {
             self.cluster.restart(*node).await;
         }
     }
 
-    async fn received(&self) -> BTreeSet<EventId> {
+    pub(crate) async fn received(&self) -> Vec<EventId> {
         let connection =
             Connection::connect(&self.cluster.url(0), ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
@@ -134,19 +126,32 @@ impl OutageHarness for Killed {
         while let Some(message) = channel.basic_get(self.queue.as_str().into(), options).await.unwrap() {
             all.push(message.delivery);
         }
-        ids(&all).into_iter().collect()
+        ids(&all)
     }
 }
 
-/// With a classic queue: a quorum queue of a single member confirmed nothing after its node had been killed (RabbitMQ 3.10).
-#[tokio::test]
-async fn a_server_that_is_killed_and_started_again_loses_nothing_and_spends_no_attempt() {
-    an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Killed::new("classic", 1, vec![0]).await)
-        .await;
+/// A cluster that has lost its majority.
+struct Minority(Killed);
+
+impl OutageHarness for Minority {
+    fn sink(&self) -> Arc<dyn Sink> {
+        self.0.sink("confirm_timeout=500ms")
+    }
+
+    async fn begin(&self) {
+        self.0.kill();
+    }
+
+    async fn end(&self) {
+        self.0.restart().await;
+    }
+
+    async fn received(&self) -> Vec<EventId> {
+        self.0.received().await
+    }
 }
 
 #[tokio::test]
 async fn a_quorum_queue_without_a_majority_loses_nothing_and_spends_no_attempt() {
-    an_outage_spends_no_attempt_and_all_is_delivered_after_it(&Killed::new("quorum", 3, vec![1, 2]).await)
-        .await;
+    by_rows(&Minority(Killed::new("quorum", 3, vec![1, 2]).await)).await;
 }

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pillarbox_conformance::delivery::{all_confirmed, deliver, entry};
 use pillarbox_core::port::Source;
 use pillarbox_core::{Event, Received, Timestamp};
 use pillarbox_transport_amqp::{AmqpSink, AmqpSource};
 use serde_json::Value;
 
-use crate::harness::{Broker, all_confirmed, deliver, entry, server, variable};
+use crate::harness::{Broker, server, variable};
 
 async fn python(arguments: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/readback.py");

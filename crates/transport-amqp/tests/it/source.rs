@@ -1,19 +1,14 @@
-//! Consuming: counts, answers, what comes again, and what a broken connection does.
-
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+//! What only the queues of RabbitMQ do.
 
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};
+use pillarbox_conformance::delivery::{SOON, confirm, entries};
 use pillarbox_core::port::{Message, Source, Subscription};
 use pillarbox_core::{ErrorKind, Received};
 use pillarbox_testkit::{Fault, FaultProxy, eventually};
 use pillarbox_transport_amqp::AmqpSource;
 
-use crate::harness::{Broker, all_confirmed, deliver, entries, ids, server, sink_into};
-
-const SOON: Duration = Duration::from_secs(60);
+use crate::harness::{Broker, ids, server, sink_into};
 
 fn source(queue: &str, more: &str) -> AmqpSource {
     AmqpSource::new(&format!("{}?queue={queue}{more}", server())).unwrap()
@@ -21,31 +16,12 @@ fn source(queue: &str, more: &str) -> AmqpSource {
 
 /// Puts events into a queue through the sink.
 async fn fill(queue: &str, count: usize) {
-    all_confirmed(&deliver(&sink_into(&server(), queue), &entries("t", count)).await);
+    confirm(&sink_into(&server(), queue), &entries(count)).await;
 }
 
 async fn next(subscription: &mut Box<dyn Subscription>) -> Message {
     let next = tokio::time::timeout(SOON, subscription.next()).await.expect("a message in time");
     next.unwrap().expect("the stream goes on")
-}
-
-fn decoded(message: Message) -> Received {
-    Received::decode(message.attributes, message.headers, message.body).unwrap()
-}
-
-#[tokio::test]
-async fn a_quorum_queue_counts_deliveries_from_the_first_where_it_is_said_to_be_one() {
-    let broker = Broker::start().await;
-    let queue = broker.queue("quorum", &[]).await;
-    fill(&queue, 1).await;
-    let source = source(&queue, "&queue_type=quorum");
-    assert!(source.capabilities().delivery_count);
-    let mut subscription = source.subscribe().await.unwrap();
-    for count in 1..=4 {
-        let message = next(&mut subscription).await;
-        assert_eq!(message.delivery_count, Some(count));
-        message.receipt.nack().await.unwrap();
-    }
 }
 
 #[tokio::test]
@@ -68,21 +44,6 @@ async fn a_quorum_queue_is_known_by_its_count() {
 }
 
 #[tokio::test]
-async fn a_classic_queue_tells_no_count() {
-    let broker = Broker::start().await;
-    let queue = broker.queue("classic", &[]).await;
-    fill(&queue, 1).await;
-    let source = source(&queue, "");
-    let mut subscription = source.subscribe().await.unwrap();
-    for _ in 0..3 {
-        let message = next(&mut subscription).await;
-        assert_eq!(message.delivery_count, None, "redelivered is no count");
-        message.receipt.nack().await.unwrap();
-    }
-    assert!(!source.capabilities().delivery_count);
-}
-
-#[tokio::test]
 async fn an_acknowledged_message_is_gone_and_a_parked_one_is_a_dead_letter() {
     let broker = Broker::start().await;
     let dead_letters = broker.exchange(ExchangeKind::Fanout).await;
@@ -90,8 +51,8 @@ async fn an_acknowledged_message_is_gone_and_a_parked_one_is_a_dead_letter() {
     broker.bind(&dead, &dead_letters, "").await;
     let to = ("x-dead-letter-exchange", AMQPValue::LongString(dead_letters.as_str().into()));
     let queue = broker.queue("quorum", &[to]).await;
-    let batch = entries("t", 2);
-    all_confirmed(&deliver(&sink_into(&server(), &queue), &batch).await);
+    let batch = entries(2);
+    confirm(&sink_into(&server(), &queue), &batch).await;
 
     let mut subscription = source(&queue, "").subscribe().await.unwrap();
     next(&mut subscription).await.receipt.ack().await.unwrap();
@@ -103,45 +64,24 @@ async fn an_acknowledged_message_is_gone_and_a_parked_one_is_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_dropped_subscription_gives_back_what_was_not_answered() {
-    let broker = Broker::start().await;
-    let queue = broker.queue("classic", &[]).await;
-    fill(&queue, 3).await;
-    let source = source(&queue, "");
-    let mut subscription = source.subscribe().await.unwrap();
-    let first = next(&mut subscription).await;
-    let second = next(&mut subscription).await;
-    first.receipt.ack().await.unwrap();
-    drop(subscription);
-    eventually(SOON, async || broker.waiting(&queue).await == 2).await;
-    let error = second.receipt.ack().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    let mut subscription = source.subscribe().await.unwrap();
-    assert_eq!(decoded(next(&mut subscription).await).payload, b"{\"n\":1}");
-    assert_eq!(decoded(next(&mut subscription).await).payload, b"{\"n\":2}");
-}
-
-#[tokio::test]
-async fn a_cut_connection_ends_the_stream_and_the_next_one_brings_it_again() {
+async fn an_answer_to_a_stream_that_is_over_is_refused() {
     let broker = Broker::start().await;
     let queue = broker.queue("quorum", &[]).await;
     fill(&queue, 2).await;
     let (proxy, through) = FaultProxy::before(&server());
-    let source = AmqpSource::new(&format!("{through}?queue={queue}&queue_type=quorum")).unwrap();
+    let source = AmqpSource::new(&format!("{through}?queue={queue}")).unwrap();
     let mut subscription = source.subscribe().await.unwrap();
     let held = next(&mut subscription).await;
     next(&mut subscription).await;
     proxy.set(Fault::Cut);
-    let error = subscription.next().await.err().expect("an error");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(subscription.next().await.is_err());
     assert_eq!(held.receipt.ack().await.unwrap_err().kind(), ErrorKind::Unavailable);
-
     let mut subscription = source.subscribe().await.unwrap();
-    for _ in 0..2 {
-        let message = next(&mut subscription).await;
-        assert_eq!(message.delivery_count, Some(2));
-        message.receipt.ack().await.unwrap();
-    }
+    let held = next(&mut subscription).await;
+    assert_eq!(held.delivery_count, Some(2));
+    drop(subscription);
+    eventually(SOON, async || broker.waiting(&queue).await == 2).await;
+    assert_eq!(held.receipt.ack().await.unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]
@@ -165,30 +105,6 @@ async fn no_more_than_the_prefetch_is_taken_from_the_queue() {
     eventually(SOON, async || broker.waiting(&queue).await == 7).await;
     first.receipt.ack().await.unwrap();
     eventually(SOON, async || broker.waiting(&queue).await == 6).await;
-}
-
-#[tokio::test]
-async fn a_next_that_is_dropped_loses_nothing() {
-    let broker = Broker::start().await;
-    let queue = broker.queue("classic", &[]).await;
-    let mut subscription = source(&queue, "").subscribe().await.unwrap();
-    let mut received = Vec::new();
-    fill(&queue, 50).await;
-    while received.len() < 50 {
-        // Polled once and dropped, again and again.
-        let mut context = Context::from_waker(Waker::noop());
-        let polled = pin!(subscription.next()).poll(&mut context);
-        match polled {
-            Poll::Ready(message) => {
-                let message = message.unwrap().unwrap();
-                received.push(message.body.clone());
-                message.receipt.ack().await.unwrap();
-            }
-            Poll::Pending => tokio::task::yield_now().await,
-        }
-    }
-    let wanted: Vec<_> = (0..50).map(|n| format!("{{\"n\":{n}}}").into_bytes()).collect();
-    assert_eq!(received, wanted);
 }
 
 #[tokio::test]

@@ -1,49 +1,21 @@
-//! `amqps://` with certificates of our own: the right one is accepted, every wrong one is refused.
+//! `amqps://` with certificates of our own.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use pillarbox_core::ErrorKind;
-use pillarbox_core::port::Source;
+use async_trait::async_trait;
+use pillarbox_conformance::tls::{Issued, TlsHarness};
+use pillarbox_core::port::{Sink, Source};
 use pillarbox_transport_amqp::{AmqpSink, AmqpSource};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tempfile::NamedTempFile;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::harness::{Broker, all_confirmed, assert_outcome, deliver, entries, server};
-
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "an authority of a test");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn file(&self) -> NamedTempFile {
-        let file = NamedTempFile::new().unwrap();
-        std::fs::write(&file, self.0.pem()).unwrap();
-        file
-    }
-
-    /// A certificate for this name, changed as asked.
-    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        change(&mut params);
-        let certificate = params.signed_by(&key, &self.0).unwrap().der().clone();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        config.unwrap().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap()
-    }
-}
+use crate::harness::{Broker, server};
 
 /// Speaks TLS to clients and plain AMQP to the broker, until it is dropped.
 struct Terminator {
@@ -52,7 +24,12 @@ struct Terminator {
 }
 
 impl Terminator {
-    async fn start(config: ServerConfig) -> Self {
+    async fn start(issued: &Issued) -> Self {
+        let certificate = CertificateDer::from_pem_file(issued.certificate()).unwrap();
+        let key = PrivateKeyDer::from_pem_file(issued.key()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = server();
@@ -74,56 +51,45 @@ impl Terminator {
         Self { address, _tasks: tasks }
     }
 
-    /// The broker's URL through here, by this name.
-    fn url(&self, host: &str) -> String {
+    /// The broker's URL through here.
+    fn url(&self) -> String {
         let server = server();
         let user = server.strip_prefix("amqp://").unwrap().rsplit_once('@').unwrap().0;
-        format!("amqps://{user}@{host}:{}/%2f", self.address.port())
+        format!("amqps://{user}@localhost:{}/%2f", self.address.port())
     }
 }
 
-async fn refused(url: &str, code: &str) {
-    let outcome = &deliver(&AmqpSink::new(url).unwrap(), &entries("t", 1)).await[0];
-    assert_outcome(outcome, code);
+/// A queue behind TLS.
+struct Secured {
+    terminator: Terminator,
+    queue: String,
+    _broker: Broker,
 }
 
-#[tokio::test]
-async fn a_certificate_of_a_trusted_authority_is_accepted() {
-    let broker = Broker::start().await;
-    let queue = broker.queue("classic", &[]).await;
-    let authority = Authority::new();
-    let (ca, terminator) = (authority.file(), Terminator::start(authority.issue("localhost", |_| {})).await);
-    let url = format!("{}?ca={}&routing_key={queue}", terminator.url("localhost"), ca.path().display());
-    all_confirmed(&deliver(&AmqpSink::new(&url).unwrap(), &entries("t", 300)).await);
-    assert_eq!(broker.take(&queue).await.len(), 300);
+impl Secured {
+    fn url(&self, ca: Option<&Path>, more: &str) -> String {
+        let ca = ca.map(|ca| format!("&ca={}", ca.display())).unwrap_or_default();
+        format!("{}?{more}={}{ca}", self.terminator.url(), self.queue)
+    }
 }
 
-#[tokio::test]
-async fn a_wrong_certificate_is_refused_and_named() {
-    let _broker = Broker::start().await;
-    let authority = Authority::new();
-    let ca = authority.file();
-    let url = |terminator: &Terminator| format!("{}?ca={}", terminator.url("localhost"), ca.path().display());
+#[async_trait]
+impl TlsHarness for Secured {
+    const NAME: &'static str = "amqp over TLS";
 
-    let stranger = Terminator::start(Authority::new().issue("localhost", |_| {})).await;
-    refused(&url(&stranger), "down/tls").await;
-    let another_host = Terminator::start(authority.issue("example.org", |_| {})).await;
-    refused(&url(&another_host), "down/tls").await;
-    let expired = |params: &mut CertificateParams| {
-        (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
-    };
-    let expired = Terminator::start(authority.issue("localhost", expired)).await;
-    refused(&url(&expired), "down/tls").await;
+    async fn start(issued: &Issued) -> Self {
+        let broker = Broker::start().await;
+        let queue = broker.queue("classic", &[]).await;
+        Self { terminator: Terminator::start(issued).await, queue, _broker: broker }
+    }
 
-    let source = AmqpSource::new(&format!("{}&queue=q", url(&stranger))).unwrap();
-    assert_eq!(source.subscribe().await.err().unwrap().kind(), ErrorKind::Denied);
+    fn sink(&self, ca: Option<&Path>) -> Arc<dyn Sink> {
+        Arc::new(AmqpSink::new(&self.url(ca, "routing_key")).unwrap())
+    }
+
+    fn source(&self, ca: Option<&Path>) -> Arc<dyn Source> {
+        Arc::new(AmqpSource::new(&self.url(ca, "queue")).unwrap())
+    }
 }
 
-#[tokio::test]
-async fn an_authority_that_cannot_be_read_is_named() {
-    refused("amqps://127.0.0.1:1/?ca=nowhere.pem", "down/unreadable").await;
-    let source = AmqpSource::new("amqps://127.0.0.1:1/?queue=q&ca=nowhere.pem").unwrap();
-    let error = source.subscribe().await.err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("ca="), "{error}");
-}
+pillarbox_conformance::tls_conformance!(Secured);

@@ -1,50 +1,29 @@
-//! Reading all that a stream holds.
+//! What can be read as a transcript.
 
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
-use pillarbox_core::port::Transcript;
-use pillarbox_core::{Error, ErrorKind, RouteName};
-use pillarbox_transport_amqp::{AmqpSink, AmqpTranscript};
+use pillarbox_conformance::delivery::{confirm, entries, ids};
+use pillarbox_conformance::transcript::read;
+use pillarbox_core::{ErrorKind, RouteName};
+use pillarbox_transport_amqp::AmqpTranscript;
 
-use crate::harness::{Broker, deliver, entries, server};
+use crate::harness::{Broker, server, sink_into};
 
 fn transcript(queue: &str) -> AmqpTranscript {
     AmqpTranscript::new(&format!("{}?queue={queue}", server())).unwrap()
 }
 
-/// The ids of all that is read.
-async fn read(transcript: &AmqpTranscript) -> Result<Vec<String>, Error> {
-    let mut pages = transcript.open().await?;
-    let mut ids = Vec::new();
-    loop {
-        let page = pages.next().await?;
-        if page.is_empty() {
-            assert_eq!(pages.deleted(), 0);
-            return Ok(ids);
-        }
-        ids.extend(page.into_iter().map(|mut attributes| attributes.remove("id").unwrap_or_default()));
-    }
-}
-
 #[tokio::test]
-async fn everything_in_a_stream_is_read_in_order_as_often_as_anybody_wants() {
+async fn a_stream_that_forgets_by_age_is_read_and_so_is_an_empty_one() {
     let broker = Broker::start().await;
-    for more in [&[][..], &[("x-max-age", AMQPValue::LongString("1D".into()))]] {
-        let queue = broker.named_queue(&format!("s{}", more.len()), "stream", more).await;
-        if more.is_empty() {
-            assert!(read(&transcript(&queue)).await.unwrap().is_empty());
-        }
-        let batch = entries("order.placed", 730);
-        let to = format!("{}?routing_key={queue}", server());
-        deliver(&AmqpSink::new(&to).unwrap(), &batch).await;
-        broker.publish(&queue, BasicProperties::default(), b"7").await;
-        let mut expected: Vec<String> = batch.iter().map(|entry| entry.event_id.to_string()).collect();
-        expected.push(String::new());
-        assert_eq!(read(&transcript(&queue)).await.unwrap(), expected);
-        let of_sink = AmqpTranscript::of_sink(&to, &RouteName::new("orders").unwrap()).unwrap();
-        assert_eq!(read(&of_sink).await.unwrap(), expected);
-        broker.delete_queue(&queue).await;
-    }
+    let age = [("x-max-age", AMQPValue::LongString("1D".into()))];
+    let queue = broker.named_queue("aged", "stream", &age).await;
+    assert!(read(&transcript(&queue)).await.unwrap().0.is_empty());
+    let batch = entries(730);
+    confirm(&sink_into(&server(), &queue), &batch).await;
+    let expected: Vec<String> = ids(&batch).iter().map(ToString::to_string).collect();
+    assert_eq!(read(&transcript(&queue)).await.unwrap(), (expected, 0));
+    broker.delete_queue(&queue).await;
 }
 
 #[tokio::test]
@@ -68,16 +47,6 @@ async fn count(broker: &Broker, queue: &str) -> u32 {
     let look = lapin::options::QueueDeclareOptions { passive: true, ..Default::default() };
     let told = broker.channel.queue_declare(queue.into(), look, Default::default()).await.unwrap();
     told.message_count()
-}
-
-#[tokio::test]
-async fn a_stream_that_is_not_there_is_not_found_and_not_made() {
-    let broker = Broker::start().await;
-    let queue = broker.name("nowhere");
-    for _ in 0..2 {
-        let error = transcript(&queue).open().await.map(drop).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    }
 }
 
 #[test]

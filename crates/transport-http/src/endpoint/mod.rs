@@ -33,7 +33,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(url: &str, options: &Options) -> Result<Self> {
+    pub(crate) fn new(url: &str) -> Result<Self> {
         let (origin, target) = split(url)?;
         let parsed = Url::parse(origin)
             .map_err(|error| invalid(&format!("the host or port cannot be read ({error})")))?;
@@ -51,13 +51,11 @@ impl Endpoint {
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         let target: Template = target.parse()?;
         check_target(&target)?;
-        let endpoint = Self { tls, host, port, authority, target };
-        endpoint.check(options)?;
-        Ok(endpoint)
+        Ok(Self { tls, host, port, authority, target })
     }
 
     /// Refuses at once what no answer of a name server could make right.
-    fn check(&self, options: &Options) -> Result<()> {
+    pub(crate) fn check(&self, options: &Options) -> Result<()> {
         if !options.allow_private && !options.ports.contains(&self.port) {
             let ports: Vec<_> = options.ports.iter().map(u16::to_string).collect();
             return Err(Error::invalid(format!(

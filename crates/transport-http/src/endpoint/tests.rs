@@ -3,12 +3,19 @@ use pillarbox_testkit::sample_entry;
 
 use super::*;
 
+/// The endpoint of a URL that these options allow.
+fn allowed(url: &str, change: impl FnOnce(Options) -> Options) -> Result<Endpoint> {
+    let options = change(Options::of_sink(url)?);
+    options.endpoint.check(&options)?;
+    Ok(options.endpoint)
+}
+
 fn endpoint(url: &str) -> Result<Endpoint> {
-    Endpoint::new(url, &Options::default())
+    allowed(url, |options| options)
 }
 
 fn private(url: &str) -> Result<Endpoint> {
-    Endpoint::new(url, &Options::default().allow_private(true))
+    allowed(url, |options| options.allow_private(true))
 }
 
 fn refused(url: &str, with: &str) {
@@ -119,9 +126,9 @@ fn private_endpoints_may_have_any_port_and_need_no_tls_but_public_ones_do() {
     private("http://hooks.internal:8080/").unwrap();
     let error = private("http://8.8.8.8/").unwrap_err().to_string();
     assert!(error.contains("allow_http"), "{error}");
-    Endpoint::new("http://8.8.8.8/", &Options::default().allow_http(true)).unwrap();
-    Endpoint::new("https://8.8.8.8:8443/", &Options::default().ports([8443])).unwrap();
-    assert!(Endpoint::new("https://8.8.8.8/", &Options::default().ports([8443])).is_err());
+    allowed("http://8.8.8.8/", |options| options.allow_http(true)).unwrap();
+    allowed("https://8.8.8.8:8443/", |options| options.ports([8443])).unwrap();
+    assert!(allowed("https://8.8.8.8/", |options| options.ports([8443])).is_err());
 }
 
 #[test]

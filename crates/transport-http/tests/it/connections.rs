@@ -31,7 +31,7 @@ async fn polite() -> RawServer {
 #[tokio::test]
 async fn a_connection_is_used_again() {
     let server = polite().await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1)).unwrap();
     for n in 1..=5 {
         let batch: Vec<_> = (n * 10..n * 10 + 10).map(entry).collect();
         assert!(deliver(&sink, &batch).await.iter().all(|outcome| *outcome == Outcome::Confirmed));
@@ -42,7 +42,7 @@ async fn a_connection_is_used_again() {
 #[tokio::test]
 async fn no_more_connections_are_opened_than_requests_may_be_under_way() {
     let server = polite().await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(8)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(8)).unwrap();
     for _ in 0..5 {
         deliver(&sink, &(1..=100).map(entry).collect::<Vec<_>>()).await;
     }
@@ -52,7 +52,8 @@ async fn no_more_connections_are_opened_than_requests_may_be_under_way() {
 #[tokio::test]
 async fn a_connection_that_rested_for_too_long_is_not_used_again() {
     let server = polite().await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1).idle_max(Duration::ZERO)).unwrap();
+    let sink =
+        HttpSink::with_options(private(&server.url()).concurrency(1).idle_max(Duration::ZERO)).unwrap();
     for _ in 0..3 {
         assert_eq!(deliver_one(&sink).await, "confirmed");
     }
@@ -74,7 +75,7 @@ async fn a_connection_that_the_server_closed_meanwhile_is_replaced_unnoticed() {
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1).idle_max(PATIENCE)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1).idle_max(PATIENCE)).unwrap();
     for n in 1..=3 {
         assert_eq!(deliver_one(&sink).await, "confirmed");
         // It rests now, and is closed. A few looks, so that this side has had the time to hear of it.
@@ -97,7 +98,7 @@ async fn a_server_that_closes_after_each_answer_is_served_all_the_same() {
         stream.write_all(answer).await.unwrap();
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private()).unwrap();
+    let sink = HttpSink::with_options(private(&server.url())).unwrap();
     let outcomes = deliver(&sink, &(1..=50).map(entry).collect::<Vec<_>>()).await;
     assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Confirmed));
 }
@@ -106,8 +107,8 @@ async fn a_server_that_closes_after_each_answer_is_served_all_the_same() {
 async fn an_endpoint_that_is_not_there_is_tried_once_per_batch() {
     let names = Names::new(&[&["127.0.0.1"]]);
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let options = private().resolver(Arc::<Names>::clone(&names));
-    let sink = HttpSink::new(&format!("http://hooks.example.org:{port}/"), options).unwrap();
+    let options = private(&format!("http://hooks.example.org:{port}/"));
+    let sink = HttpSink::with_options(options.resolver(Arc::<Names>::clone(&names))).unwrap();
     let outcomes = deliver(&sink, &(1..=500).map(entry).collect::<Vec<_>>()).await;
     assert!(outcomes.iter().all(|outcome| shown(outcome) == "down refused"));
     assert_eq!(names.asked().len(), 1);
@@ -128,7 +129,7 @@ async fn an_answer_counts_by_its_head_however_long_its_body() {
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private()).unwrap();
+    let sink = HttpSink::with_options(private(&server.url())).unwrap();
     assert_eq!(deliver_one(&sink).await, "confirmed");
     eventually(PATIENCE, async || seen.load(Ordering::SeqCst)).await;
     assert_eq!(deliver_one(&sink).await, "confirmed");
@@ -145,7 +146,7 @@ async fn a_body_of_more_than_64_kib_is_not_read_to_its_end() {
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1)).unwrap();
     for _ in 0..2 {
         assert_eq!(deliver_one(&sink).await, "confirmed");
     }
@@ -160,7 +161,7 @@ async fn an_outcome_is_reported_before_the_answer_s_body_is_there() {
         std::future::pending::<()>().await;
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private()).unwrap();
+    let sink = HttpSink::with_options(private(&server.url())).unwrap();
     let (reports, batch) = (Reports::default(), [entry(1)]);
     tokio::select! {
         () = sink.deliver(&batch, &reports) => {}
@@ -183,7 +184,7 @@ async fn a_dropped_delivery_closes_its_connections() {
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(4)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(4)).unwrap();
     let (reports, batch) = (Reports::default(), (1..=20).map(entry).collect::<Vec<_>>());
     tokio::select! {
         () = sink.deliver(&batch, &reports) => panic!("nobody answers"),

@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::harness::{
-    Names, RawServer, Server, deliver, deliver_one, entry, entry_of, private, read_request, shown, sink,
-    text_of,
+    Names, PATIENCE, RawServer, Server, deliver, deliver_one, entry, entry_of, private, read_request, shown,
+    sink, text_of,
 };
 
 /// A server that answers with this status, and what that means.
@@ -140,7 +140,7 @@ async fn one_poisonous_message_of_a_working_endpoint_does_not_take_it_down() {
         if poison { StatusCode::FORBIDDEN } else { StatusCode::OK }.into_response()
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1)).unwrap();
     let batch =
         [entry(1), entry_of(2, Event::new("t", "poison")), entry(3), entry_of(4, Event::new("t", "poison"))];
     let outcomes: Vec<_> = deliver(&sink, &batch).await.iter().map(shown).collect();
@@ -153,7 +153,7 @@ async fn an_endpoint_that_begins_to_refuse_everything_goes_down_at_the_second_re
         if seen.body == r#"{"n":1}"# { StatusCode::OK } else { StatusCode::NOT_FOUND }.into_response()
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1)).unwrap();
     let outcomes: Vec<_> =
         deliver(&sink, &(1..=5).map(entry).collect::<Vec<_>>()).await.iter().map(shown).collect();
     assert_eq!(outcomes, ["confirmed", "failed http_404", "down http_404", "down http_404", "down http_404"]);
@@ -166,7 +166,7 @@ async fn one_message_that_crashes_the_service_dies_of_its_attempts_and_holds_up_
         if seen.body == "poison" { StatusCode::BAD_GATEWAY } else { StatusCode::OK }.into_response()
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1)).unwrap();
     let batch = [entry(1), entry_of(2, Event::new("t", "poison")), entry(3)];
     let outcomes: Vec<_> = deliver(&sink, &batch).await.iter().map(shown).collect();
     assert_eq!(outcomes, ["confirmed", "failed http_502", "confirmed"]);
@@ -175,7 +175,7 @@ async fn one_message_that_crashes_the_service_dies_of_its_attempts_and_holds_up_
 #[tokio::test]
 async fn an_endpoint_that_asks_to_be_left_alone_is_left_alone() {
     let server = Server::status(429).await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1)).unwrap();
     let outcomes = deliver(&sink, &(1..=500).map(entry).collect::<Vec<_>>()).await;
     assert!(outcomes.iter().all(|outcome| shown(outcome) == "busy http_429"));
     assert_eq!(server.seen().len(), 33, "a few may be all that it refuses; the rest is not tried");
@@ -187,7 +187,7 @@ async fn a_message_behind_one_that_is_refused_is_tried_as_well() {
         if seen.body == "poison" { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }.into_response()
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(1)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(1)).unwrap();
     let batch = [entry_of(1, Event::new("t", "poison")), entry(2)];
     let outcomes: Vec<_> = deliver(&sink, &batch).await.iter().map(shown).collect();
     assert_eq!(outcomes, ["busy http_503", "confirmed"]);
@@ -215,21 +215,22 @@ impl Resolver for Broken {
     }
 }
 
-fn named(host: &str, options: Options) -> HttpSink {
-    HttpSink::new(&format!("http://{host}/"), options.resolver(Arc::new(Broken))).unwrap()
+fn named(host: &str, connect_timeout: Duration) -> HttpSink {
+    let options = private(&format!("http://{host}/")).connect_timeout(connect_timeout);
+    HttpSink::with_options(options.resolver(Arc::new(Broken))).unwrap()
 }
 
 #[tokio::test]
 async fn a_name_that_is_not_known_or_has_no_address_is_down() {
     for host in ["unknown.example.org", "empty.example.org"] {
-        assert_eq!(deliver_one(&named(host, private())).await, "down dns");
+        assert_eq!(deliver_one(&named(host, PATIENCE)).await, "down dns");
     }
 }
 
 #[tokio::test]
 async fn a_name_server_that_does_not_answer_is_down_in_time() {
-    let options = private().connect_timeout(Duration::from_millis(50));
-    assert_eq!(deliver_one(&named("hangs.example.org", options)).await, "down connect_timeout");
+    let sink = named("hangs.example.org", Duration::from_millis(50));
+    assert_eq!(deliver_one(&sink).await, "down connect_timeout");
 }
 
 #[tokio::test]
@@ -238,15 +239,15 @@ async fn a_server_that_accepts_and_does_not_speak_tls_is_down_in_time() {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     })
     .await;
-    let options = private().connect_timeout(Duration::from_millis(200));
-    let sink = HttpSink::new(&server.url().replace("http:", "https:"), options).unwrap();
+    let options = private(&server.url().replace("http:", "https:"));
+    let sink = HttpSink::with_options(options.connect_timeout(Duration::from_millis(200))).unwrap();
     assert_eq!(deliver_one(&sink).await, "down connect_timeout");
 }
 
 #[tokio::test]
 async fn a_server_that_speaks_no_tls_is_down() {
     let server = Server::status(200).await;
-    let sink = HttpSink::new(&server.url().replace("http:", "https:"), private()).unwrap();
+    let sink = HttpSink::with_options(private(&server.url().replace("http:", "https:"))).unwrap();
     assert_eq!(deliver_one(&sink).await, "down tls");
     assert!(server.seen().is_empty());
 }
@@ -255,7 +256,7 @@ async fn a_server_that_speaks_no_tls_is_down() {
 async fn an_answer_that_does_not_come_is_unknown_in_time() {
     let server =
         RawServer::start(async |mut stream| while read_request(&mut stream).await.is_some() {}).await;
-    let sink = HttpSink::new(&server.url(), private().timeout(Duration::from_millis(100))).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).timeout(Duration::from_millis(100))).unwrap();
     assert_eq!(deliver_one(&sink).await, "unknown timeout");
 }
 
@@ -270,7 +271,7 @@ async fn an_answer_that_comes_byte_by_byte_is_unknown_in_time() {
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().timeout(Duration::from_millis(200))).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).timeout(Duration::from_millis(200))).unwrap();
     assert_eq!(deliver_one(&sink).await, "unknown timeout");
 }
 
@@ -321,7 +322,7 @@ async fn an_answer_with_an_endless_head_is_unknown() {
 #[tokio::test]
 async fn what_cannot_be_sent_is_rejected_without_a_request() {
     let server = Server::status(200).await;
-    let sink = HttpSink::new(&server.url(), private().payload_bytes_max(3)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).payload_bytes_max(3)).unwrap();
     let batch = [
         entry_of(1, Event::new("t", "1234")),
         entry_of(2, Event::new("t", "").content_type("\u{e9}")),
@@ -335,7 +336,8 @@ async fn what_cannot_be_sent_is_rejected_without_a_request() {
 #[tokio::test]
 async fn down_is_the_outcome_of_the_whole_batch() {
     let names = Names::new(&[&["10.0.0.1"]]);
-    let sink = HttpSink::new("https://hooks.example.org/", Options::default().resolver(names)).unwrap();
+    let options = Options::of_sink("https://hooks.example.org/").unwrap().resolver(names);
+    let sink = HttpSink::with_options(options).unwrap();
     let outcomes = deliver(&sink, &(1..=100).map(entry).collect::<Vec<_>>()).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Down(_))));
 }

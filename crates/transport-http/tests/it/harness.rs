@@ -1,6 +1,5 @@
 //! Servers of our own, well-behaved and otherwise, and a way to deliver to them.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -12,7 +11,7 @@ use axum::body::{Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use pillarbox_core::port::{Report, Sink};
+pub(crate) use pillarbox_conformance::delivery::{Reports, deliver};
 use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
 use pillarbox_testkit::sample_entry;
 use pillarbox_transport_http::{HttpSink, Options, Resolver, Secret};
@@ -30,13 +29,13 @@ pub(crate) fn secret(text: &str) -> Secret {
 }
 
 /// Options for an endpoint on this machine.
-pub(crate) fn private() -> Options {
-    Options::default().allow_private(true)
+pub(crate) fn private(url: &str) -> Options {
+    Options::of_sink(url).unwrap().allow_private(true)
 }
 
 /// A sink to this URL, on this machine.
 pub(crate) fn sink(url: &str) -> HttpSink {
-    HttpSink::new(url, private()).unwrap()
+    HttpSink::with_options(private(url)).unwrap()
 }
 
 pub(crate) fn id(n: u64) -> EventId {
@@ -51,30 +50,6 @@ pub(crate) fn entry_of(n: u64, event: Event) -> Entry {
 
 pub(crate) fn entry(n: u64) -> Entry {
     entry_of(n, Event::new("order.placed", format!("{{\"n\":{n}}}")))
-}
-
-#[derive(Default)]
-pub(crate) struct Reports(Mutex<BTreeMap<usize, Outcome>>);
-
-impl Reports {
-    pub(crate) fn outcomes(&self) -> Vec<Outcome> {
-        self.0.lock().unwrap().values().cloned().collect()
-    }
-}
-
-impl Report for Reports {
-    fn outcome(&self, index: usize, outcome: Outcome) {
-        assert!(self.0.lock().unwrap().insert(index, outcome).is_none(), "entry {index} was reported twice");
-    }
-}
-
-/// Delivers a batch: the outcome of each entry. Never hangs.
-pub(crate) async fn deliver(sink: &HttpSink, batch: &[Entry]) -> Vec<Outcome> {
-    let reports = Reports::default();
-    tokio::time::timeout(PATIENCE, sink.deliver(batch, &reports)).await.expect("the delivery hangs");
-    let outcomes = reports.outcomes();
-    assert_eq!(outcomes.len(), batch.len(), "every entry is reported");
-    outcomes
 }
 
 /// Delivers one entry and says what came of it: `down http_404`.

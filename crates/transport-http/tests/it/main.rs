@@ -5,6 +5,7 @@
 mod addresses;
 mod connections;
 mod errors;
+mod faults;
 mod harness;
 mod order;
 mod python;

@@ -29,7 +29,7 @@ fn by_key(server: &Server) -> BTreeMap<String, Vec<u64>> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_one_key_arrive_in_order_also_when_batches_overlap() {
     let server = Server::status(200).await;
-    let sink = HttpSink::new(&server.url(), private()).unwrap();
+    let sink = HttpSink::with_options(private(&server.url())).unwrap();
     let (first, second, third) = (keyed(1..=200, 7), keyed(201..=400, 7), keyed(401..=600, 7));
     tokio::join!(deliver(&sink, &first), deliver(&sink, &second), deliver(&sink, &third));
     let arrived = by_key(&server);
@@ -46,7 +46,7 @@ async fn a_failed_entry_does_not_hold_up_the_next_of_its_key() {
         if bad { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK }.into_response()
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private()).unwrap();
+    let sink = HttpSink::with_options(private(&server.url())).unwrap();
     let outcomes = deliver(&sink, &keyed(1..=3, 1)).await;
     assert!(matches!(outcomes[0], Outcome::Failed { .. }));
     assert_eq!(outcomes[1..], [Outcome::Confirmed, Outcome::Confirmed]);
@@ -66,7 +66,7 @@ async fn one_slow_answer_delays_nobody_but_its_own_key() {
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private()).unwrap();
+    let sink = HttpSink::with_options(private(&server.url())).unwrap();
     let batch = keyed(1..=70, 7);
     let delivering = deliver(&sink, &batch);
     let others = pillarbox_testkit::eventually(super::harness::PATIENCE, async || {
@@ -96,7 +96,7 @@ async fn as_many_requests_as_allowed_are_under_way_over_all_batches_and_no_more(
         }
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().concurrency(4)).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).concurrency(4)).unwrap();
     let (first, second): (Vec<_>, Vec<_>) = ((1..=20).map(entry).collect(), (21..=40).map(entry).collect());
     tokio::join!(deliver(&sink, &first), deliver(&sink, &second));
     assert_eq!(seen_at_most.load(Ordering::SeqCst), 4);

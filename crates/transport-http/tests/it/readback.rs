@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::harness::{OTHER_SECRET, SECRET, Seen, Server, deliver, entry_of, id, private, secret, shown};
 use super::python::ask;
 
-async fn sent(entry: Entry, options: Options) -> Seen {
+async fn sent(entry: Entry, change: impl FnOnce(Options) -> Options) -> Seen {
     let server = Server::status(200).await;
-    let sink = HttpSink::new(&server.url(), options).unwrap();
+    let sink = HttpSink::with_options(change(private(&server.url()))).unwrap();
     assert_eq!(shown(&deliver(&sink, &[entry]).await[0]), "confirmed");
     server.seen().remove(0)
 }
@@ -36,10 +36,10 @@ async fn verified_by_python(seen: &Seen, secret: &str) -> bool {
 #[tokio::test]
 async fn python_verifies_what_we_sign_with_every_key_and_no_other() {
     let entry = || entry_of(1, Event::new("order.placed", "{\"snow\": \"\u{2603}\"}"));
-    let one = sent(entry(), private().secret(secret(SECRET))).await;
+    let one = sent(entry(), |options| options.secret(secret(SECRET))).await;
     assert!(verified_by_python(&one, SECRET).await);
     assert!(!verified_by_python(&one, OTHER_SECRET).await);
-    let both = sent(entry(), private().secret(secret(OTHER_SECRET)).secret(secret(SECRET))).await;
+    let both = sent(entry(), |options| options.secret(secret(OTHER_SECRET)).secret(secret(SECRET))).await;
     assert!(verified_by_python(&both, SECRET).await);
     assert!(verified_by_python(&both, OTHER_SECRET).await);
     let changed = Seen { body: "{}".into(), ..one };
@@ -86,7 +86,7 @@ async fn python_reads_every_attribute_of_the_event() {
         .causation_id("c-0")
         .occurred_at(occurred)
         .header("shop", "Euro \u{20ac} \u{1f600}");
-    let seen = sent(entry_of(1, event), private().source("/shop")).await;
+    let seen = sent(entry_of(1, event), |options| options.source("/shop")).await;
     let read = ask(question("read", &seen)).await;
     let attribute = |name: &str| read["attributes"][name].as_str().unwrap().to_owned();
     assert_eq!(attribute("specversion"), "1.0");
@@ -108,7 +108,7 @@ async fn python_reads_every_attribute_of_the_event() {
 async fn python_reads_binary_payloads_byte_for_byte() {
     let payload: Vec<u8> = (0..=255).collect();
     let event = Event::new("blob", payload.clone()).content_type("application/octet-stream");
-    let read = ask(question("read", &sent(entry_of(1, event), private()).await)).await;
+    let read = ask(question("read", &sent(entry_of(1, event), |options| options).await)).await;
     assert_eq!(read["data_base64"], STANDARD.encode(&payload));
 }
 

@@ -31,7 +31,7 @@ async fn service(receiver: Receiver) -> Server {
 /// A request as our own sink sends it, to be spoilt.
 async fn signed() -> Seen {
     let server = Server::status(200).await;
-    let sink = HttpSink::new(&server.url(), private().secret(secret(SECRET))).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).secret(secret(SECRET))).unwrap();
     deliver(&sink, &[entry(1)]).await;
     let mut seen = server.seen().remove(0);
     seen.headers.remove("host");
@@ -114,7 +114,7 @@ async fn what_is_not_signed_is_refused() {
 #[tokio::test]
 async fn what_is_signed_with_another_key_is_refused() {
     let server = service(receiver()).await;
-    let sink = HttpSink::new(&server.url(), private().secret(secret(OTHER_SECRET))).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).secret(secret(OTHER_SECRET))).unwrap();
     assert_eq!(shown(&deliver(&sink, &[entry(1)]).await[0]), "down http_401");
 }
 
@@ -194,7 +194,7 @@ async fn a_body_over_the_limit_is_refused_whether_it_says_so_or_not() {
     chunked.extend([b"65\r\n".as_slice(), &seen.body, b"\r\n0\r\n\r\n"].concat());
     let answer = talk(server.address, &chunked).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-    let sink = HttpSink::new(&server.url(), private().secret(secret(SECRET))).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).secret(secret(SECRET))).unwrap();
     let outcomes = deliver(&sink, &[entry_of(1, Event::new("t", vec![b'x'; 101])), entry(2)]).await;
     assert_eq!(outcomes.iter().map(shown).collect::<Vec<_>>(), ["rejected too_large", "confirmed"]);
 }
@@ -213,7 +213,7 @@ async fn a_body_that_does_not_come_is_given_up() {
 async fn headers_of_every_name_arrive_as_they_were_staged() {
     let event = Event::new("t", "").header("X-Shop", "n\u{f6}rth \"1\"").header("shop", "100%");
     let server = Server::status(200).await;
-    let sink = HttpSink::new(&server.url(), private().secret(secret(SECRET))).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).secret(secret(SECRET))).unwrap();
     deliver(&sink, &[entry_of(1, event)]).await;
     let seen = server.seen().remove(0);
     let received = receiver().receive(&seen.headers, seen.body.into()).unwrap();

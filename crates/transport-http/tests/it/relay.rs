@@ -43,7 +43,7 @@ fn options() -> RelayOptions {
 }
 
 fn relay(store: &MemoryStore, url: &str) -> Relay {
-    let sink = HttpSink::new(url, private().secret(secret(SECRET))).unwrap();
+    let sink = HttpSink::with_options(private(url).secret(secret(SECRET))).unwrap();
     Relay::builder(Arc::new(store.clone()), Arc::new(sink))
         .route("orders")
         .options(options())
@@ -160,7 +160,7 @@ async fn a_wrong_key_holds_the_route_and_lets_nothing_die() {
     let (store, service) = (MemoryStore::new(), Service::new());
     stage(&store, 20).await;
     let server = Server::routing(service.clone().router()).await;
-    let sink = Arc::new(HttpSink::new(&server.url(), private()).unwrap());
+    let sink = Arc::new(HttpSink::with_options(private(&server.url())).unwrap());
     let relay = Relay::builder(Arc::new(store.clone()), Arc::<HttpSink>::clone(&sink))
         .route("orders")
         .options(options())

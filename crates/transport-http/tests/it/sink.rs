@@ -86,8 +86,8 @@ impl<const CONCURRENCY: usize> SinkHarness for Harness<CONCURRENCY> {
         let contexts = Contexts::default();
         let inbound = Inbound { receiver, received: Arc::clone(&received), contexts: Arc::clone(&contexts) };
         let server = Server::routing(Router::new().route("/hooks", post(take)).with_state(inbound)).await;
-        let options = private().secret(secret(SECRET)).concurrency(CONCURRENCY).payload_bytes_max(64 * 1024);
-        let sink = Arc::new(HttpSink::new(&server.url(), options).unwrap());
+        let options = private(&server.url()).concurrency(CONCURRENCY).payload_bytes_max(64 * 1024);
+        let sink = Arc::new(HttpSink::with_options(options.secret(secret(SECRET))).unwrap());
         Self { sink, received, contexts, _server: server }
     }
 
@@ -123,7 +123,7 @@ fn the_suite_holds_with_many_requests_at_a_time() {
 #[tokio::test]
 async fn a_webhook_is_a_post_with_the_payload_as_its_body() {
     let server = Server::status(200).await;
-    let sink = HttpSink::new(&server.url(), private().secret(secret(SECRET)).source("/shop")).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).secret(secret(SECRET)).source("/shop")).unwrap();
     let event = Event::new("order.placed", vec![0, 159, 146, 150, 13, 10])
         .content_type("application/octet-stream")
         .key("k\u{e9}y");
@@ -171,7 +171,7 @@ async fn keys_change_in_mid_run_without_a_gap() {
         std::future::ready(status.into_response())
     })
     .await;
-    let sink = HttpSink::new(&server.url(), private().secret(secret(SECRET))).unwrap();
+    let sink = HttpSink::with_options(private(&server.url()).secret(secret(SECRET))).unwrap();
     let batch: Vec<_> = (1..=10).map(entry).collect();
     let steps: [&dyn Fn(); 4] = [
         &|| (),
@@ -191,9 +191,8 @@ async fn keys_change_in_mid_run_without_a_gap() {
 
 #[test]
 fn a_sink_shows_neither_its_keys_nor_its_path() {
-    let sink =
-        HttpSink::new("https://example.org/services/canary?token=canary", private().secret(secret(SECRET)))
-            .unwrap();
+    let options = private("https://example.org/services/canary?token=canary");
+    let sink = HttpSink::with_options(options.secret(secret(SECRET))).unwrap();
     let shown = format!("{sink:?}");
     assert!(
         shown.contains("example.org") && !shown.contains("canary") && !shown.contains("MfKQ9"),

@@ -1,14 +1,16 @@
-//! TLS with certificates of our own: the right one is accepted, every wrong one is refused.
+//! TLS with certificates of our own: the right one is accepted, every wrong one is refused with its reason.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::serve::Listener;
+use pillarbox_conformance::tls::{Authority, Issued};
 use pillarbox_transport_http::HttpSink;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::date_time_ymd;
 use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -18,32 +20,13 @@ use super::harness::{Names, deliver, deliver_one, entry, private, shown, text_of
 
 const HOST: &str = "hooks.example.org";
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    /// A certificate for this name, changed as asked.
-    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        change(&mut params);
-        let certificate: CertificateDer<'static> = params.signed_by(&key, &self.0).unwrap().der().clone();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config =
-            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap()
-    }
+/// What a server with this certificate is configured with.
+fn config(issued: &Issued) -> ServerConfig {
+    let certificate = CertificateDer::from_pem_file(issued.certificate()).unwrap();
+    let key = PrivateKeyDer::from_pem_file(issued.key()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    config.unwrap().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap()
 }
 
 struct TlsListener {
@@ -70,22 +53,22 @@ impl Listener for TlsListener {
 }
 
 /// A server with this certificate; the sink trusts this authority.
-async fn delivery(config: ServerConfig, trusted: &Authority, host: &str) -> (HttpSink, JoinSet<()>) {
+async fn delivery(issued: Issued, trusted: &Authority, host: &str) -> (HttpSink, JoinSet<()>) {
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = tcp.local_addr().unwrap().port();
-    let listener = TlsListener { tcp, tls: TlsAcceptor::from(Arc::new(config)) };
+    let listener = TlsListener { tcp, tls: TlsAcceptor::from(Arc::new(config(&issued))) };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let router = Router::new().fallback(async || "");
         axum::serve(listener, router).await.unwrap();
     });
-    let options = private().resolver(Names::new(&[&["127.0.0.1"]]));
-    let options = options.authorities_pem(trusted.pem().as_bytes()).unwrap();
-    (HttpSink::new(&format!("https://{host}:{port}/"), options).unwrap(), tasks)
+    let options = private(&format!("https://{host}:{port}/")).resolver(Names::new(&[&["127.0.0.1"]]));
+    let options = options.authorities_pem(&std::fs::read(trusted.issue(host, |_| ()).ca()).unwrap()).unwrap();
+    (HttpSink::with_options(options).unwrap(), tasks)
 }
 
-async fn refused(config: ServerConfig, trusted: &Authority, why: &str) {
-    let (sink, _server) = delivery(config, trusted, HOST).await;
+async fn refused(issued: Issued, trusted: &Authority, why: &str) {
+    let (sink, _server) = delivery(issued, trusted, HOST).await;
     let outcome = &deliver(&sink, &[entry(1)]).await[0];
     assert_eq!(shown(outcome), "down tls", "{outcome:?}");
     assert!(text_of(outcome).to_lowercase().contains(why), "{outcome:?}");
@@ -115,16 +98,16 @@ async fn a_certificate_for_another_host_is_refused() {
 #[tokio::test]
 async fn an_expired_certificate_is_refused() {
     let authority = Authority::new("ours");
-    let config = authority.issue(HOST, |params| {
+    let issued = authority.issue(HOST, |params| {
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2020, 2, 1);
     });
-    refused(config, &authority, "expired").await;
+    refused(issued, &authority, "expired").await;
 }
 
 #[tokio::test]
 async fn a_certificate_that_is_not_valid_yet_is_refused() {
     let authority = Authority::new("ours");
-    let config = authority.issue(HOST, |params| params.not_before = date_time_ymd(4000, 1, 1));
-    refused(config, &authority, "not valid yet").await;
+    let issued = authority.issue(HOST, |params| params.not_before = date_time_ymd(4000, 1, 1));
+    refused(issued, &authority, "not valid yet").await;
 }

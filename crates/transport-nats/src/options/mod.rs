@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, parse_duration};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration, setters};
 use url::Url;
 
 use crate::binding;
@@ -134,18 +134,7 @@ impl Options {
             credentials: None,
             ca: None,
         };
-        let mut seen = Vec::new();
-        for (name, value) in parsed.query_pairs() {
-            if !allowed.contains(&name.as_ref()) {
-                let allowed = allowed.join(", ");
-                return Err(Error::invalid(format!("unknown parameter {name:?}; allowed are {allowed}")));
-            }
-            if seen.contains(&name) {
-                return Err(Error::invalid(format!("{name}= is given twice")));
-            }
-            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
-            seen.push(name);
-        }
+        parameters::read(parsed.query_pairs(), allowed, |name, value| options.set(name, value))?;
         Ok(options)
     }
 
@@ -155,9 +144,7 @@ impl Options {
             "durable" => self.durable = Some(value.to_owned()),
             "ack_wait" => self.ack_wait = parse_duration(value)?,
             "nack_delay" => self.nack_delay = parse_duration(value)?,
-            "prefetch" => {
-                self.prefetch = value.parse().map_err(|_| Error::invalid("not a whole number in range"))?;
-            }
+            "prefetch" => self.prefetch = parameters::number(value)?,
             "parked" => self.parked = Some(value.to_owned()),
             "source" => self.source = value.to_owned(),
             "connect_timeout" => self.connect_timeout = parse_duration(value)?,
@@ -170,15 +157,11 @@ impl Options {
 
     /// Refuses what cannot work, before anything connects.
     fn check(&self) -> Result<()> {
-        for (what, duration) in [
+        parameters::more_than_zero([
             ("ack_wait", self.ack_wait),
             ("connect_timeout", self.connect_timeout),
             ("confirm_timeout", self.confirm_timeout),
-        ] {
-            if duration.is_zero() {
-                return Err(Error::invalid(format!("{what} must be more than zero")));
-            }
-        }
+        ])?;
         if !(1..=PREFETCH_MAX).contains(&self.prefetch) {
             return Err(Error::invalid(format!("prefetch must be 1 to {PREFETCH_MAX}")));
         }
@@ -240,69 +223,6 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets the `source` attribute of what a sink publishes.
-    #[must_use]
-    pub fn source(mut self, source: impl Into<String>) -> Self {
-        self.source = source.into();
-        self
-    }
-
-    /// Sets the stream.
-    #[must_use]
-    pub fn stream(mut self, stream: impl Into<String>) -> Self {
-        self.stream = Some(stream.into());
-        self
-    }
-
-    /// Sets the name of the durable consumer.
-    #[must_use]
-    pub fn durable(mut self, durable: impl Into<String>) -> Self {
-        self.durable = Some(durable.into());
-        self
-    }
-
-    /// Sets how long the server waits for the answer to a message.
-    #[must_use]
-    pub fn ack_wait(mut self, ack_wait: Duration) -> Self {
-        self.ack_wait = ack_wait;
-        self
-    }
-
-    /// Sets how long the server waits before it delivers again what was given back.
-    #[must_use]
-    pub fn nack_delay(mut self, nack_delay: Duration) -> Self {
-        self.nack_delay = nack_delay;
-        self
-    }
-
-    /// Sets how many messages a source asks for ahead.
-    #[must_use]
-    pub fn prefetch(mut self, messages: usize) -> Self {
-        self.prefetch = messages;
-        self
-    }
-
-    /// Sets where a source puts what nobody can handle.
-    #[must_use]
-    pub fn parked(mut self, subject: impl Into<String>) -> Self {
-        self.parked = Some(subject.into());
-        self
-    }
-
-    /// Sets how long connecting may take, and each question to the server.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how long a confirmation may take.
-    #[must_use]
-    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
-        self.confirm_timeout = timeout;
-        self
-    }
-
     /// The servers, as texts for people may name them: no user, no password, no token.
     pub(crate) fn address(&self) -> String {
         self.servers.join(",")
@@ -311,6 +231,35 @@ impl Options {
     /// Whether the connection is made with TLS whatever the server says.
     pub(crate) fn tls(&self) -> bool {
         self.servers.iter().any(|server| server.starts_with("tls://"))
+    }
+}
+
+setters! {
+    impl Options {
+        /// Sets the `source` attribute of what a sink publishes.
+        source: String as into;
+        /// Sets the subject to publish to, or the subjects to consume.
+        subject: Template;
+        /// Sets the stream.
+        stream: String as some_into;
+        /// Sets the name of the durable consumer.
+        durable: String as some_into;
+        /// Sets how long the server waits for the answer to a message.
+        ack_wait: Duration;
+        /// Sets how long the server waits before it delivers again what was given back.
+        nack_delay: Duration;
+        /// Sets how many messages a source asks for ahead.
+        prefetch: usize;
+        /// Sets where a source puts what nobody can handle.
+        parked: String as some_into;
+        /// Sets how long connecting may take, and each question to the server.
+        connect_timeout: Duration;
+        /// Sets how long a confirmation may take.
+        confirm_timeout: Duration;
+        /// Sets the file with a JWT and an nkey.
+        credentials: PathBuf as some_into;
+        /// Sets the file with the certificates of the authorities to trust.
+        ca: PathBuf as some_into;
     }
 }
 

@@ -1,18 +1,13 @@
 //! The table of errors, row by row, provoked on a real server.
 
-use std::time::Duration;
-
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
+use pillarbox_conformance::delivery::{busy, deliver, deliver_one, down, entries, entry, fresh, rejected};
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Event, Outcome};
 use pillarbox_transport_nats::NatsSink;
 
-use crate::harness::{
-    DEBIAN, LATEST, Place, Server, busy, deliver, deliver_one, down, entries, entry, fresh, rejected,
-    variable,
-};
+use crate::harness::{DEBIAN, JETSTREAM, LATEST, Place, Server, variable};
 
-const JETSTREAM: &str = "jetstream { store_dir: \"DATA\" }";
 const USERS: &str = "jetstream { store_dir: \"DATA\" }
     authorization { users: [
       { user: admin, password: admin }
@@ -24,20 +19,10 @@ fn order() -> pillarbox_core::Entry {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_down_for_every_entry() {
-    let sink = NatsSink::new("nats://127.0.0.1:1/orders").unwrap();
-    for outcome in deliver(&sink, &entries(3)).await {
-        let failure = down(&outcome);
-        assert_eq!(failure.code(), "unreachable");
-        assert!(failure.text().contains("nats://127.0.0.1:1"), "{failure}");
-    }
-}
-
-#[tokio::test]
 async fn a_wrong_password_is_down_and_names_the_setting() {
     let server = Server::start(USERS).await;
     for login in ["app:wrong@", "nobody:x@", "token@", ""] {
-        let sink = NatsSink::new(&format!("nats://{login}127.0.0.1:{}/orders", server.port)).unwrap();
+        let sink = NatsSink::new(&format!("nats://{login}127.0.0.1:{}/orders", server.port())).unwrap();
         let outcome = deliver_one(&sink, &order()).await;
         assert_eq!(down(&outcome).code(), "denied", "{login}");
         assert!(down(&outcome).text().contains("user and password"), "{outcome:?}");
@@ -47,12 +32,13 @@ async fn a_wrong_password_is_down_and_names_the_setting() {
 #[tokio::test]
 async fn a_missing_right_is_down_and_names_the_subject() {
     let server = Server::start(USERS).await;
-    let admin = format!("nats://admin:admin@127.0.0.1:{}", server.port);
+    let admin = format!("nats://admin:admin@127.0.0.1:{}", server.port());
     let client = async_nats::ConnectOptions::with_user_and_password("admin".into(), "admin".into());
     let context = async_nats::jetstream::new(client.connect(server.url()).await.unwrap());
     let config = Config { name: "all".into(), subjects: vec!["orders.>".into()], ..Config::default() };
     context.create_stream(config).await.unwrap();
-    let app = NatsSink::new(&format!("nats://app:secret@127.0.0.1:{}/orders.{{type}}", server.port)).unwrap();
+    let app =
+        NatsSink::new(&format!("nats://app:secret@127.0.0.1:{}/orders.{{type}}", server.port())).unwrap();
     let batch: Vec<_> = (0..300)
         .map(|n| entry(Event::new(if n % 3 == 0 { "allowed" } else { "denied" }, format!("{n}"))))
         .collect();
@@ -185,15 +171,6 @@ async fn a_repetition_within_the_window_is_confirmed_and_stored_once() {
 }
 
 #[tokio::test]
-async fn two_events_of_one_key_are_two_messages() {
-    let place = Place::new(DEBIAN).await;
-    let sink = NatsSink::new(&place.to()).unwrap();
-    let batch = [entry(Event::new("t", "1").key("k")), entry(Event::new("t", "2").key("k"))];
-    assert_eq!(deliver(&sink, &batch).await, [Outcome::Confirmed, Outcome::Confirmed]);
-    assert_eq!(place.stored().await.len(), 2);
-}
-
-#[tokio::test]
 async fn tls_with_a_server_that_has_none_is_down() {
     let plain = variable(DEBIAN).replacen("nats://", "tls://", 1);
     let sink = NatsSink::new(&format!("{plain}/orders?connect_timeout=2s")).unwrap();
@@ -206,24 +183,4 @@ async fn credentials_that_cannot_be_read_are_named() {
     let url = format!("{}/orders?credentials=/nowhere/app.creds", variable(DEBIAN));
     let outcome = deliver_one(&NatsSink::new(&url).unwrap(), &order()).await;
     assert!(down(&outcome).text().contains("credentials="), "{outcome:?}");
-}
-
-#[tokio::test]
-async fn a_server_that_restarts_is_used_again() {
-    let mut server = Server::start(JETSTREAM).await;
-    let place = Place::on(&server.url(), |config| config).await;
-    let sink = NatsSink::new(&format!("{}?connect_timeout=2s", place.to())).unwrap();
-    let batch = entries(2);
-    assert_eq!(deliver_one(&sink, &batch[0]).await, Outcome::Confirmed);
-    server.stop();
-    pillarbox_testkit::eventually(Duration::from_secs(60), async || {
-        matches!(deliver_one(&sink, &batch[1]).await, Outcome::Down(_))
-    })
-    .await;
-    server.restart().await;
-    pillarbox_testkit::eventually(Duration::from_secs(60), async || {
-        deliver_one(&sink, &batch[1]).await == Outcome::Confirmed
-    })
-    .await;
-    assert_eq!(place.stored().await.len(), 2);
 }

@@ -1,25 +1,23 @@
 //! Streams of their own for tests, servers of their own where a test needs another configuration, and what arrived.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Deref;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::time::Duration;
+use std::process::Command;
 
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{Config, Stream};
 use async_nats::jetstream::{self, Context};
-use pillarbox_core::port::{Report, Sink};
-use pillarbox_core::{Entry, Event, EventId, Failure, Outcome, RouteName};
-use pillarbox_testkit::{eventually, sample_entry};
-use uuid::Uuid;
+use pillarbox_conformance::delivery::fresh;
+use pillarbox_conformance::process::OwnServer;
+use pillarbox_core::EventId;
 
-/// Only a guard against hanging.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Debian's server.
 pub(crate) const DEBIAN: &str = "PILLARBOX_TEST_NATS";
 /// The latest server.
 pub(crate) const LATEST: &str = "PILLARBOX_TEST_NATS_LATEST";
+
+/// The configuration of a server that keeps streams.
+pub(crate) const JETSTREAM: &str = "jetstream { store_dir: \"DATA\" }";
 
 /// The value of a variable that `cargo xtask services` sets.
 pub(crate) fn variable(name: &str) -> String {
@@ -61,7 +59,7 @@ impl Place {
 
     /// The same through a proxy.
     pub(crate) fn via(&self, server: &str) -> String {
-        format!("{server}/{}.{{type}}", self.name)
+        format!("{server}/{}.events.{{type}}", self.name)
     }
 
     /// The URL of a source of this stream.
@@ -85,125 +83,45 @@ impl Place {
     }
 
     /// The event ids that the stream holds, in its order.
-    pub(crate) async fn stored_ids(&self) -> Vec<String> {
-        let id = |message: StreamMessage| message.headers.get("ce-id").unwrap().to_string();
+    pub(crate) async fn stored_ids(&self) -> Vec<EventId> {
+        let id = |message: StreamMessage| message.headers.get("ce-id").unwrap().as_str().parse().unwrap();
         self.stored().await.into_iter().map(id).collect()
     }
 }
 
-/// A name that nobody else has.
-pub(crate) fn fresh(prefix: &str) -> String {
-    format!("{prefix}{}", Uuid::new_v4().simple())
-}
-
-pub(crate) fn entry(event: Event) -> Entry {
-    let id = EventId(Uuid::new_v4());
-    sample_entry(RouteName::new("orders").unwrap(), if event.id.is_some() { event } else { event.id(id) })
-}
-
-pub(crate) fn entries(count: usize) -> Vec<Entry> {
-    (0..count).map(|n| entry(Event::new("order.placed", format!("{{\"n\":{n}}}")))).collect()
-}
-
-/// Collects the outcomes of one batch.
-pub(crate) struct Outcomes(Mutex<Vec<Option<Outcome>>>);
-
-impl Report for Outcomes {
-    fn outcome(&self, index: usize, outcome: Outcome) {
-        let before = self.0.lock().unwrap()[index].replace(outcome);
-        assert!(before.is_none(), "entry {index} was reported twice");
-    }
-}
-
-/// Delivers, and gives one outcome per entry.
-pub(crate) async fn deliver(sink: &dyn Sink, batch: &[Entry]) -> Vec<Outcome> {
-    let outcomes = Outcomes(Mutex::new(vec![None; batch.len()]));
-    tokio::time::timeout(SOON, sink.deliver(batch, &outcomes)).await.expect("the delivery hangs");
-    outcomes.0.into_inner().unwrap().into_iter().map(|outcome| outcome.expect("an outcome")).collect()
-}
-
-pub(crate) async fn deliver_one(sink: &dyn Sink, entry: &Entry) -> Outcome {
-    deliver(sink, std::slice::from_ref(entry)).await.remove(0)
-}
-
-pub(crate) fn down(outcome: &Outcome) -> &Failure {
-    match outcome {
-        Outcome::Down(failure) => failure,
-        other => panic!("down was expected, not {other:?}"),
-    }
-}
-
-pub(crate) fn busy(outcome: &Outcome) -> &Failure {
-    match outcome {
-        Outcome::Busy { failure, .. } => failure,
-        other => panic!("busy was expected, not {other:?}"),
-    }
-}
-
-pub(crate) fn rejected(outcome: &Outcome) -> &Failure {
-    match outcome {
-        Outcome::Rejected(failure) => failure,
-        other => panic!("rejected was expected, not {other:?}"),
-    }
-}
-
-/// A server with a configuration of its own, stopped when it is dropped.
-pub(crate) struct Server {
-    process: Child,
-    pub(crate) port: u16,
-    directory: tempfile::TempDir,
-}
+/// A server with a configuration of its own.
+pub(crate) struct Server(OwnServer);
 
 impl Server {
-    /// Starts it with these lines in its configuration, beside its address.
+    /// Starts it with these lines in its configuration, beside its address. `DATA` in them is its directory.
     pub(crate) async fn start(configuration: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let data = directory.path().join("data");
-        let text = format!(
-            "host: \"127.0.0.1\"\nport: {port}\n{}\n",
-            configuration.replace("DATA", &data.display().to_string())
-        );
-        std::fs::write(directory.path().join("nats.conf"), text).unwrap();
-        let server = Self { process: launch(directory.path()), port, directory };
-        server.answers().await;
-        server
+        let server = OwnServer::start(|port| {
+            let directory = tempfile::tempdir().unwrap();
+            let data = directory.path().join("data").display().to_string();
+            let configuration = configuration.replace("DATA", &data);
+            let text = format!("host: \"127.0.0.1\"\nport: {port}\n{configuration}\n");
+            std::fs::write(directory.path().join("nats.conf"), text).unwrap();
+            move || {
+                // Debian installs it for administrators, outside of most paths.
+                let programs = ["/usr/sbin/nats-server", "nats-server"];
+                let program = programs.into_iter().find(|program| Path::new(program).exists());
+                let mut command = Command::new(program.unwrap_or("nats-server"));
+                command.arg("--config").arg(directory.path().join("nats.conf"));
+                command
+            }
+        });
+        Self(server.await)
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
-    }
-
-    /// Stops it and starts it again with what it stored.
-    pub(crate) async fn restart(&mut self) {
-        self.stop();
-        self.process = launch(self.directory.path());
-        self.answers().await;
-    }
-
-    pub(crate) fn stop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-
-    async fn answers(&self) {
-        let address = SocketAddr::from(([127, 0, 0, 1], self.port));
-        eventually(SOON, async || TcpStream::connect(address).is_ok()).await;
+        format!("nats://127.0.0.1:{}", self.port())
     }
 }
 
-fn launch(directory: &Path) -> Child {
-    // Debian installs it for administrators, outside of most paths.
-    let program = ["/usr/sbin/nats-server", "nats-server"].into_iter();
-    let program = program.into_iter().find(|program| Path::new(program).exists()).unwrap_or("nats-server");
-    let mut command = Command::new(program);
-    command.arg("--config").arg(directory.join("nats.conf"));
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("nats-server is installed")
-}
+impl Deref for Server {
+    type Target = OwnServer;
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
+    fn deref(&self) -> &OwnServer {
+        &self.0
     }
 }

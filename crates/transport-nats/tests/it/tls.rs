@@ -1,93 +1,59 @@
-//! `tls://` with certificates of our own: the right one is accepted, every wrong one is refused.
+//! `tls://` with certificates of our own.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use async_nats::jetstream::stream::Config;
-use pillarbox_core::port::Source;
-use pillarbox_core::{ErrorKind, Outcome};
+use async_trait::async_trait;
+use pillarbox_conformance::delivery::{assert_outcome, deliver_one, entries};
+use pillarbox_conformance::tls::{Authority, Issued, TlsHarness};
+use pillarbox_core::port::{Sink, Source};
 use pillarbox_transport_nats::{NatsSink, NatsSource};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use tempfile::TempDir;
 
-use crate::harness::{Server, deliver, deliver_one, down, entries};
+use crate::harness::{JETSTREAM, Server};
 
-/// An authority, and a server with a certificate of it.
-struct Secured {
-    server: Server,
-    files: TempDir,
-}
+struct Secured(Server);
 
 impl Secured {
-    /// A server whose certificate is for this name.
-    async fn start(name: &str) -> Self {
-        let files = tempfile::tempdir().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "an authority of a test");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &authority).unwrap();
-        let write = |file: &str, text: String| std::fs::write(files.path().join(file), text).unwrap();
-        write("ca.pem", authority.pem());
-        write("cert.pem", certificate.pem());
-        write("key.pem", key.serialize_pem());
-        let at = files.path().display();
-        let configuration = format!(
-            "jetstream {{ store_dir: \"DATA\" }}\ntls {{ cert_file: \"{at}/cert.pem\", key_file: \"{at}/key.pem\" }}"
-        );
-        Self { server: Server::start(&configuration).await, files }
-    }
-
-    fn ca(&self) -> std::path::PathBuf {
-        self.files.path().join("ca.pem")
-    }
-
-    fn url(&self, ca: &Path) -> String {
-        format!("tls://localhost:{}/orders?ca={}", self.server.port, ca.display())
+    fn url(&self, ca: Option<&Path>) -> String {
+        let ca = ca.map(|ca| format!("&ca={}", ca.display())).unwrap_or_default();
+        format!("tls://localhost:{}/orders?connect_timeout=5s{ca}", self.0.port())
     }
 }
 
-#[tokio::test]
-async fn a_certificate_of_a_trusted_authority_is_accepted() {
-    let secured = Secured::start("localhost").await;
-    let client = async_nats::ConnectOptions::new().add_root_certificates(secured.ca()).require_tls(true);
-    let client = client.connect(format!("tls://localhost:{}", secured.server.port)).await.unwrap();
-    let context = async_nats::jetstream::new(client);
-    let config = Config { name: "orders".into(), ..Config::default() };
-    context.create_stream(config).await.unwrap();
-    let url = secured.url(&secured.ca());
-    let outcomes = deliver(&NatsSink::new(&url).unwrap(), &entries(300)).await;
-    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Confirmed));
-    let source = NatsSource::new(&format!("{url}&durable=d")).unwrap();
-    let message = source.subscribe().await.unwrap().next().await.unwrap().unwrap();
-    assert_eq!(message.body, b"{\"n\":0}");
-}
+#[async_trait]
+impl TlsHarness for Secured {
+    const NAME: &'static str = "nats over TLS";
 
-#[tokio::test]
-async fn a_wrong_certificate_is_refused_and_named() {
-    let (secured, stranger) = (Secured::start("localhost").await, Secured::start("localhost").await);
-    let another_host = Secured::start("example.org").await;
-    let urls = [
-        secured.url(&stranger.ca()),
-        another_host.url(&another_host.ca()),
-        format!("tls://localhost:{}/orders", secured.server.port),
-        // The server asks for TLS, whatever the URL says.
-        secured.url(&stranger.ca()).replacen("tls://", "nats://", 1),
-    ];
-    for url in urls {
-        let outcome = deliver_one(&NatsSink::new(&url).unwrap(), &entries(1)[0]).await;
-        assert_eq!(down(&outcome).code(), "tls", "{url}: {outcome:?}");
-        let parameter = if url.contains('?') { '&' } else { '?' };
-        let source = NatsSource::new(&format!("{url}{parameter}durable=d")).unwrap();
-        assert_eq!(source.subscribe().await.err().unwrap().kind(), ErrorKind::Denied);
+    async fn start(issued: &Issued) -> Self {
+        let (certificate, key) = (issued.certificate(), issued.key());
+        let files = format!("cert_file: {certificate:?}, key_file: {key:?}");
+        let server = Server::start(&format!("{JETSTREAM}\ntls {{ {files} }}")).await;
+        // A client that trusts nobody else makes the stream, if it can.
+        let client = async_nats::ConnectOptions::new().add_root_certificates(issued.ca()).require_tls(true);
+        if let Ok(client) = client.connect(format!("tls://localhost:{}", server.port())).await {
+            let config = Config { name: "orders".into(), ..Config::default() };
+            async_nats::jetstream::new(client).create_stream(config).await.unwrap();
+        }
+        Self(server)
+    }
+
+    fn sink(&self, ca: Option<&Path>) -> Arc<dyn Sink> {
+        Arc::new(NatsSink::new(&self.url(ca)).unwrap())
+    }
+
+    fn source(&self, ca: Option<&Path>) -> Arc<dyn Source> {
+        let url = self.url(ca).replacen("?", "?durable=d&", 1);
+        Arc::new(NatsSource::new(&url).unwrap())
     }
 }
 
+pillarbox_conformance::tls_conformance!(Secured);
+
 #[tokio::test]
-async fn an_authority_that_cannot_be_read_is_named() {
-    let secured = Secured::start("localhost").await;
-    let sink = NatsSink::new(&secured.url(Path::new("nowhere.pem"))).unwrap();
-    let outcome = deliver_one(&sink, &entries(1)[0]).await;
-    assert!(down(&outcome).text().contains("ca="), "{outcome:?}");
+async fn a_server_that_asks_for_tls_is_checked_whatever_the_url_says() {
+    let secured = Secured::start(&Authority::new("ours").issue("localhost", |_| ())).await;
+    let stranger = Authority::new("stranger").issue("localhost", |_| ());
+    let url = secured.url(Some(&stranger.ca())).replacen("tls://", "nats://", 1);
+    assert_outcome(&deliver_one(&NatsSink::new(&url).unwrap(), &entries(1)[0]).await, "down/tls");
 }

@@ -1,69 +1,29 @@
-//! Reading all that a stream holds.
+//! What a stream of JetStream must be to be read as a transcript.
 
 use async_nats::jetstream::stream::{Config, RetentionPolicy};
+use pillarbox_conformance::delivery::{confirm, entries, ids};
+use pillarbox_conformance::transcript::read;
 use pillarbox_core::port::Transcript;
-use pillarbox_core::{Error, ErrorKind, RouteName};
+use pillarbox_core::{ErrorKind, RouteName};
 use pillarbox_transport_nats::{NatsSink, NatsTranscript};
 
-use crate::harness::{DEBIAN, LATEST, Place, deliver, entries};
+use crate::harness::{DEBIAN, Place};
 
 fn transcript(place: &Place) -> NatsTranscript {
     NatsTranscript::of_sink(&place.to(), &RouteName::new("orders").unwrap()).unwrap()
 }
 
-/// The ids of all that is read, and how much was deleted.
-async fn read(transcript: &NatsTranscript) -> Result<(Vec<String>, u64), Error> {
-    let mut pages = transcript.open().await?;
-    let mut ids = Vec::new();
-    loop {
-        let page = pages.next().await?;
-        if page.is_empty() {
-            return Ok((ids, pages.deleted()));
-        }
-        ids.extend(page.into_iter().map(|mut attributes| attributes.remove("id").unwrap_or_default()));
-    }
-}
-
-async fn everything_is_read_in_order(variable: &str) {
-    let place = Place::new(variable).await;
-    let batch = entries(1250);
-    deliver(&NatsSink::new(&place.to()).unwrap(), &batch).await;
-    place.context.publish(format!("{}.other", place.name), "7".into()).await.unwrap().await.unwrap();
-    let mut expected: Vec<String> = batch.iter().map(|entry| entry.event_id.to_string()).collect();
-    expected.push(String::new());
-    let transcript = transcript(&place);
-    assert_eq!(transcript.open().await.unwrap().total(), Some(1251));
-    assert_eq!(read(&transcript).await.unwrap(), (expected.clone(), 0));
-    // As often as anybody wants, and nothing is left behind.
-    assert_eq!(read(&transcript).await.unwrap().0, expected);
-    let only = format!("{}/{}.order.placed", place.server, place.name);
-    assert_eq!(read(&NatsTranscript::new(&only).unwrap()).await.unwrap().0, expected[..1250]);
-    place.stream().await.purge().keep(1000).await.unwrap();
-    assert_eq!(read(&transcript).await.unwrap(), (expected.split_off(251), 251));
-    let empty = format!("{}/{}.nothing.here", place.server, place.name);
-    assert!(read(&NatsTranscript::new(&empty).unwrap()).await.unwrap().0.is_empty());
-}
-
 #[tokio::test]
-async fn everything_in_a_stream_of_debians_server_is_read_in_order_and_what_was_deleted_is_counted() {
-    everything_is_read_in_order(DEBIAN).await;
-}
-
-#[tokio::test]
-async fn everything_in_a_stream_of_the_latest_server_is_read_in_order_and_what_was_deleted_is_counted() {
-    everything_is_read_in_order(LATEST).await;
-}
-
-#[tokio::test]
-async fn a_stream_that_is_not_there_is_not_found() {
+async fn only_the_subject_of_the_url_is_read() {
     let place = Place::new(DEBIAN).await;
-    for url in [
-        format!("{}/nobody.takes.{}", place.server, place.name),
-        format!("{}?stream=no-{}", place.server, place.name),
-    ] {
-        let error = NatsTranscript::new(&url).unwrap().open().await.map(drop).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    }
+    let batch = entries(10);
+    confirm(&NatsSink::new(&place.to()).unwrap(), &batch).await;
+    place.context.publish(format!("{}.events.other", place.name), "7".into()).await.unwrap().await.unwrap();
+    let of =
+        |subject: &str| NatsTranscript::new(&format!("{}/{}.{subject}", place.server, place.name)).unwrap();
+    let expected: Vec<String> = ids(&batch).iter().map(ToString::to_string).collect();
+    assert_eq!(read(&of("events.order.placed")).await.unwrap(), (expected, 0));
+    assert!(read(&of("nothing.here")).await.unwrap().0.is_empty());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, parse_duration};
+use pillarbox_core::{Error, Result, Template, parameters, parse_duration, setters};
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use url::Url;
 
@@ -123,39 +123,21 @@ impl Options {
             confirm_timeout: Duration::from_secs(60),
             ca: None,
         };
-        let mut seen = Vec::new();
-        for (name, value) in parsed.query_pairs() {
-            if !allowed.contains(&name.as_ref()) {
-                let allowed = allowed.join(", ");
-                return Err(Error::invalid(format!("unknown parameter {name:?}; allowed are {allowed}")));
-            }
-            if seen.contains(&name) {
-                return Err(Error::invalid(format!("{name}= is given twice")));
-            }
-            options.set(&name, &value).map_err(|error| error.context(format!("{name}=")))?;
-            seen.push(name);
-        }
+        parameters::read(parsed.query_pairs(), allowed, |name, value| options.set(name, value))?;
         Ok(options)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let not_a_number = |_| Error::invalid("not a whole number in range");
         match name {
             "stream" => self.stream = value.parse()?,
-            "maxlen" => self.maxlen = Some(value.parse().map_err(not_a_number)?),
+            "maxlen" => self.maxlen = Some(parameters::number(value)?),
             "source" => self.source = value.to_owned(),
             "group" => self.group = Some(value.to_owned()),
             "consumer" => self.consumer = Some(value.to_owned()),
-            "create_group" => {
-                self.create_group = match value {
-                    "true" => true,
-                    "false" => false,
-                    _ => return Err(Error::invalid("allowed are true and false")),
-                };
-            }
+            "create_group" => self.create_group = parameters::switch(value)?,
             "reclaim_after" => self.reclaim_after = parse_duration(value)?,
             "nack_delay" => self.nack_delay = parse_duration(value)?,
-            "prefetch" => self.prefetch = value.parse().map_err(not_a_number)?,
+            "prefetch" => self.prefetch = parameters::number(value)?,
             "connect_timeout" => self.connect_timeout = parse_duration(value)?,
             "confirm_timeout" => self.confirm_timeout = parse_duration(value)?,
             _ => self.ca = Some(value.into()),
@@ -165,15 +147,11 @@ impl Options {
 
     /// Refuses what cannot work, before anything connects.
     fn check(&self) -> Result<()> {
-        for (what, duration) in [
+        parameters::more_than_zero([
             ("reclaim_after", self.reclaim_after),
             ("connect_timeout", self.connect_timeout),
             ("confirm_timeout", self.confirm_timeout),
-        ] {
-            if duration.is_zero() {
-                return Err(Error::invalid(format!("{what} must be more than zero")));
-            }
-        }
+        ])?;
         if !(1..=PREFETCH_MAX).contains(&self.prefetch) {
             return Err(Error::invalid(format!("prefetch must be 1 to {PREFETCH_MAX}")));
         }
@@ -222,69 +200,6 @@ impl Options {
         Ok((stream, group))
     }
 
-    /// Sets the `source` attribute of what a sink publishes.
-    #[must_use]
-    pub fn source(mut self, source: impl Into<String>) -> Self {
-        self.source = source.into();
-        self
-    }
-
-    /// Sets about how many entries a sink lets the stream hold.
-    #[must_use]
-    pub fn maxlen(mut self, entries: u64) -> Self {
-        self.maxlen = Some(entries);
-        self
-    }
-
-    /// Sets the name of this member of the group.
-    #[must_use]
-    pub fn consumer(mut self, consumer: impl Into<String>) -> Self {
-        self.consumer = Some(consumer.into());
-        self
-    }
-
-    /// Sets whether a source makes the group and the stream.
-    #[must_use]
-    pub fn create_group(mut self, create: bool) -> Self {
-        self.create_group = create;
-        self
-    }
-
-    /// Sets how long an entry waits for its answer before another member takes it over.
-    #[must_use]
-    pub fn reclaim_after(mut self, reclaim_after: Duration) -> Self {
-        self.reclaim_after = reclaim_after;
-        self
-    }
-
-    /// Sets how long an entry that was given back waits before it comes again.
-    #[must_use]
-    pub fn nack_delay(mut self, nack_delay: Duration) -> Self {
-        self.nack_delay = nack_delay;
-        self
-    }
-
-    /// Sets how many entries a source takes ahead.
-    #[must_use]
-    pub fn prefetch(mut self, entries: usize) -> Self {
-        self.prefetch = entries;
-        self
-    }
-
-    /// Sets how long connecting may take, and each question to the server.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how long a confirmation may take.
-    #[must_use]
-    pub fn confirm_timeout(mut self, timeout: Duration) -> Self {
-        self.confirm_timeout = timeout;
-        self
-    }
-
     /// Where to connect. Holds the password: never to be printed.
     pub(crate) fn server(&self) -> ConnectionInfo {
         self.server.clone()
@@ -293,6 +208,35 @@ impl Options {
     /// The server, as texts for people may name it: no user, no password.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+}
+
+setters! {
+    impl Options {
+        /// Sets the `source` attribute of what a sink publishes.
+        source: String as into;
+        /// Sets the key of the stream.
+        stream: Template;
+        /// Sets about how many entries a sink lets the stream hold.
+        maxlen: u64 as some;
+        /// Sets the group that a source reads in.
+        group: String as some_into;
+        /// Sets the name of this member of the group.
+        consumer: String as some_into;
+        /// Sets whether a source makes the group and the stream.
+        create_group: bool;
+        /// Sets how long an entry waits for its answer before another member takes it over.
+        reclaim_after: Duration;
+        /// Sets how long an entry that was given back waits before it comes again.
+        nack_delay: Duration;
+        /// Sets how many entries a source takes ahead.
+        prefetch: usize;
+        /// Sets how long connecting may take, and each question to the server.
+        connect_timeout: Duration;
+        /// Sets how long a confirmation may take.
+        confirm_timeout: Duration;
+        /// Sets the file with the certificates of the authorities to trust.
+        ca: PathBuf as some_into;
     }
 }
 

@@ -1,25 +1,17 @@
 //! What a URL may say, and what it is told when it says something else.
 
-use pillarbox_core::ErrorKind;
+use pillarbox_conformance::delivery::assert_invalid as refused;
 
 use super::*;
 
 fn sink(url: &str) -> Result<Options> {
-    let options = Options::of_sink(url)?;
-    options.check_sink()?;
-    Ok(options)
+    Options::of_sink(url).and_then(|options| options.check_sink().map(|()| options))
 }
 
 fn source(url: &str) -> Result<Options> {
     let options = Options::of_source(url)?;
     options.check_source()?;
     Ok(options)
-}
-
-fn refused(options: Result<Options>, why: &str) {
-    let error = options.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains(why), "{error}");
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! The table of errors, row by row, provoked on a real server.
 
+use pillarbox_conformance::delivery::{deliver, deliver_one, down, entries, entry, fresh, rejected};
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Entry, Event, Outcome};
-use pillarbox_testkit::eventually;
 use pillarbox_transport_redis::RedisSink;
 
-use crate::harness::{
-    Place, REDIS, SOON, Server, VALKEY, deliver, deliver_one, down, entries, entry, fresh, rejected, variable,
-};
+use crate::harness::{Place, REDIS, Server, VALKEY, variable};
 
 fn order() -> Entry {
     entry(Event::new("order.placed", "{}"))
@@ -18,23 +16,14 @@ async fn outcome_of(url: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_down_for_every_entry() {
-    let sink = RedisSink::new("redis://127.0.0.1:1?stream=orders").unwrap();
-    for outcome in deliver(&sink, &entries(3)).await {
-        assert_eq!(down(&outcome).code(), "unreachable");
-        assert!(down(&outcome).text().contains("redis://127.0.0.1:1"), "{outcome:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_wrong_or_missing_password_is_down_and_names_the_setting() {
     let server = Server::start("requirepass secret").await;
     for login in [":wrong@", "nobody:secret@", ""] {
-        let outcome = outcome_of(&format!("redis://{login}127.0.0.1:{}?stream=orders", server.port)).await;
+        let outcome = outcome_of(&format!("redis://{login}127.0.0.1:{}?stream=orders", server.port())).await;
         assert!(down(&outcome).text().contains("user and password"), "{login}: {outcome:?}");
         assert!(!format!("{outcome:?}").contains("secret"), "{outcome:?}");
     }
-    let right = format!("redis://:secret@127.0.0.1:{}?stream=orders", server.port);
+    let right = format!("redis://:secret@127.0.0.1:{}?stream=orders", server.port());
     assert_eq!(outcome_of(&right).await, Outcome::Confirmed);
 }
 
@@ -162,26 +151,4 @@ async fn tls_with_a_server_that_has_none_is_down() {
     let plain = variable(REDIS).replacen("redis://", "rediss://", 1);
     let outcome = outcome_of(&format!("{plain}?stream=orders&connect_timeout=2s")).await;
     assert!(matches!(down(&outcome).code(), "tls" | "no_answer" | "unreachable"), "{outcome:?}");
-}
-
-#[tokio::test]
-async fn an_authority_that_cannot_be_read_is_named() {
-    let plain = variable(REDIS).replacen("redis://", "rediss://", 1);
-    let outcome = outcome_of(&format!("{plain}?stream=orders&ca=/nowhere/ca.pem")).await;
-    assert!(down(&outcome).text().contains("ca="), "{outcome:?}");
-}
-
-#[tokio::test]
-async fn a_server_that_restarts_is_used_again() {
-    let mut server = Server::start("appendonly yes\nappendfsync always").await;
-    let place = Place::on(&server.url()).await;
-    let sink = RedisSink::new(&place.to()).unwrap();
-    let batch = entries(2);
-    assert_eq!(deliver_one(&sink, &batch[0]).await, Outcome::Confirmed);
-    server.stop();
-    eventually(SOON, async || matches!(deliver_one(&sink, &batch[1]).await, Outcome::Down(_))).await;
-    server.restart().await;
-    eventually(SOON, async || deliver_one(&sink, &batch[1]).await == Outcome::Confirmed).await;
-    let again = Place { stream: place.stream.clone(), ..Place::on(&server.url()).await };
-    assert_eq!(again.stored().await.len(), 2);
 }

@@ -1,20 +1,16 @@
 //! Streams of their own for tests, servers of their own where a test needs another configuration, and what arrived.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::process::Command;
 use std::time::Duration;
 
-use pillarbox_core::port::{Report, Sink};
-use pillarbox_core::{Entry, Event, EventId, Failure, Outcome, RouteName};
-use pillarbox_testkit::{eventually, sample_entry};
+use pillarbox_conformance::Timeouts;
+use pillarbox_conformance::delivery::fresh;
+use pillarbox_conformance::process::OwnServer;
+use pillarbox_core::EventId;
 use redis::aio::MultiplexedConnection;
-use uuid::Uuid;
 
-/// Only a guard against hanging.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const REDIS: &str = "PILLARBOX_TEST_REDIS";
 pub(crate) const VALKEY: &str = "PILLARBOX_TEST_VALKEY";
 
@@ -69,6 +65,11 @@ impl Place {
         format!("{server}?stream={}", self.stream)
     }
 
+    /// The same with timeouts.
+    pub(crate) fn with(&self, server: &str, timeouts: Timeouts) -> String {
+        format!("{}&{}", self.via(server), timeouts.parameters())
+    }
+
     /// The URL of a source of this stream.
     pub(crate) fn from(&self, more: &str) -> String {
         format!("{}?stream={}&group=billing{more}", self.server, self.stream)
@@ -93,13 +94,8 @@ impl Place {
     }
 
     /// The event ids that the stream holds, in its order.
-    pub(crate) async fn stored_ids(&self) -> Vec<String> {
-        self.stored().await.iter().map(|stored| stored.text("ce-id").unwrap()).collect()
-    }
-
-    /// The same without repetitions.
-    pub(crate) async fn distinct(&self) -> BTreeSet<String> {
-        self.stored_ids().await.into_iter().collect()
+    pub(crate) async fn stored_ids(&self) -> Vec<EventId> {
+        self.stored().await.iter().map(|stored| stored.text("ce-id").unwrap().parse().unwrap()).collect()
     }
 
     /// How many entries of the group wait for an answer.
@@ -121,110 +117,43 @@ impl Place {
         let mut command = redis::cmd("XPENDING");
         command.arg(&self.stream).arg("billing").arg("-").arg("+").arg(10_000);
         let rows = command.query_async::<Vec<(String, String, u64, u64)>>(&mut self.commands.clone()).await;
+        // Nobody has made the group yet, or somebody has deleted it.
+        let rows =
+            rows.or_else(|error| if error.code() == Some("NOGROUP") { Ok(vec![]) } else { Err(error) });
         rows.unwrap().into_iter().map(|(_, _, idle, count)| (idle, count)).collect()
     }
 }
 
-/// A name that nobody else has.
-pub(crate) fn fresh(prefix: &str) -> String {
-    format!("{prefix}{}", Uuid::new_v4().simple())
-}
-
-pub(crate) fn entry(event: Event) -> Entry {
-    let id = EventId(Uuid::new_v4());
-    sample_entry(RouteName::new("orders").unwrap(), if event.id.is_some() { event } else { event.id(id) })
-}
-
-pub(crate) fn entries(count: usize) -> Vec<Entry> {
-    (0..count).map(|n| entry(Event::new("order.placed", format!("{{\"n\":{n}}}")))).collect()
-}
-
-/// Collects the outcomes of one batch.
-pub(crate) struct Outcomes(Mutex<Vec<Option<Outcome>>>);
-
-impl Report for Outcomes {
-    fn outcome(&self, index: usize, outcome: Outcome) {
-        let before = self.0.lock().unwrap()[index].replace(outcome);
-        assert!(before.is_none(), "entry {index} was reported twice");
-    }
-}
-
-/// Delivers, and gives one outcome per entry.
-pub(crate) async fn deliver(sink: &dyn Sink, batch: &[Entry]) -> Vec<Outcome> {
-    let outcomes = Outcomes(Mutex::new(vec![None; batch.len()]));
-    tokio::time::timeout(SOON, sink.deliver(batch, &outcomes)).await.expect("the delivery hangs");
-    outcomes.0.into_inner().unwrap().into_iter().map(|outcome| outcome.expect("an outcome")).collect()
-}
-
-pub(crate) async fn deliver_one(sink: &dyn Sink, entry: &Entry) -> Outcome {
-    deliver(sink, std::slice::from_ref(entry)).await.remove(0)
-}
-
-pub(crate) fn down(outcome: &Outcome) -> &Failure {
-    match outcome {
-        Outcome::Down(failure) => failure,
-        other => panic!("down was expected, not {other:?}"),
-    }
-}
-
-pub(crate) fn rejected(outcome: &Outcome) -> &Failure {
-    match outcome {
-        Outcome::Rejected(failure) => failure,
-        other => panic!("rejected was expected, not {other:?}"),
-    }
-}
-
-/// A server with a configuration of its own, stopped when it is dropped.
-pub(crate) struct Server {
-    process: Child,
-    pub(crate) port: u16,
-    directory: tempfile::TempDir,
-}
+/// A server with a configuration of its own.
+pub(crate) struct Server(OwnServer);
 
 impl Server {
     /// Starts it with these lines in its configuration, beside its address. `PORT` in them is its port.
     pub(crate) async fn start(configuration: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let data = directory.path().display();
-        let configuration = configuration.replace("PORT", &port.to_string());
-        let text = format!("bind 127.0.0.1\nport {port}\ndir {data}\nsave \"\"\n{configuration}\n");
-        std::fs::write(directory.path().join("redis.conf"), text).unwrap();
-        let server = Self { process: launch(directory.path()), port, directory };
-        server.answers().await;
-        server
+        let server = OwnServer::start(|port| {
+            let directory = tempfile::tempdir().unwrap();
+            let data = directory.path().display();
+            let configuration = configuration.replace("PORT", &port.to_string());
+            let text = format!("bind 127.0.0.1\nport {port}\ndir {data}\nsave \"\"\n{configuration}\n");
+            std::fs::write(directory.path().join("redis.conf"), text).unwrap();
+            move || {
+                let mut command = Command::new("redis-server");
+                command.arg(directory.path().join("redis.conf"));
+                command
+            }
+        });
+        Self(server.await)
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    /// Starts it again with what it stored.
-    pub(crate) async fn restart(&mut self) {
-        self.stop();
-        self.process = launch(self.directory.path());
-        self.answers().await;
-    }
-
-    pub(crate) fn stop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-
-    async fn answers(&self) {
-        let address = SocketAddr::from(([127, 0, 0, 1], self.port));
-        eventually(SOON, async || TcpStream::connect(address).is_ok()).await;
+        format!("redis://127.0.0.1:{}", self.port())
     }
 }
 
-fn launch(directory: &Path) -> Child {
-    let mut command = Command::new("redis-server");
-    command.arg(directory.join("redis.conf")).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("redis-server is installed")
-}
+impl Deref for Server {
+    type Target = OwnServer;
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
+    fn deref(&self) -> &OwnServer {
+        &self.0
     }
 }

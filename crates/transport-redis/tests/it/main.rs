@@ -4,14 +4,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
-mod consumer;
 mod errors;
-mod faults;
 mod harness;
 mod outage;
 mod readback;
-mod relay;
 mod sink;
 mod source;
+mod suites;
 mod tls;
 mod transcript;

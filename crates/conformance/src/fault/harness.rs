@@ -1,0 +1,160 @@
+//! What the author of a sink writes so that the suites for faults can run on it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillarbox_core::port::Sink;
+use pillarbox_core::{Entry, EventId};
+
+use crate::delivery::ids;
+use crate::process::OwnServer;
+use pillarbox_testkit::FaultProxy;
+
+/// A destination on a real server, which a proxy can stand before.
+#[async_trait]
+pub trait FaultHarness: Send + Sync + Sized + 'static {
+    /// The server's name in what the suite prints.
+    const NAME: &'static str;
+
+    /// A fresh, empty destination of its own.
+    async fn start() -> Self;
+
+    /// The URL of the server. Its host is an address with a port.
+    fn server(&self) -> String;
+
+    /// A new sink to the destination. `server` is [`server`](Self::server), or the URL of a proxy before it.
+    fn sink(&self, server: &str, timeouts: Timeouts) -> Arc<dyn Sink>;
+
+    /// The ids of what arrived so far, in the order of arrival, with repetitions. It does not ask through the proxy.
+    async fn received(&self) -> Vec<EventId>;
+
+    /// What the sink calls each fault.
+    fn told(&self) -> Told {
+        Told::default()
+    }
+}
+
+/// How long a sink waits. `None` stands for its default.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// For a connection.
+    pub connect: Option<Duration>,
+    /// For a confirmation.
+    pub confirm: Option<Duration>,
+}
+
+impl Timeouts {
+    /// Both as parameters of a URL, `connect_timeout=300ms&confirm_timeout=300ms`, as far as they are set.
+    #[must_use]
+    pub fn parameters(&self) -> String {
+        let parameter = |(name, timeout): (&str, Option<Duration>)| {
+            timeout.map(|timeout| format!("{name}={}ms", timeout.as_millis()))
+        };
+        let both = [("connect_timeout", self.connect), ("confirm_timeout", self.confirm)];
+        both.into_iter().filter_map(parameter).collect::<Vec<_>>().join("&")
+    }
+
+    pub(super) fn connect(millis: u64) -> Self {
+        Self { connect: Some(Duration::from_millis(millis)), confirm: None }
+    }
+
+    pub(super) fn confirm(self, millis: u64) -> Self {
+        Self { confirm: Some(Duration::from_millis(millis)), ..self }
+    }
+}
+
+/// The kind and the code that a sink reports for each fault, such as `down/unreachable`.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Told {
+    /// The server has not confirmed in time. Default: `unknown/no_answer`.
+    pub withheld: &'static str,
+    /// The connection was lost after the message was written. Default: `unknown/connection_lost`.
+    pub lost: &'static str,
+    /// Nobody listens. Default: `down/unreachable`.
+    pub unreachable: &'static str,
+    /// Somebody listens and says nothing. Default: `down/no_answer`.
+    pub silent: &'static str,
+    /// Whether the sink has one connection, and asks by it whether the server is still there before it calls the
+    /// outcome of a lost one unknown. Default: true.
+    pub asks: bool,
+    /// Whether the reason for [`unreachable`](Self::unreachable) names the server's address. Default: true.
+    pub names_server: bool,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self {
+            withheld: "unknown/no_answer",
+            lost: "unknown/connection_lost",
+            unreachable: "down/unreachable",
+            silent: "down/no_answer",
+            asks: true,
+            names_server: true,
+        }
+    }
+}
+
+/// A server of this test's own, which may be killed and paused.
+#[async_trait]
+pub trait ServerHarness: Send + Sync + Sized + 'static {
+    /// The server's name in what the suite prints.
+    const NAME: &'static str;
+
+    /// Starts a server that keeps what it has confirmed when it is killed.
+    async fn start() -> Self;
+
+    /// A new sink to it.
+    fn sink(&self, timeouts: Timeouts) -> Arc<dyn Sink>;
+
+    /// The ids of what arrived so far, in the order of arrival, with repetitions.
+    async fn received(&self) -> Vec<EventId>;
+
+    /// The process of the server. `None`: the harness kills and starts it in a way of its own, and the case that pauses it
+    /// prints that it was skipped.
+    fn process(&self) -> Option<&OwnServer>;
+
+    /// Kills the server as a power cut would.
+    async fn kill(&self) {
+        self.process().expect("a process").kill();
+    }
+
+    /// Starts it again on what it stored, and waits until it answers.
+    async fn start_again(&self) {
+        self.process().expect("a process").restart().await;
+    }
+}
+
+/// What a case works on: a destination, and a proxy before its server.
+pub struct World<H> {
+    /// The destination.
+    pub harness: H,
+    /// The proxy.
+    pub proxy: FaultProxy,
+    through: String,
+}
+
+impl<H: FaultHarness> World<H> {
+    pub(super) async fn start() -> Self {
+        let harness = H::start().await;
+        let (proxy, through) = FaultProxy::before(&harness.server());
+        Self { harness, proxy, through }
+    }
+
+    /// A sink through the proxy.
+    pub(super) fn sink(&self, timeouts: Timeouts) -> Arc<dyn Sink> {
+        self.harness.sink(&self.through, timeouts)
+    }
+
+    /// Every entry has arrived, and nothing else has; each once where the server knows repetitions by their ids.
+    pub(super) async fn check_arrived(&self, batch: &[Entry], sink: &dyn Sink) {
+        let received = self.harness.received().await;
+        let distinct: BTreeSet<_> = received.iter().copied().collect();
+        assert_eq!(distinct, ids(batch).into_iter().collect());
+        let repeated = received.len() - distinct.len();
+        assert!(repeated == 0 || !sink.capabilities().deduplicates, "{repeated} arrived twice");
+    }
+}

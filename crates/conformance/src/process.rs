@@ -1,0 +1,100 @@
+//! Servers of a test's own, which it may configure, kill, pause and start again.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::delivery::SOON;
+use pillarbox_testkit::eventually;
+
+/// A server on a free port of the loopback. It ends with this value.
+pub struct OwnServer {
+    port: u16,
+    command: Box<dyn Fn() -> Command + Send + Sync>,
+    process: Mutex<Child>,
+}
+
+impl OwnServer {
+    /// Starts a server and waits until it answers. `prepare` is given the port, and makes what starts the server each
+    /// time; it may own the server's directory.
+    ///
+    /// # Panics
+    /// When the program cannot be started, or does not answer.
+    pub async fn start<C>(prepare: impl FnOnce(u16) -> C) -> Self
+    where
+        C: Fn() -> Command + Send + Sync + 'static,
+    {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let command = prepare(port);
+        let process = Mutex::new(launch(command()));
+        let server = Self { port, command: Box::new(command), process };
+        server.answers().await;
+        server
+    }
+
+    /// Its port on the loopback.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills it as a power cut would.
+    pub fn kill(&self) {
+        let mut process = self.process();
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+
+    /// Starts it again on what it stored.
+    ///
+    /// # Panics
+    /// When the program cannot be started, or does not answer.
+    pub async fn restart(&self) {
+        self.kill();
+        let process = launch((self.command)());
+        *self.process() = process;
+        self.answers().await;
+    }
+
+    /// Stops its process where it is.
+    ///
+    /// # Panics
+    /// When the signal cannot be sent.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets its process go on.
+    ///
+    /// # Panics
+    /// When the signal cannot be sent.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.process().id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
+        assert!(sent.success(), "kill {signal} {pid}");
+    }
+
+    fn process(&self) -> MutexGuard<'_, Child> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answers(&self) {
+        let address = SocketAddr::from(([127, 0, 0, 1], self.port));
+        eventually(SOON, async || TcpStream::connect(address).is_ok()).await;
+    }
+}
+
+fn launch(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()))
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

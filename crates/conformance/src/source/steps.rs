@@ -1,0 +1,97 @@
+//! What the cases of sources are made of.
+
+use std::sync::Arc;
+
+use pillarbox_core::port::{Message, Source, Subscription};
+use pillarbox_core::{Entry, EventId};
+
+use crate::consumer::SourceHarness;
+use crate::delivery::{SOON, confirm, entries, ids};
+use pillarbox_testkit::Published;
+use pillarbox_testkit::eventually;
+
+/// A source that is not like all others, for a case that needs such a one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wanted {
+    /// It takes at most so many messages ahead.
+    Ahead(usize),
+    /// What is given back comes again at once. What is not answered does not come again within a test, as long as its
+    /// consumer stays connected.
+    GivenBackAtOnce,
+    /// What is given back does not come again within a test.
+    GivenBackLate,
+    /// Neither what is given back nor what is not answered comes again within a test. What a closed subscription had
+    /// taken ahead does.
+    NothingAgain,
+    /// What is not answered comes again in a moment, although its consumer stays connected.
+    UnansweredSoon,
+    /// Of a queue that does not exist, with `missing` in its name.
+    Missing,
+    /// Of a server that nobody listens as, at port 1 of the loopback.
+    Nobody,
+}
+
+/// A source as a case wants it, or the usual one.
+pub(super) fn source_with<H: SourceHarness>(harness: &H, wanted: Wanted) -> Arc<dyn Source> {
+    harness.source_with(wanted).unwrap_or_else(|| harness.source())
+}
+
+/// Publishes so many events, by the transport's own sink if there is one.
+pub(super) async fn publish<H: SourceHarness>(harness: &H, count: usize) -> Vec<EventId> {
+    let batch = entries(count);
+    publish_all(harness, &batch).await;
+    ids(&batch)
+}
+
+pub(super) async fn publish_all<H: SourceHarness>(harness: &H, batch: &[Entry]) {
+    match harness.sink() {
+        Some(sink) => confirm(&*sink, batch).await,
+        None => {
+            for entry in batch {
+                harness.publish(Published::of(entry)).await;
+            }
+        }
+    }
+}
+
+/// The next message, which must come.
+pub(super) async fn next(subscription: &mut Box<dyn Subscription>) -> Message {
+    let next = tokio::time::timeout(SOON, subscription.next()).await.expect("nothing arrives");
+    next.unwrap().expect("the stream goes on")
+}
+
+/// The event id of a message.
+pub(super) fn id(message: &Message) -> EventId {
+    message.attributes["id"].parse().unwrap()
+}
+
+/// Acknowledges what comes until there were so many, and gives their ids.
+pub(super) async fn take(subscription: &mut Box<dyn Subscription>, count: usize) -> Vec<EventId> {
+    let mut arrived = Vec::new();
+    while arrived.len() < count {
+        let message = next(subscription).await;
+        arrived.push(id(&message));
+        message.receipt.ack().await.unwrap();
+    }
+    arrived
+}
+
+/// Waits until the broker has handed out so many messages that are not answered, if it tells.
+pub(super) async fn handed_out<H: SourceHarness>(harness: &H, count: usize) {
+    eventually(SOON, async || harness.unanswered().await.is_none_or(|unanswered| unanswered == count)).await;
+}
+
+/// Asserts that these came, in this order if the broker keeps it for what comes again.
+pub(super) fn assert_came_again<H: SourceHarness>(
+    harness: &H,
+    mut arrived: Vec<EventId>,
+    expected: &[EventId],
+) {
+    let mut expected = expected.to_vec();
+    if !harness.returns_in_order() {
+        arrived.sort_unstable();
+        expected.sort_unstable();
+    }
+    assert_eq!(arrived, expected);
+}

@@ -1,0 +1,196 @@
+//! Transports are twins: the same files and the same public names, so whoever has read one has read all.
+//!
+//! What only one of them has stands in the lists below, with its reason.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::repository::root;
+
+/// What a transport has beside the others, or lacks.
+struct Twin {
+    /// The crate is `transport-NAME`, its types begin with `Name`.
+    name: &'static str,
+    /// Files of `src/` that only this one has.
+    own_files: &'static [&'static str],
+    /// Public names of the crate that only this one has.
+    own_names: &'static [&'static str],
+    /// Whether it can be consumed from and read: `source.rs` and `transcript.rs`.
+    consumed: bool,
+    /// Fields of its options whose setter has another name: they hold several, or are read from a text.
+    renamed: &'static [(&'static str, &'static str)],
+}
+
+const TWINS: &[Twin] = &[
+    Twin {
+        name: "amqp",
+        own_files: &[],
+        // Kinds that an AMQP broker has: how headers are named, and what a queue can do.
+        own_names: &["HeaderPrefix", "QueueType"],
+        consumed: true,
+        renamed: &[],
+    },
+    Twin { name: "nats", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
+    Twin { name: "redis", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
+    Twin {
+        name: "http",
+        // A webhook has no broker: the sender checks the address and signs, the receiver verifies.
+        own_files: &[
+            "address.rs",
+            "endpoint.rs",
+            "extractor.rs",
+            "pool.rs",
+            "receiver.rs",
+            "resolver.rs",
+            "retry_after.rs",
+            "secret.rs",
+            "signature.rs",
+            "turns.rs",
+            "verify.rs",
+        ],
+        own_names: &[
+            "BODY_TIMEOUT_DEFAULT",
+            "CONCURRENCY_DEFAULT",
+            "CONCURRENCY_MAX",
+            "CONNECT_TIMEOUT_DEFAULT",
+            "IDLE_MAX_DEFAULT",
+            "NotTaken",
+            "PORTS_DEFAULT",
+            "Receiver",
+            "Resolver",
+            "Secret",
+            "SystemResolver",
+            "TIMEOUT_DEFAULT",
+            "TOLERANCE_DEFAULT",
+            "Unverified",
+            "Verified",
+            "VerifiedEvent",
+            "Verifier",
+        ],
+        consumed: false,
+        renamed: &[("secrets", "secret"), ("authorities", "authorities_pem")],
+    },
+];
+
+const FILES: [&str; 6] = ["binding.rs", "connection.rs", "error.rs", "lib.rs", "options.rs", "sink.rs"];
+const FILES_IF_CONSUMED: [&str; 2] = ["source.rs", "transcript.rs"];
+
+impl Twin {
+    fn source(&self) -> PathBuf {
+        root().join(format!("crates/transport-{}/src", self.name))
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.source().join(file)).unwrap()
+    }
+
+    /// `AmqpSink` of `Sink`.
+    fn named(&self, what: &str) -> String {
+        let (first, rest) = self.name.split_at(1);
+        format!("{}{rest}{what}", first.to_uppercase())
+    }
+}
+
+fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+fn files(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    files.map(|file| file.file_name().into_string().unwrap()).collect()
+}
+
+/// The names that a crate root exports.
+fn exported(root: &str) -> BTreeSet<String> {
+    let exports = root.split("pub use ").skip(1).filter_map(|export| export.split_once(';'));
+    let names = exports.flat_map(|(path, _)| match path.split_once('{') {
+        Some((_, names)) => names.trim_end_matches('}').split(',').collect(),
+        None => vec![path.rsplit("::").next().unwrap_or_default()],
+    });
+    names.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The setters that are made from a list.
+fn listed(text: &str) -> BTreeSet<String> {
+    let block = text.split("\nsetters! {\n").nth(1).and_then(|rest| rest.split("\n}\n").next());
+    let lines = block.unwrap_or_default().lines().filter(|line| line.ends_with(';'));
+    lines.filter_map(|line| line.trim_start().split_once(": ")).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The public functions of the `impl` blocks of a type.
+fn functions(text: &str, of: &str) -> BTreeSet<String> {
+    let begin = format!("\nimpl {of} {{\n");
+    let blocks = text.split(&begin).skip(1).map(|rest| rest.split("\n}\n").next());
+    let lines = blocks.flatten().flat_map(str::lines);
+    let named = lines.filter_map(|line| line.strip_prefix("    pub fn ")?.split(['(', '<']).next());
+    named.map(str::to_owned).collect()
+}
+
+/// The public fields of a file's structs.
+fn fields(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("    pub ")?.split_once(": "));
+    let names =
+        lines.map(|(name, _)| name).filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn transports_have_the_same_files() {
+    for twin in TWINS {
+        let mut expected = set(FILES);
+        expected.extend(set(twin.own_files.iter().copied()));
+        if twin.consumed {
+            expected.extend(set(FILES_IF_CONSUMED));
+        }
+        assert_eq!(files(&twin.source()), expected, "transport-{}", twin.name);
+    }
+}
+
+#[test]
+fn transports_export_the_same_names() {
+    for twin in TWINS {
+        let mut expected = set(["Options"]);
+        expected.insert(twin.named("Sink"));
+        expected.extend(set(twin.own_names.iter().copied()));
+        if twin.consumed {
+            expected.extend([twin.named("Source"), twin.named("Transcript")]);
+        }
+        assert_eq!(exported(&twin.read("lib.rs")), expected, "transport-{}", twin.name);
+    }
+}
+
+/// `new(url)`, or `with_options(options)` where the options were read from a URL.
+#[test]
+fn sinks_sources_and_transcripts_are_made_in_one_way() {
+    for twin in TWINS {
+        let made = |file: &str, what: &str| functions(&twin.read(file), &twin.named(what));
+        let mut kinds = vec![("sink.rs", "Sink")];
+        let mut read = vec!["of_sink"];
+        if twin.consumed {
+            kinds.extend([("source.rs", "Source"), ("transcript.rs", "Transcript")]);
+            read.extend(["of_source", "of_transcript"]);
+            assert!(made("transcript.rs", "Transcript").contains("of_sink"), "transport-{}", twin.name);
+        }
+        for (file, what) in kinds {
+            let missing = &set(["new", "with_options"]) - &made(file, what);
+            assert!(missing.is_empty(), "{} has no {missing:?}", twin.named(what));
+        }
+        let missing = &set(read) - &functions(&twin.read("options.rs"), "Options");
+        assert!(missing.is_empty(), "the options of transport-{} have no {missing:?}", twin.name);
+    }
+}
+
+#[test]
+fn every_option_has_a_setter() {
+    for twin in TWINS {
+        let text = twin.read("options.rs");
+        let setters = &functions(&text, "Options") | &listed(&text);
+        for field in fields(&text) {
+            let renamed = twin.renamed.iter().find(|(name, _)| *name == field);
+            let setter = renamed.map_or(field.as_str(), |(_, setter)| setter);
+            assert!(setters.contains(setter), "transport-{}: {field} has no setter {setter}", twin.name);
+        }
+    }
+}
