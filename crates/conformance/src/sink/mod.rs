@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_public_case_is_in_the_list() {
-        let sources = [("sink", include_str!("sink.rs")), ("sink", include_str!("sink/envelope.rs"))];
+        let sources = [("sink", include_str!("mod.rs")), ("sink", include_str!("envelope.rs"))];
         lists(&crate::__sink_cases!([names]), &sources);
     }
 }
