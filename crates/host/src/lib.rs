@@ -2,6 +2,11 @@
 //!
 //! The core takes these as arguments, so that tests own them; production code takes them from here.
 
+mod outbox;
+mod staging;
+
+pub use staging::{Staging, Trace};
+
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, OnceLock};

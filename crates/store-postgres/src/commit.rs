@@ -1,9 +1,9 @@
 //! Committing what the application has written in: known to be committed, or an error.
 
 use pillarbox_core::{Error, ErrorKind, Result, Retry};
-use sqlx::{Postgres, Transaction};
 
 use crate::error::{Phase, classify};
+use crate::transaction::Tx;
 
 /// Asks a transaction whether it can be committed.
 const ASK: &str = include_str!("sql/commit_ask.sql");
@@ -11,14 +11,14 @@ const ASK: &str = include_str!("sql/commit_ask.sql");
 const ASK_AND_COMMIT: &str = include_str!("sql/commit_chain.sql");
 
 /// Commits a transaction of the application's, a nested one too. Asking costs a round trip.
-pub(crate) async fn commit(mut tx: Transaction<'_, Postgres>) -> Result<()> {
+pub(crate) async fn commit(mut tx: Tx<'_>) -> Result<()> {
     sqlx::raw_sql(ASK).execute(&mut *tx).await.map_err(|error| refused(error, Phase::Before))?;
     tx.commit().await.map_err(|error| classify(error, Phase::Committing))
 }
 
 /// Commits a transaction of a pool of which this is the outermost level, without a further round trip: what is left for
 /// the driver to roll back goes with the message by which the pool tests a connection that returns.
-pub(crate) async fn commit_pooled(mut tx: Transaction<'static, Postgres>) -> Result<()> {
+pub(crate) async fn commit_pooled(mut tx: Tx<'static>) -> Result<()> {
     let committed = sqlx::raw_sql(ASK_AND_COMMIT).execute(&mut *tx).await;
     committed.map(|_| ()).map_err(|error| refused(error, Phase::Committing))
 }

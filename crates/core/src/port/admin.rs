@@ -8,10 +8,10 @@ use async_trait::async_trait;
 
 use crate::audit::AuditRecord;
 use crate::entry::Entry;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::EventId;
-use crate::limits::SKIPS_TOLD_MAX;
-use crate::name::RouteName;
+use crate::limits::{BATCH_MAX, SKIPS_TOLD_MAX};
+use crate::name::{RouteName, check_name};
 use crate::port::SagaAdmin;
 use crate::saga::SagaId;
 use crate::standing::Standing;
@@ -78,6 +78,13 @@ pub struct Purging {
     pub admin: Arc<dyn Admin>,
     /// Sagas that have ended. `None`: the store has none.
     pub sagas: Option<Arc<dyn SagaAdmin>>,
+}
+
+impl Purging {
+    /// Of a store that is all of it.
+    pub fn of<S: Admin + SagaAdmin + Clone + 'static>(store: &S) -> Self {
+        Self { admin: Arc::new(store.clone()), sagas: Some(Arc::new(store.clone())) }
+    }
 }
 
 /// Whether to act or only to count.
@@ -191,6 +198,18 @@ pub struct Story {
     pub audit: Vec<AuditRecord>,
 }
 
+impl Story {
+    /// The stories of these entries, each with those of the audit records that are of its route.
+    #[must_use]
+    pub fn tell(entries: Vec<Entry>, audit: &[AuditRecord]) -> Vec<Self> {
+        let story = |entry: Entry| {
+            let of_route = |record: &&AuditRecord| record.route.as_ref() == Some(&entry.route);
+            Self { audit: audit.iter().filter(of_route).cloned().collect(), entry }
+        };
+        entries.into_iter().map(story).collect()
+    }
+}
+
 /// Which entries an operator means.
 #[derive(Clone, Debug)]
 pub enum Selection {
@@ -257,6 +276,23 @@ pub struct PurgeRequest {
     pub effect: Effect,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
+}
+
+impl PurgeRequest {
+    /// Refuses what is out of bounds.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a limit over [`BATCH_MAX`](crate::limits::BATCH_MAX) or a bad name.
+    pub fn check(&self) -> Result<()> {
+        check_name("actor", &self.actor)?;
+        if self.limit > BATCH_MAX {
+            return Err(Error::invalid(format!(
+                "a purge of {}; at most {BATCH_MAX} rows are purged at once",
+                self.limit
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// What a purge deleted, or would delete.
