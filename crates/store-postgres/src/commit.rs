@@ -1,9 +1,12 @@
 //! Committing what the application has written in: known to be committed, or an error.
 
 use pillarbox_core::{Error, ErrorKind, Result, Retry};
+use sqlx::{Postgres, Transaction};
 
 use crate::error::{Phase, classify};
-use crate::transaction::Tx;
+
+/// What the application, its callbacks and its audit sinks write in.
+pub(crate) type Tx<'c> = Transaction<'c, Postgres>;
 
 /// Asks a transaction whether it can be committed.
 const ASK: &str = include_str!("sql/commit_ask.sql");
@@ -21,6 +24,14 @@ pub(crate) async fn commit(mut tx: Tx<'_>) -> Result<()> {
 pub(crate) async fn commit_pooled(mut tx: Tx<'static>) -> Result<()> {
     let committed = sqlx::raw_sql(ASK_AND_COMMIT).execute(&mut *tx).await;
     committed.map(|_| ()).map_err(|error| refused(error, Phase::Committing))
+}
+
+/// Rolls back: now and not in the background, because who sees the error may count on it.
+pub(crate) async fn rollback(tx: Tx<'_>) {
+    // A lost connection has done it too.
+    if tx.rollback().await.is_err() {
+        tracing::debug!("the transaction had ended before it was rolled back");
+    }
 }
 
 fn refused(error: sqlx::Error, phase: Phase) -> Error {

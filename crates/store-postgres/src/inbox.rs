@@ -10,13 +10,12 @@ use sqlx::postgres::PgArguments;
 use sqlx::{PgPool, Row};
 
 use crate::bind::Bind;
-use crate::commit::commit_pooled;
+use crate::commit::{Tx, commit_pooled};
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
 use crate::sql::{Accepting, Sql};
 use crate::store::PostgresStore;
 use crate::tables::Tables;
-use crate::transaction::Tx;
 
 /// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
 ///

@@ -10,7 +10,7 @@ use sqlx::postgres::PgArguments;
 
 use crate::batch::Batch;
 use crate::bind::Bind;
-use crate::commit::commit;
+use crate::commit::{Tx, commit};
 use crate::error::{Phase, classify};
 use crate::lean;
 use crate::options::{Mode, Options};
@@ -18,7 +18,6 @@ use crate::sql::Staging as Statements;
 use crate::statement::{NUMBERS, Param, Statement, params};
 use crate::store::PostgresStore;
 use crate::tables::Tables;
-use crate::transaction::Tx;
 
 /// Filled in once, so that an outbox may be made anew for each request.
 static DEFAULT_STATEMENTS: LazyLock<Arc<Statements>> =

@@ -2,14 +2,12 @@
 
 use pillarbox_core::Result;
 use pillarbox_host::outbox;
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::PgPool;
 
+use crate::commit::{Tx, rollback};
 use crate::error::{Phase, classify};
 use crate::outbox::Outbox;
 use crate::store::PostgresStore;
-
-/// What the application, its callbacks and its audit sinks write in.
-pub(crate) type Tx<'c> = Transaction<'c, Postgres>;
 
 impl PostgresStore {
     /// Begins a transaction of the application's, on the [pool](Self::pool) that has the store's timeouts.
@@ -63,12 +61,5 @@ impl Begin for PgPool {}
 impl sealed::Begin for PgPool {
     async fn begin_one(&self) -> Result<Tx<'static>> {
         self.begin().await.map_err(|error| classify(error, Phase::Application))
-    }
-}
-
-async fn rollback(tx: Tx<'static>) {
-    // A lost connection has done it too.
-    if tx.rollback().await.is_err() {
-        tracing::debug!("the transaction had ended before it was rolled back");
     }
 }

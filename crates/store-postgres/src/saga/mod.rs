@@ -11,8 +11,8 @@ use std::fmt;
 use pillarbox_core::port::SagaHooks;
 use pillarbox_core::saga_hooks;
 
+use crate::commit::Tx;
 use crate::store::PostgresStore;
-use crate::transaction::Tx;
 
 /// The sagas of a store, as a relay needs them. Cheap to clone.
 ///

@@ -12,11 +12,10 @@ use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
 use crate::call::{Again, Line, Unit};
-use crate::commit::commit_pooled;
+use crate::commit::{Tx, commit_pooled};
 use crate::error::{Phase, classify};
 use crate::options::Mode;
 use crate::row::{Cells, decode_whole};
-use crate::transaction::Tx;
 
 use super::Sagas;
 use super::read::{held_step, saga};

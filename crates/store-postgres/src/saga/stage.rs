@@ -6,12 +6,12 @@ use pillarbox_core::{Error, ErrorKind, Result, Saga};
 use sqlx::postgres::{PgArguments, PgRow};
 
 use crate::bind::Bind;
+use crate::commit::Tx;
 use crate::error::{Phase, classify};
 use crate::options::Mode;
 use crate::outbox::Outbox;
 use crate::row::Cells;
 use crate::sql::Sql;
-use crate::transaction::Tx;
 
 /// Others that stage the same subject at the same time come first at most this often.
 const TRIES: usize = 16;

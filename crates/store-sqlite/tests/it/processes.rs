@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use pillarbox_core::ErrorKind;
-use pillarbox_core::port::{Admin, Company, Schema, Store, Verdict};
+use pillarbox_core::port::{Admin, Company, Store, Verdict};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use pillarbox_testkit::StoreHarness;
 use tempfile::TempDir;
