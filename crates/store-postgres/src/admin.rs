@@ -93,20 +93,8 @@ impl Admin for PostgresStore {
         Ok(records)
     }
 
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Requeue).await
-    }
-
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Discard).await
-    }
-
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Hasten).await
-    }
-
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Cancel).await
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
+        self.change_entries(request, verb).await
     }
 
     async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {

@@ -13,7 +13,7 @@ use crate::store::PostgresStore;
 
 impl PostgresStore {
     /// One transaction: what is there, the audit records, the change.
-    pub(crate) async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
+    pub(crate) async fn change_entries(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
         check_name("actor", &request.actor)?;
         let readers = self.readers().await?;
         let asked = Asked::selected(&request, verb);

@@ -23,32 +23,6 @@ use crate::store::PostgresStore;
 #[async_trait]
 impl Store for PostgresStore {
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
-        self.claim_entries(request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
-        self.extend_leases(request).await
-    }
-
-    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
-        self.settle_batch(request).await
-    }
-
-    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
-        self.reap_leases(request).await
-    }
-
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
-        self.count_open_sagas(route).await
-    }
-
-    fn purging(&self) -> Option<Purging> {
-        Some(Purging::of(self))
-    }
-}
-
-impl PostgresStore {
-    async fn claim_entries(&self, request: ClaimRequest) -> Result<Claim> {
         request.check()?;
         if request.limit == 0 {
             return Ok(Claim::default());
@@ -70,6 +44,37 @@ impl PostgresStore {
         Ok(claim)
     }
 
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        request.check()?;
+        if request.held.is_empty() {
+            return Ok(Extended::default());
+        }
+        let held = sorted(request.held.iter().copied());
+        let arguments: PgArguments =
+            Bind::new().held(&held).at(request.now).number(micros(request.lease)).done()?;
+        // A lease that is prolonged twice is prolonged.
+        let rows = self.run(Line::Reserved, Again::Always, &self.sql().extend, arguments).await?;
+        Ok(Extended { fenced: Changed::read(&rows)?.fenced(held) })
+    }
+
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        self.settle_batch(request).await
+    }
+
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        self.reap_leases(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging::of(self))
+    }
+}
+
+impl PostgresStore {
     /// One claim from the floor, or a sweep.
     async fn claim_from(&self, request: &ClaimRequest, floor: Option<Floor>) -> Result<Claim> {
         let limit = i64::from(request.limit);
@@ -127,19 +132,6 @@ impl PostgresStore {
         let mut claim = suspects(&rows, request).map_err(|error| classify(error, Phase::Before))?;
         request.order.sort(&mut claim.entries);
         Ok(claim)
-    }
-
-    async fn extend_leases(&self, request: ExtendRequest) -> Result<Extended> {
-        request.check()?;
-        if request.held.is_empty() {
-            return Ok(Extended::default());
-        }
-        let held = sorted(request.held.iter().copied());
-        let arguments: PgArguments =
-            Bind::new().held(&held).at(request.now).number(micros(request.lease)).done()?;
-        // A lease that is prolonged twice is prolonged.
-        let rows = self.run(Line::Reserved, Again::Always, &self.sql().extend, arguments).await?;
-        Ok(Extended { fenced: Changed::read(&rows)?.fenced(held) })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::store::SqliteStore;
 
 impl SqliteStore {
     /// One transaction: what is there, the audit records, the change.
-    pub(crate) async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
+    pub(crate) async fn change_entries(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
         check_name("actor", &request.actor)?;
         let step = Change { statements: &self.statements, request: &request, verb };
         if request.effect == Effect::DryRun {

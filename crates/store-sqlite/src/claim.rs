@@ -21,32 +21,6 @@ use crate::store::SqliteStore;
 #[async_trait]
 impl Store for SqliteStore {
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
-        self.claim_entries(request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
-        self.extend_leases(request).await
-    }
-
-    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
-        self.settle_batch(request).await
-    }
-
-    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
-        self.reap_leases(request).await
-    }
-
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
-        self.count_open_sagas(route).await
-    }
-
-    fn purging(&self) -> Option<Purging> {
-        Some(Purging::of(self))
-    }
-}
-
-impl SqliteStore {
-    async fn claim_entries(&self, request: ClaimRequest) -> Result<Claim> {
         request.check()?;
         if request.limit == 0 {
             return Ok(Claim::default());
@@ -74,6 +48,35 @@ impl SqliteStore {
         read(&self.writer.fetch_all(sql.with(arguments)).await?, request.order)
     }
 
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        request.check()?;
+        if request.held.is_empty() {
+            return Ok(Extended::default());
+        }
+        let arguments =
+            Bind::new().at(request.now).number(micros(request.lease)).held(&request.held).done()?;
+        let extended = held_of(&self.writer.fetch_all(self.statements.extend.with(arguments)).await?)?;
+        Ok(Extended { fenced: request.held.into_iter().filter(|held| !extended.contains(held)).collect() })
+    }
+
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        self.settle_batch(request).await
+    }
+
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        self.reap_leases(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging::of(self))
+    }
+}
+
+impl SqliteStore {
     /// The least accused among the first suspects, and as many as may be together. Looked for without the write lock:
     /// whoever is faster takes them, and this claim gets what is left.
     async fn claim_suspects(&self, request: &ClaimRequest, beside: u32) -> Result<Claim> {
@@ -119,17 +122,6 @@ impl SqliteStore {
         let look = self.statements.claimable.with(arguments);
         let row = look.fetch_one(connection).await.map_err(classify)?;
         row.try_get_unchecked(0).map_err(classify)
-    }
-
-    async fn extend_leases(&self, request: ExtendRequest) -> Result<Extended> {
-        request.check()?;
-        if request.held.is_empty() {
-            return Ok(Extended::default());
-        }
-        let arguments =
-            Bind::new().at(request.now).number(micros(request.lease)).held(&request.held).done()?;
-        let extended = held_of(&self.writer.fetch_all(self.statements.extend.with(arguments)).await?)?;
-        Ok(Extended { fenced: request.held.into_iter().filter(|held| !extended.contains(held)).collect() })
     }
 }
 

@@ -121,9 +121,8 @@ impl Target {
     }
 }
 
-/// A pool for applications that stage: write-ahead log, every commit on disk, and
-/// [`BUSY_TIMEOUT_DEFAULT`](crate::BUSY_TIMEOUT_DEFAULT). A missing file is made, readable and writable by its owner
-/// only.
+/// A pool for applications that stage: write-ahead log, every commit on disk, and the default
+/// [busy timeout](Options::busy_timeout). A missing file is made, readable and writable by its owner only.
 ///
 /// Begin transactions that read before they write with `pool.begin_with("BEGIN IMMEDIATE")`: SQLite cannot turn
 /// a reader into a writer when somebody else wrote in between. Where many write at once,

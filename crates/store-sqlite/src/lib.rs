@@ -74,7 +74,7 @@ mod transaction;
 
 pub use connect::app_pool;
 pub use inbox::Inbox;
-pub use options::{BUSY_TIMEOUT_DEFAULT, Options};
+pub use options::Options;
 pub use outbox::Outbox;
 pub use saga::Sagas;
 pub use sql::statements;

@@ -6,4 +6,5 @@ mod crates;
 mod graph;
 mod proofs;
 mod repository;
+mod store_twins;
 mod text;

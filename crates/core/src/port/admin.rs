@@ -20,6 +20,7 @@ use crate::time::Timestamp;
 
 use super::filter::Filter;
 use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, Skipped};
+use super::shared::Verb;
 
 /// The outbox as an operator sees it. Reading changes nothing; every change is audited before it happens,
 /// in the same transaction, so a change whose audit record cannot be written does not happen.
@@ -44,20 +45,31 @@ pub trait Admin: Send + Sync {
     /// How many entries match, by one of their fields, the largest group first.
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>>;
 
+    /// Changes entries by hand: what the verb's own method says, [`requeue`](Self::requeue) and the like.
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed>;
+
     /// Puts dead entries back with a fresh budget under the same event id. Skips what is not dead.
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Requeue).await
+    }
 
     /// Gives dead entries up for good. Skips what is not dead, and the dead steps of sagas that have not ended: without
     /// them these could never end. They go with their saga, see [`Intervention`](super::Intervention).
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Discard).await
+    }
 
     /// Makes entries due at once that wait for their time: between two attempts, or staged with a delay. What they have
     /// spent stays spent. Skips what does not wait.
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Hasten).await
+    }
 
     /// Gives up entries that wait, pending or retrying: they are discarded, and nobody delivers them. Skips what is in
     /// flight or at its end, and what is in a lane that a relay holds, which may have read it: pause its route first.
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Cancel).await
+    }
 
     /// Pauses a route or lets it go on. While it is paused no relay takes anything of it, by rows or by lanes; what is
     /// in flight is finished. Staging goes on.

@@ -111,24 +111,9 @@ impl Admin for MemoryStore {
         Ok(state.audit[state.audit.len().saturating_sub(limit)..].to_vec())
     }
 
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
         let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Requeue, now)
-    }
-
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Discard, now)
-    }
-
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
-        let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Hasten, now)
-    }
-
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
-        let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Cancel, now)
+        self.shared.lock().change(&request, verb, now)
     }
 
     async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
