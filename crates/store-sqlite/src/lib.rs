@@ -81,6 +81,3 @@ pub use sql::statements;
 pub use statement::{Param, Statement};
 pub use store::SqliteStore;
 pub use transaction::Begin;
-
-/// The old name, for those who read lanes.
-pub(crate) use call as writer;
