@@ -1,26 +1,29 @@
-//! What every outbox has besides its statements, as a macro: a store's types are its own, and so are its methods.
+//! What every outbox has besides its statements, as a macro: a store's types are its own, and so are its
+//! methods.
 
 /// Writes what is equal in every outbox.
 ///
-/// It is called in the store's `transaction.rs`, with the type of the outbox and a generic alias `Tx<'c>` of the
-/// transaction. The outbox has a field `staging` of the type [`Staging`](crate::Staging) and brings `stage_all`,
-/// `stage_saga` and `commit`; beside the call stands `rollback(tx)`. The documentation that is passed goes on that of
-/// `transaction`.
+/// It is called in the store's `transaction.rs`, with the type of the outbox and a generic alias `Tx<'c>` of
+/// the transaction. The outbox has a field `staging` of the type [`Staging`](crate::Staging) and brings
+/// `stage_all`, `stage_saga` and `commit`; beside the call stands `rollback(tx)`. The documentation that is
+/// passed goes on that of `transaction`.
 ///
 /// It writes the setters, `transaction`, `Debug`, the ports, and the sealed trait `Begin`.
 #[macro_export]
 macro_rules! outbox {
     ($(#[$example:meta])* $outbox:ident, $tx:ident) => {
         impl $outbox {
-            /// Sets the limits of events. Default: those of [`EventLimits::default`](::pillarbox_core::EventLimits).
+            /// Sets the limits of events. Default: those of
+            /// [`EventLimits::default`](pillarbox_core::EventLimits).
             #[must_use]
             pub fn limits(mut self, limits: ::pillarbox_core::EventLimits) -> Self {
                 self.staging.limits = limits;
                 self
             }
 
-            /// Says that the route is delivered in order per key (`order = "key"`): a delayed event with a key is then
-            /// refused, because it would hold back its key. Default: not known, and such an event does hold it back.
+            /// Says that the route is delivered in order per key (`order = "key"`): a delayed event with a
+            /// key is then refused, because it would hold back its key. Default: not known, and such an event
+            /// does hold it back.
             #[must_use]
             pub fn ordered(mut self) -> Self {
                 self.staging.ordered = true;
@@ -34,8 +37,8 @@ macro_rules! outbox {
                 self
             }
 
-            /// Sets where the W3C `traceparent` of the current span comes from; it becomes the header of that name
-            /// unless the event already has one. Default: nowhere.
+            /// Sets where the W3C `traceparent` of the current span comes from; it becomes the header of that
+            /// name unless the event already has one. Default: nowhere.
             #[must_use]
             pub fn trace(mut self, trace: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
                 self.staging.trace = Some(::std::sync::Arc::new(trace));
@@ -49,12 +52,12 @@ macro_rules! outbox {
                 self
             }
 
-            /// Runs an operation in a transaction: begins it, stages what the operation has put into the buffer in one
-            /// statement, commits, and wakes the relay of this process. An error of the operation or of staging rolls
-            /// everything back.
+            /// Runs an operation in a transaction: begins it, stages what the operation has put into the
+            /// buffer in one statement, commits, and wakes the relay of this process. An error of the
+            /// operation or of staging rolls everything back.
             ///
-            /// The future can be spawned when the operation owns what it uses, as an `async move` closure does: the
-            /// compiler cannot see yet that the future of a closure that borrows is `Send`.
+            /// The future can be spawned when the operation owns what it uses, as an `async move` closure
+            /// does: the compiler cannot see yet that the future of a closure that borrows is `Send`.
             ///
             $(#[$example])*
             ///
@@ -113,7 +116,8 @@ macro_rules! outbox {
             }
         }
 
-        /// What `transaction` of an outbox begins its transaction on: a store, or a pool of the application's.
+        /// What `transaction` of an outbox begins its transaction on: a store, or a pool of the
+        /// application's.
         pub trait Begin: sealed::Begin {}
 
         mod sealed {

@@ -14,7 +14,8 @@ const TRACEPARENT: &str = "traceparent";
 /// Gives the W3C `traceparent` of the current span, if there is one.
 pub type Trace = dyn Fn() -> Option<String> + Send + Sync;
 
-/// What an outbox knows besides its statements. [`outbox!`](crate::outbox!) gives the outbox a setter for each.
+/// What an outbox knows besides its statements. [`outbox!`](crate::outbox!) gives the outbox a setter for
+/// each.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Staging {

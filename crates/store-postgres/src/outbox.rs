@@ -38,7 +38,7 @@ pub struct Outbox {
 impl PostgresStore {
     /// The outbox of this route in the same tables. It stages in any transaction of this database.
     pub fn outbox(&self, route: impl Into<String>) -> Outbox {
-        Outbox::new(route).options(self.options().clone())
+        Outbox { staging: Staging::new(route), statements: Arc::clone(self.staging()), mode: self.mode() }
     }
 }
 

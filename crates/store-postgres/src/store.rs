@@ -11,7 +11,7 @@ use crate::connect;
 use crate::error::{Phase, classify};
 use crate::floor::Floors;
 use crate::options::{Line, Mode, Options};
-use crate::sql::{Sql, Statements};
+use crate::sql::{Sql, Staging, Statements};
 use crate::tables::Tables;
 
 /// Connections that only claims, reaps and purges use.
@@ -30,6 +30,7 @@ struct Inner {
     mode: Mode,
     options: Options,
     sql: Statements,
+    staging: Arc<Staging>,
     begin: Sql,
     begin_steered: Sql,
     staged: Floors,
@@ -96,10 +97,23 @@ impl PostgresStore {
     fn build(pools: Pools, mode: Mode, mut options: Options) -> Self {
         options.mode = Some(mode);
         let sql = Statements::new(Tables::new(&options));
+        let staging = Arc::new(Staging::new(sql.tables.clone()));
         let begin = Sql::begin(&options, Line::Operator);
         let begin_steered = Sql::begin(&options, Line::Relay);
         let (staged, causal) = (Floors::default(), Floors::default());
-        Self { inner: Arc::new(Inner { pools, mode, options, sql, begin, begin_steered, staged, causal }) }
+        Self {
+            inner: Arc::new(Inner {
+                pools,
+                mode,
+                options,
+                sql,
+                staging,
+                begin,
+                begin_steered,
+                staged,
+                causal,
+            }),
+        }
     }
 
     /// The pool of operators' calls; [`begin`](Self::begin) begins the application's transactions here. Its connections have
@@ -131,6 +145,10 @@ impl PostgresStore {
 
     pub(crate) fn tables(&self) -> &Tables {
         &self.inner.sql.tables
+    }
+
+    pub(crate) fn staging(&self) -> &Arc<Staging> {
+        &self.inner.staging
     }
 
     pub(crate) fn sql(&self) -> &Statements {

@@ -1,4 +1,5 @@
-//! Binding values: what cannot be encoded is one typed error at the end. Lists are JSON, which SQLite reads as rows.
+//! Binding values: what cannot be encoded is one typed error at the end. Lists are JSON, which SQLite reads
+//! as rows.
 
 use std::fmt::Write;
 
@@ -65,8 +66,8 @@ impl Bind {
     }
 }
 
-/// Claims as the JSON parameter that statements read: `{"seq": fence, …}`. An object, because its members need no
-/// second look at the text as the elements of an array of pairs would.
+/// Claims as the JSON parameter that statements read: `{"seq": fence, …}`. An object, because its members
+/// need no second look at the text as the elements of an array of pairs would.
 pub(crate) fn held_json(held: impl Iterator<Item = Held>) -> String {
     let mut json = String::from("{");
     for (index, held) in held.enumerate() {

@@ -76,8 +76,8 @@ pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
     })
 }
 
-/// One statement over the entries that an operator means, in a text for each way to find them: SQLite uses a partial
-/// index only where its very condition is in the text.
+/// One statement over the entries that an operator means, in a text for each way to find them: SQLite uses a
+/// partial index only where its very condition is in the text.
 #[derive(Debug)]
 pub(crate) struct Meant {
     /// By their ids.

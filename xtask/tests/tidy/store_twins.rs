@@ -18,8 +18,8 @@ const fn own(item: &'static str, stores: &'static [&'static str], reason: &'stat
 const POSTGRES: &[&str] = &["store-postgres"];
 const SQLITE: &[&str] = &["store-sqlite"];
 
-/// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to hand out is
-/// its own.
+/// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
+/// hand out is its own.
 const FILES: [Own; 4] = [
     own(
         "floor.rs",

@@ -13,7 +13,8 @@ const BACKLOG: &str = "insert into pillarbox_outbox (route, type, payload, hlc, 
     with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) \
     select iif(i % 10, 'orders', 'mails'), 't', '0', i, i % 64 from n";
 
-/// A migrated store with one connection, because each has read the statistics at a time of its own; and its statements.
+/// A migrated store with one connection, because each has read the statistics at a time of its own; and its
+/// statements.
 struct Planned {
     store: SqliteStore,
     statements: BTreeMap<String, String>,
@@ -106,8 +107,8 @@ async fn check_all(planned: &Planned, when: &str) {
     check(planned, when, "count_ready", &["USING COVERING INDEX pillarbox_outbox_ready"], true).await;
     check(planned, when, "count_due", &["USING COVERING INDEX pillarbox_outbox_due"], true).await;
     check(planned, when, "count_ended", &["USING COVERING INDEX pillarbox_outbox_ended"], true).await;
-    // What an operator means is found by its ids or by the index of its status. It is put in its order, and compared with
-    // the few dead entries that block a key, and with the saga of a step.
+    // What an operator means is found by its ids or by the index of its status. It is put in its order, and
+    // compared with the few dead entries that block a key, and with the saga of a step.
     let event = "USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)";
     let (dead, saga) = ("INDEX pillarbox_outbox_ended (status=?", "USING PRIMARY KEY (id=?)");
     check(planned, when, "list.ids", &[event, dead, row], true).await;

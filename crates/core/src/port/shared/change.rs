@@ -91,8 +91,8 @@ pub struct Candidate {
     pub open_saga: Option<SagaId>,
 }
 
-/// The rows that can be changed, and what is told of them and of the others. `entries` are in the order of their rows,
-/// `ids` those that were asked for by name.
+/// The rows that can be changed, and what is told of them and of the others. `entries` are in the order of
+/// their rows, `ids` those that were asked for by name.
 ///
 /// # Errors
 /// When a row cannot be read.

@@ -128,7 +128,8 @@ pub fn inventory_row(row: &mut impl Columns) -> Result<InventoryRow> {
     })
 }
 
-/// `run, route, owner, mode, wake, in_flight, circuit, down_since, outages, reason, started_at, seen_at, now, lease_until`.
+/// `run, route, owner, mode, wake, in_flight, circuit, down_since, outages, reason, started_at, seen_at, now,
+/// lease_until`.
 ///
 /// # Errors
 /// When the row cannot be read.
@@ -158,8 +159,8 @@ pub fn relay_seen(row: &mut impl Columns) -> Result<RelaySeen> {
     })
 }
 
-/// `id, name, route, subject_kind, subject_value, generation, status, version, dead, due_at, deadline_at, body, created_at,
-/// updated_at, ended_at`.
+/// `id, name, route, subject_kind, subject_value, generation, status, version, dead, due_at, deadline_at,
+/// body, created_at, updated_at, ended_at`.
 ///
 /// # Errors
 /// When the row cannot be read.

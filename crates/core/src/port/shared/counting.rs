@@ -52,7 +52,8 @@ impl RouteTally {
         Ok(())
     }
 
-    /// Counts a row of `route, status or null, entries, event_id, key`: how many are blocked, or whom many wait for.
+    /// Counts a row of `route, status or null, entries, event_id, key`: how many are blocked, or whom many
+    /// wait for.
     ///
     /// # Errors
     /// When the row cannot be read.

@@ -9,7 +9,8 @@ pub struct Found {
     pub version: u32,
     /// What is missing or different and must not be, one a line.
     pub differences: Vec<String>,
-    /// Indexes, and functions with `()` behind their name, without which everything works, slowly or not from plain SQL.
+    /// Indexes, and functions with `()` behind their name, without which everything works, slowly or not from
+    /// plain SQL.
     pub missing: Vec<String>,
 }
 
@@ -32,7 +33,8 @@ impl Found {
         }
     }
 
-    /// The scripts that are to be run from here: one a version that is missing, and then what every migration makes.
+    /// The scripts that are to be run from here: one a version that is missing, and then what every migration
+    /// makes.
     #[must_use]
     pub fn scripts(&self, versions: &[&'static str], always: &[&'static str]) -> Vec<&'static str> {
         let known = usize::try_from(self.version).unwrap_or(usize::MAX);

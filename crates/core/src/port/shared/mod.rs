@@ -1,6 +1,6 @@
-//! What every store does in the same way, written once: which entries an operator's wish means and which of them it can
-//! change, how the rows of an answer are read, how counts add up, what state tables are in, and how the ends of steps
-//! are decided. A store brings its SQL, its types and its table of errors.
+//! What every store does in the same way, written once: which entries an operator's wish means and which of
+//! them it can change, how the rows of an answer are read, how counts add up, what state tables are in, and
+//! how the ends of steps are decided. A store brings its SQL, its types and its table of errors.
 
 mod change;
 mod columns;

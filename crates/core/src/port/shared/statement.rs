@@ -7,8 +7,8 @@ use crate::time::Timestamp;
 
 /// One statement that stages one event, for a driver that Pillarbox does not know.
 ///
-/// Run it inside the transaction of the business write. It changes one row, or none when the route already carries the
-/// event id.
+/// Run it inside the transaction of the business write. It changes one row, or none when the route already
+/// carries the event id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statement {
@@ -58,9 +58,9 @@ impl<T: Into<Param>> From<Option<T>> for Param {
     }
 }
 
-/// The values of an entry in the order of the columns: `event_id, route, type, key, payload, content_type, headers, tenant,
-/// correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc, max_attempts`, and the delay in
-/// microseconds. `time` is how the database takes a time.
+/// The values of an entry in the order of the columns: `event_id, route, type, key, payload, content_type,
+/// headers, tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc,
+/// max_attempts`, and the delay in microseconds. `time` is how the database takes a time.
 ///
 /// # Errors
 /// When the headers cannot be written as JSON.

@@ -1,10 +1,11 @@
 //! The list of a store's statements.
 
-/// Declares the statements of a store: a name is the file of that name under `sql/`, beside the file that calls this. The
-/// same list fills the names of the tables in and tells the tests of query plans what there is.
+/// Declares the statements of a store: a name is the file of that name under `sql/`, beside the file that
+/// calls this. The same list fills the names of the tables in and tells the tests of query plans what there
+/// is.
 ///
-/// The caller has `Tables` and `Sql` in scope. A statement may be of another type than `Sql`; it then has the same
-/// `new(template, tables)` and `name(name, texts)`.
+/// The caller has `Tables` and `Sql` in scope. A statement may be of another type than `Sql`; it then has the
+/// same `new(template, tables)` and `name(name, texts)`.
 #[macro_export]
 macro_rules! statements {
     (@kind) => { Sql };

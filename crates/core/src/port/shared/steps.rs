@@ -7,7 +7,8 @@ use crate::port::{StepSettlement, StepsSettled, Swept};
 use crate::saga::{SagaId, SagaRecord, SagaWork, StepSeen};
 use crate::time::Timestamp;
 
-/// What follows from the ends of some steps: what is to be written of their sagas, and what of the request is not theirs.
+/// What follows from the ends of some steps: what is to be written of their sagas, and what of the request is
+/// not theirs.
 #[derive(Debug, Default)]
 pub struct StepDecisions {
     work: BTreeMap<SagaId, SagaWork>,
@@ -18,8 +19,8 @@ pub struct StepDecisions {
 }
 
 impl StepDecisions {
-    /// Decides on one claim. `found` is what still stands of it, with its saga: `None`, it is somebody else's by now, or
-    /// settled or gone.
+    /// Decides on one claim. `found` is what still stands of it, with its saga: `None`, it is somebody else's
+    /// by now, or settled or gone.
     ///
     /// # Errors
     /// When what follows cannot be written as an event.
@@ -79,15 +80,16 @@ impl StepsSettled {
 }
 
 impl Swept {
-    /// A sweep that has found so many rows, these sagas among them, and may look at as many as the limit says.
+    /// A sweep that has found so many rows, these sagas among them, and may look at as many as the limit
+    /// says.
     pub fn of(rows: usize, sagas: &[SagaId], limit: u32) -> Self {
         let full = rows >= usize::try_from(limit).unwrap_or(usize::MAX);
         let next = sagas.last().copied().filter(|_| full);
         Self { seen: rows as u64, next, ..Self::default() }
     }
 
-    /// Notes what came of one saga: whether it has ended, or `None` if nothing was to be done. One saga that fails does
-    /// not keep the others from being swept; its error is for the log.
+    /// Notes what came of one saga: whether it has ended, or `None` if nothing was to be done. One saga that
+    /// fails does not keep the others from being swept; its error is for the log.
     pub fn note(&mut self, id: SagaId, swept: Result<Option<bool>>) -> Option<Error> {
         match swept {
             Ok(Some(ended)) => {
