@@ -11,7 +11,7 @@ use pillarbox::postgres::{Options, Outbox, PostgresStore};
 use pillarbox::sink::{Handled, HandlerError, Handlers, Handling};
 use pillarbox::{
     Backoff, Error, ErrorKind, EventId, Jitter, Reference, Relay, RelayOptions, Saga, SagaAdmin, SagaFilter,
-    SagaStatus, Schema, Step,
+    SagaStatus, Step,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;

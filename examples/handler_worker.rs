@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pillarbox::sink::{HandlerError, Handlers};
 use pillarbox::sqlite::{Options, Outbox, SqliteStore};
-use pillarbox::{Event, Relay, RelayOptions, Schema};
+use pillarbox::{Event, Relay, RelayOptions};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

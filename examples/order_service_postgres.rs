@@ -5,7 +5,7 @@
 
 use pillarbox::postgres::{Options, Outbox, PostgresStore};
 use pillarbox::sink::FileSink;
-use pillarbox::{Event, Relay, Schema};
+use pillarbox::{Event, Relay};
 use serde::Serialize;
 
 #[derive(Serialize)]

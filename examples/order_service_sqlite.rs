@@ -5,7 +5,7 @@
 
 use pillarbox::sink::FileSink;
 use pillarbox::sqlite::{Options, Outbox, SqliteStore};
-use pillarbox::{Event, Relay, Schema};
+use pillarbox::{Event, Relay};
 use serde::Serialize;
 
 #[derive(Serialize)]

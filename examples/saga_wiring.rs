@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::{Router, routing::post};
 use pillarbox::sink::{Handlers, Handling};
 use pillarbox::sqlite::{Options, Outbox, SqliteStore};
-use pillarbox::{Reference, Relay, Saga, Schema, Step};
+use pillarbox::{Reference, Relay, Saga, Step};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -1,6 +1,5 @@
 //! What the examples of all brokers share: an order, a database file, and Ctrl-C. Nothing here is about a broker.
 
-use pillarbox::Schema;
 use pillarbox::sqlite::{Options, SqliteStore};
 use serde::{Deserialize, Serialize};
 

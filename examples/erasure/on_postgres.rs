@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillarbox::postgres::{Options, Outbox, PostgresStore};
-use pillarbox::{Error, ErrorKind, Handle, Saga, Sagas, Schema};
+use pillarbox::{Error, ErrorKind, Handle, Saga, Sagas};
 use sqlx::PgPool;
 
 use crate::Failure;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillarbox::sqlite::{Options, Outbox, SqliteStore};
-use pillarbox::{Error, ErrorKind, Handle, Saga, Sagas, Schema};
+use pillarbox::{Error, ErrorKind, Handle, Saga, Sagas};
 
 use crate::Failure;
 use crate::database::Database;

@@ -1,5 +1,6 @@
 //! The stored row of an event, with its delivery state.
 
+use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -212,6 +213,13 @@ pub enum Staged {
 }
 
 impl Staged {
+    /// The outcomes of a call, in the order of its events: of an id that came twice only the first can be fresh.
+    #[must_use]
+    pub fn tell(ids: Vec<EventId>, mut fresh: HashSet<EventId>) -> Vec<Self> {
+        let outcome = |id| if fresh.remove(&id) { Self::Fresh(id) } else { Self::Duplicate(id) };
+        ids.into_iter().map(outcome).collect()
+    }
+
     /// The event's id, whichever it was.
     #[must_use]
     pub const fn event_id(self) -> EventId {

@@ -45,6 +45,14 @@ impl RouteName {
         Ok(Self(name.into()))
     }
 
+    /// What can be shown of a name that plain SQL may have written: without control characters, cut to its longest, and
+    /// `?` if nothing is left.
+    #[must_use]
+    pub fn shown(text: &str) -> Self {
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
+        Self(if shown.is_empty() { "?".into() } else { shown.into() })
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

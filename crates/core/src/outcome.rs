@@ -88,6 +88,13 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Nobody settled an entry before its lease ended.
+    #[must_use]
+    pub fn lease_expired() -> Self {
+        let kind = FailureKind::LeaseExpired;
+        Self::new(kind, kind.as_str(), "nobody settled it before its lease ended")
+    }
+
     /// A failure with a stable code and a text for people, which is redacted and cut to its limit.
     pub fn new(kind: FailureKind, code: impl Into<String>, text: impl AsRef<str>) -> Self {
         // A slash or a space in the code would make the stored text ambiguous; a colon without a space does not.

@@ -1,6 +1,10 @@
-//! What a process lends to the pure core: a wall clock, fresh ids, and one source of clock stamps.
+//! What a process lends to the pure core: a wall clock, fresh ids, and one source of clock stamps. And what every outbox
+//! does with them: [`Staging`] and [`outbox!`].
 //!
 //! The core takes these as arguments, so that tests own them; production code takes them from here.
+
+mod outbox;
+mod staging;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -10,6 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pillarbox_core::port::{Clock, Entropy};
 use pillarbox_core::{EventId, HybridClock, Timestamp};
 use uuid::Uuid;
+
+pub use staging::{Staging, Trace};
 
 /// How far ahead of this process's wall clock a consumed event's stamp may be before it is refused.
 ///

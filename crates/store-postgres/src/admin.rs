@@ -1,27 +1,23 @@
 //! What operators see.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, BlockingHead, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, Pause,
-    PauseChange, PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
+    PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
 };
-use pillarbox_core::{
-    AuditRecord, Entry, Error, ErrorKind, EventId, Result, RouteName, Standing, Status, Timestamp,
-};
+use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, Status, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::bind::Bind;
 use crate::call::{Again, Line};
-use crate::change::Verb;
 use crate::error::{Phase, classify};
 use crate::lanes::mend::is_damage;
-use crate::meant::Asked;
-use crate::row::{At, WHOLE_COLUMNS, decode_audit, decode_inventory, decode_whole};
+use crate::meant::bind;
+use crate::row::{Cells, WHOLE_COLUMNS, decode_whole};
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 
@@ -29,7 +25,7 @@ use crate::store::PostgresStore;
 impl Admin for PostgresStore {
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
         // The partial indexes know the answer. With old statistics the planner would rather read the table.
-        let mut unit = self.begin(Line::Operator).await?;
+        let mut unit = self.unit(Line::Operator).await?;
         unit.script(&Sql::by_index()).await?;
         let rows = unit.rows(&self.sql().counts, Bind::new().at(now).done()?).await?;
         let most = Bind::new().number(HEADS_NAMED_MAX.into()).done()?;
@@ -45,41 +41,32 @@ impl Admin for PostgresStore {
                 handed
             }
         };
-        let mut routes = BTreeMap::new();
-        for row in &rows {
-            count(&mut routes, row)?;
+        let mut routes = RouteTally::default();
+        for mut row in rows.iter().map(Cells::of) {
+            let route = routes.count(&mut row)?;
+            let (since, now) = (row.time()?, row.time()?);
+            routes.waits_since(&route, since, now.unwrap_or(Timestamp::MIN));
         }
-        for row in &handed {
-            count_moved(&mut routes, row, Status::InFlight.into())?;
-        }
-        for row in &behind {
-            count_blocked(&mut routes, row)?;
-        }
-        for row in &pauses {
-            note_pause(&mut routes, row)?;
-        }
-        Ok(routes.into_values().collect())
+        handed.iter().map(Cells::of).try_for_each(|mut row| routes.handed(&mut row))?;
+        behind.iter().map(Cells::of).try_for_each(|mut row| routes.blocked(&mut row))?;
+        pauses.iter().map(Cells::of).try_for_each(|mut row| routes.paused(&mut row))?;
+        Ok(routes.told())
     }
 
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         filter.check()?;
-        let arguments = Asked::listed(&filter).bind(&self.readers().await?).done()?;
+        let arguments = bind(&Asked::listed(&filter), &self.readers().await?).done()?;
         seen(&self.run(Line::Operator, Again::Always, &self.sql().list, arguments).await?)
     }
 
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
         request.filter.check()?;
-        let all = Asked { limit: None, ..Asked::listed(&request.filter) };
-        let arguments = all
-            .bind(&self.readers().await?)
+        let arguments = bind(&Asked::counted(&request.filter), &self.readers().await?)
             .text(request.by.as_str())
             .number(request.filter.limit.into())
             .done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().count_by, arguments).await?;
-        let groups = rows.iter().map(|row| {
-            let entries: i64 = row.try_get(1).map_err(unreadable)?;
-            Ok((row.try_get(0).map_err(unreadable)?, u64::try_from(entries).unwrap_or(0)))
-        });
+        let groups = rows.iter().map(Cells::of).map(|mut row| Ok((row.optional_text()?, row.count()?)));
         Ok(CountGroup::gather(request.by, groups.collect::<Result<Vec<_>>>()?))
     }
 
@@ -87,45 +74,27 @@ impl Admin for PostgresStore {
         request.check()?;
         let arguments = Bind::new().number(request.after).number(request.limit.into()).done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().inventory, arguments).await?;
-        rows.iter().map(|row| decode_inventory(row).map_err(|error| classify(error, Phase::Before))).collect()
+        rows.iter().map(|row| inventory_row(&mut Cells::of(row))).collect()
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {
-        let any = Filter::default();
-        let named = Asked { ids: Some(&[id]), limit: None, ..Asked::listed(&any) };
-        let named = named.bind(&self.readers().await?).done()?;
+        let named = bind(&Asked::named(&[id]), &self.readers().await?).done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().list, named).await?;
         let arguments = Bind::new().value(id.0).done()?;
         let audit = self.run(Line::Operator, Again::Always, &self.sql().audit_of, arguments).await?;
-        let audit = audit.iter().map(decode_audit).collect::<Result<Vec<_>>>()?;
-        let story = |entry: Entry| {
-            let audit =
-                audit.iter().filter(|record| record.route.as_ref() == Some(&entry.route)).cloned().collect();
-            Story { entry, audit }
-        };
-        Ok(seen(&rows)?.into_iter().map(story).collect())
+        Ok(Story::tell(seen(&rows)?, &records(&audit)?))
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
         let arguments = Bind::new().number(limit.into()).done()?;
         let newest = self.run(Line::Operator, Again::Always, &self.sql().audit, arguments).await?;
-        newest.iter().rev().map(decode_audit).collect()
+        let mut records = records(&newest)?;
+        records.reverse();
+        Ok(records)
     }
 
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Requeue).await
-    }
-
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Discard).await
-    }
-
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Hasten).await
-    }
-
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
-        self.change(request, Verb::Cancel).await
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
+        self.change_entries(request, verb).await
     }
 
     async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
@@ -154,64 +123,7 @@ fn seen(rows: &[PgRow]) -> Result<Vec<Entry>> {
     rows.iter().map(|row| entry(row).map_err(|error| classify(error, Phase::Before))).collect()
 }
 
-fn unreadable(_: sqlx::Error) -> Error {
-    Error::new(ErrorKind::Corrupt, "the counts cannot be read")
-}
-
-/// Adds a row of `route, status, entries, since, now` to its route.
-fn count(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &PgRow) -> Result<()> {
-    let status: Status = row.try_get::<&str, _>(1).map_err(unreadable)?.parse()?;
-    let entries: i64 = row.try_get(2).map_err(unreadable)?;
-    let since = row.try_get::<Option<At>, _>(3).map_err(unreadable)?.and_then(At::timestamp);
-    let now = row.try_get::<At, _>(4).map_err(unreadable)?.timestamp();
-    let counts = of_route(routes, row)?;
-    *counts.counts.entry(status).or_default() += u64::try_from(entries).unwrap_or(0);
-    if let (Some(since), Some(now)) = (since, now) {
-        counts.oldest_due_age = counts.oldest_due_age.max(Some(now.since(since)));
-    }
-    Ok(())
-}
-
-/// Counts a row of `route, status, entries` as something else than its status.
-fn count_moved(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &PgRow, to: Standing) -> Result<()> {
-    let status: Status = row.try_get::<&str, _>(1).map_err(unreadable)?.parse()?;
-    let entries: i64 = row.try_get(2).map_err(unreadable)?;
-    of_route(routes, row)?.move_from(status, to, u64::try_from(entries).unwrap_or(0));
-    Ok(())
-}
-
-/// Counts a row of `counts_blocked.sql`: how many are blocked, or whom many wait for.
-fn count_blocked(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &PgRow) -> Result<()> {
-    if row.try_get::<Option<&str>, _>(1).map_err(unreadable)?.is_some() {
-        return count_moved(routes, row, Standing::Blocked);
-    }
-    let blocked: i64 = row.try_get(2).map_err(unreadable)?;
-    let head = BlockingHead {
-        event_id: EventId(row.try_get(3).map_err(unreadable)?),
-        key: row.try_get(4).map_err(unreadable)?,
-        blocked: u64::try_from(blocked).unwrap_or(0),
-    };
-    of_route(routes, row)?.heads.push(head);
-    Ok(())
-}
-
-/// Notes a row of `pauses.sql`.
-fn note_pause(routes: &mut BTreeMap<RouteName, RouteCounts>, row: &PgRow) -> Result<()> {
-    let at = row.try_get::<At, _>(1).map_err(unreadable)?.timestamp();
-    let pause = Pause {
-        at: at.unwrap_or(Timestamp::MIN),
-        actor: row.try_get(2).map_err(unreadable)?,
-        reason: row.try_get(3).map_err(unreadable)?,
-    };
-    of_route(routes, row)?.paused = Some(pause);
-    Ok(())
-}
-
-/// The counts of the route in the first column.
-fn of_route<'r>(
-    routes: &'r mut BTreeMap<RouteName, RouteCounts>,
-    row: &PgRow,
-) -> Result<&'r mut RouteCounts> {
-    let route = RouteName::new(row.try_get::<String, _>(0).map_err(unreadable)?)?;
-    Ok(routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route)))
+/// Records of the audit trail.
+pub(crate) fn records(rows: &[PgRow]) -> Result<Vec<AuditRecord>> {
+    rows.iter().map(|row| audit_record(&mut Cells::of(row))).collect()
 }

@@ -1,5 +1,6 @@
 //! Many events as one array a column: the number of parameters does not grow with the events.
 
+use pillarbox_core::port::shared::headers_json;
 use pillarbox_core::{Error, NewEntry, Result};
 use sqlx::postgres::PgArguments;
 use uuid::Uuid;
@@ -13,7 +14,7 @@ const BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The columns of `stage_many.sql`, in its order.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) event_ids: Vec<Uuid>,
+    event_ids: Vec<Uuid>,
     types: Vec<String>,
     keys: Vec<Option<String>>,
     payloads: Vec<Vec<u8>>,
@@ -33,7 +34,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn push(&mut self, entry: NewEntry, headers: String) -> Result<()> {
+    pub(crate) fn push(&mut self, entry: NewEntry) -> Result<()> {
+        let headers = headers_json(&entry.event.headers)?;
         self.bytes = self.bytes.saturating_add(entry.event.payload.len()).saturating_add(headers.len());
         if self.bytes > BYTES_MAX {
             return Err(Error::too_large(format!(

@@ -11,23 +11,13 @@ use sqlx::{Connection, Either, Executor, PgConnection, Postgres};
 use tokio::time::timeout;
 
 use crate::error::{Phase, classify};
+pub(crate) use crate::options::Line;
 use crate::options::Mode;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 
 /// What the client waits beyond the server's own timeouts before it gives a silent connection up.
 const SILENCE: Duration = Duration::from_secs(5);
-
-/// Which connections a call uses.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Line {
-    /// Operators, and the application's own transactions.
-    Operator,
-    /// Claims, reaps and purges.
-    Relay,
-    /// Extends and settles: never behind the others.
-    Reserved,
-}
 
 /// Whether a call may be sent again when its connection broke.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +65,7 @@ impl PostgresStore {
     }
 
     /// Begins a transaction of several statements. Dropped without a commit, it is rolled back.
-    pub(crate) async fn begin(&self, line: Line) -> Result<Unit> {
+    pub(crate) async fn unit(&self, line: Line) -> Result<Unit> {
         let held = self.acquire(line).await?;
         match Unit::begin(held, self.begin_script(line), self.patience()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable && error.retry() == Retry::Later => {

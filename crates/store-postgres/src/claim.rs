@@ -1,11 +1,14 @@
 //! Claiming and extending: who works on what, and until when.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use async_trait::async_trait;
+pub(crate) use pillarbox_core::port::shared::micros;
 use pillarbox_core::port::{
-    Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Steps, Undecodable,
+    Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Purging, ReapRequest, Reaped,
+    SettleRequest, Settled, Steps, Store, Undecodable,
 };
-use pillarbox_core::{COMPANY_MAX, CRASHES_IN_COMPANY, Entry, Hlc, Result, Status, company};
+use pillarbox_core::{COMPANY_MAX, CRASHES_IN_COMPANY, Result, RouteName, Status, company};
 use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgRow};
 
@@ -17,8 +20,9 @@ use crate::row::{At, Delivery, decode};
 use crate::settle::{Changed, sorted};
 use crate::store::PostgresStore;
 
-impl PostgresStore {
-    pub(crate) async fn claim_entries(&self, request: ClaimRequest) -> Result<Claim> {
+#[async_trait]
+impl Store for PostgresStore {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         request.check()?;
         if request.limit == 0 {
             return Ok(Claim::default());
@@ -36,10 +40,41 @@ impl PostgresStore {
             // Nothing from the floor on is not yet nothing.
             claim = self.claim_from(&request, None).await?;
         }
-        sort(&mut claim.entries, request.order);
+        request.order.sort(&mut claim.entries);
         Ok(claim)
     }
 
+    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
+        request.check()?;
+        if request.held.is_empty() {
+            return Ok(Extended::default());
+        }
+        let held = sorted(request.held.iter().copied());
+        let arguments: PgArguments =
+            Bind::new().held(&held).at(request.now).number(micros(request.lease)).done()?;
+        // A lease that is prolonged twice is prolonged.
+        let rows = self.run(Line::Reserved, Again::Always, &self.sql().extend, arguments).await?;
+        Ok(Extended { fenced: Changed::read(&rows)?.fenced(held) })
+    }
+
+    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
+        self.settle_batch(request).await
+    }
+
+    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
+        self.reap_leases(request).await
+    }
+
+    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+        self.count_open_sagas(route).await
+    }
+
+    fn purging(&self) -> Option<Purging> {
+        Some(Purging::of(self))
+    }
+}
+
+impl PostgresStore {
     /// One claim from the floor, or a sweep.
     async fn claim_from(&self, request: &ClaimRequest, floor: Option<Floor>) -> Result<Claim> {
         let limit = i64::from(request.limit);
@@ -95,21 +130,8 @@ impl PostgresStore {
             .done()?;
         let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().claim_suspects, arguments).await?;
         let mut claim = suspects(&rows, request).map_err(|error| classify(error, Phase::Before))?;
-        sort(&mut claim.entries, request.order);
+        request.order.sort(&mut claim.entries);
         Ok(claim)
-    }
-
-    pub(crate) async fn extend_leases(&self, request: ExtendRequest) -> Result<Extended> {
-        request.check()?;
-        if request.held.is_empty() {
-            return Ok(Extended::default());
-        }
-        let held = sorted(request.held.iter().copied());
-        let arguments: PgArguments =
-            Bind::new().held(&held).at(request.now).number(micros(request.lease)).done()?;
-        // A lease that is prolonged twice is prolonged.
-        let rows = self.run(Line::Reserved, Again::Always, &self.sql().extend, arguments).await?;
-        Ok(Extended { fenced: Changed::read(&rows)?.fenced(held) })
     }
 }
 
@@ -163,20 +185,4 @@ fn ends(rows: &[PgRow]) -> sqlx::Result<(Option<At>, Option<[i64; 2]>)> {
         }));
     }
     Ok(ends)
-}
-
-/// Oldest first: an update returns its rows in any order.
-fn sort(entries: &mut [Entry], order: ClaimOrder) {
-    match order {
-        ClaimOrder::Staged => entries.sort_unstable_by_key(|entry| (entry.priority, entry.seq)),
-        ClaimOrder::Causal => entries.sort_unstable_by_key(|entry| {
-            (entry.hlc.map_or(i64::MAX, Hlc::raw), entry.created_at, entry.seq)
-        }),
-    }
-}
-
-/// Whole microseconds, at most a thousand years: beyond that the database's arithmetic overflows.
-pub(crate) fn micros(duration: Duration) -> i64 {
-    const MAX: i64 = 1000 * 366 * 24 * 3600 * 1_000_000;
-    i64::try_from(duration.as_micros()).unwrap_or(MAX).min(MAX)
 }

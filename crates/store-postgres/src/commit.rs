@@ -5,22 +5,33 @@ use sqlx::{Postgres, Transaction};
 
 use crate::error::{Phase, classify};
 
+/// What the application, its callbacks and its audit sinks write in.
+pub(crate) type Tx<'c> = Transaction<'c, Postgres>;
+
 /// Asks a transaction whether it can be committed.
 const ASK: &str = include_str!("sql/commit_ask.sql");
 /// Asks it and commits it.
 const ASK_AND_COMMIT: &str = include_str!("sql/commit_chain.sql");
 
 /// Commits a transaction of the application's, a nested one too. Asking costs a round trip.
-pub(crate) async fn commit(mut tx: Transaction<'_, Postgres>) -> Result<()> {
+pub(crate) async fn commit(mut tx: Tx<'_>) -> Result<()> {
     sqlx::raw_sql(ASK).execute(&mut *tx).await.map_err(|error| refused(error, Phase::Before))?;
     tx.commit().await.map_err(|error| classify(error, Phase::Committing))
 }
 
 /// Commits a transaction of a pool of which this is the outermost level, without a further round trip: what is left for
 /// the driver to roll back goes with the message by which the pool tests a connection that returns.
-pub(crate) async fn commit_pooled(mut tx: Transaction<'static, Postgres>) -> Result<()> {
+pub(crate) async fn commit_pooled(mut tx: Tx<'static>) -> Result<()> {
     let committed = sqlx::raw_sql(ASK_AND_COMMIT).execute(&mut *tx).await;
     committed.map(|_| ()).map_err(|error| refused(error, Phase::Committing))
+}
+
+/// Rolls back: now and not in the background, because who sees the error may count on it.
+pub(crate) async fn rollback(tx: Tx<'_>) {
+    // A lost connection has done it too.
+    if tx.rollback().await.is_err() {
+        tracing::debug!("the transaction had ended before it was rolled back");
+    }
 }
 
 fn refused(error: sqlx::Error, phase: Phase) -> Error {

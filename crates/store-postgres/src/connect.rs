@@ -5,17 +5,21 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use pillarbox_core::{Error, ErrorKind, Result};
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
-use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row};
 use tokio::time::timeout;
 
 use crate::error::{Phase, classify};
-use crate::options::{Mode, Options};
+use crate::options::{Line, Mode, Options};
+use crate::sql::Sql;
 
 /// How often the self-test looks for a pooler. One look can miss it when other clients use it at that moment.
 const PROBES: u32 = 16;
 /// How long the self-test waits for an answer that a pooler may hold back.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection that lay idle for longer is tested before it is used again.
+const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 
 /// Reads a URL and decides on encryption.
 ///
@@ -101,6 +105,40 @@ async fn sessions_differ(first: &mut PgConnection, second: &mut PgConnection) ->
 
 async fn session(connection: &mut PgConnection) -> sqlx::Result<i32> {
     sqlx::raw_sql("select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+}
+
+/// A pool for one kind of calls, whose connections are opened when they are needed.
+pub(crate) fn pool(
+    target: &PgConnectOptions,
+    mode: Mode,
+    options: &Options,
+    line: Line,
+    connections: u32,
+) -> PgPool {
+    let pool = PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(options.acquire_timeout)
+        // Testing every time would double the round trips of a busy relay.
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > TRUSTED_IDLE {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        });
+    match mode {
+        Mode::Direct => {
+            let settings = Sql::session(options, line);
+            pool.after_connect(move |connection, _| {
+                let settings = settings.clone();
+                Box::pin(async move { settings.script().execute(connection).await.map(|_| ()) })
+            })
+            .connect_lazy_with(target.clone())
+        }
+        Mode::Pooled => pool.connect_lazy_with(target.clone().statement_cache_capacity(0)),
+    }
 }
 
 #[cfg(test)]

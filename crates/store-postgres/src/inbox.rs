@@ -1,18 +1,20 @@
 //! The other side: applying an event once, in the handler's own transaction.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::Result;
 use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Transactions};
 use sqlx::postgres::PgArguments;
-use sqlx::{PgPool, Postgres, Row, Transaction};
+use sqlx::{PgPool, Row};
 
 use crate::bind::Bind;
-use crate::commit::commit_pooled;
+use crate::commit::{Tx, commit_pooled};
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
-use crate::sql::{ACCEPT, ACCEPT_ORIGIN, FENCE_RAISE, Sql};
+use crate::sql::{Accepting, Sql};
+use crate::store::PostgresStore;
 use crate::tables::Tables;
 
 /// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
@@ -44,10 +46,17 @@ use crate::tables::Tables;
 #[derive(Clone)]
 pub struct Inbox {
     pool: PgPool,
-    accept: Sql,
-    accept_origin: Sql,
-    fence_raise: Sql,
+    statements: Arc<Accepting>,
     mode: Mode,
+}
+
+impl PostgresStore {
+    /// The inbox in the same database: what a consumer needs. It shares [`pool`](Self::pool), so
+    /// [`Options::connections`] bounds how many messages are handled at once.
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        Inbox::new(self.pool().clone(), self.options())
+    }
 }
 
 impl Inbox {
@@ -58,14 +67,8 @@ impl Inbox {
     /// [`PostgresStore::inbox`](crate::PostgresStore::inbox) knows it.
     #[must_use]
     pub fn new(pool: PgPool, options: &Options) -> Self {
-        let tables = Tables::new(options);
-        Self {
-            pool,
-            accept: Sql::new(ACCEPT, &tables),
-            accept_origin: Sql::new(ACCEPT_ORIGIN, &tables),
-            fence_raise: Sql::new(FENCE_RAISE, &tables),
-            mode: options.mode.unwrap_or(Mode::Direct),
-        }
+        let statements = Arc::new(Accepting::new(Tables::new(options)));
+        Self { pool, statements, mode: options.mode.unwrap_or(Mode::Direct) }
     }
 
     /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
@@ -75,15 +78,11 @@ impl Inbox {
     /// # Errors
     /// For a consumer name out of bounds, or when the database fails; the transaction should then be
     /// rolled back.
-    pub async fn accept(
-        &self,
-        tx: &mut Transaction<'_, Postgres>,
-        request: AcceptRequest,
-    ) -> Result<Accepted> {
+    pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
         request.check()?;
         let bind = Bind::new().text(&request.consumer).value(request.event_id.0).at(request.now);
         let Some(origin) = &request.origin else {
-            let marked = self.execute(tx, &self.accept, bind.done()?).await?;
+            let marked = self.execute(tx, &self.statements.accept, bind.done()?).await?;
             return Ok(if marked == 0 { Accepted::Duplicate } else { Accepted::Fresh });
         };
         let arguments = bind
@@ -92,7 +91,7 @@ impl Inbox {
             .text(&origin.position.stream)
             .number(origin.position.offset)
             .done()?;
-        let query = self.accept_origin.with(arguments).persistent(self.mode == Mode::Direct);
+        let query = self.statements.accept_origin.with(arguments).persistent(self.mode == Mode::Direct);
         let row = query.fetch_one(&mut **tx).await.map_err(failed)?;
         let is = |column: &str| row.try_get::<bool, _>(column).map_err(failed);
         // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
@@ -106,12 +105,7 @@ impl Inbox {
         })
     }
 
-    async fn raise(
-        &self,
-        tx: &mut Transaction<'_, Postgres>,
-        request: &AcceptRequest,
-        origin: &Origin,
-    ) -> Result<()> {
+    async fn raise(&self, tx: &mut Tx<'_>, request: &AcceptRequest, origin: &Origin) -> Result<()> {
         let arguments = Bind::new()
             .text(&request.consumer)
             .text(&origin.lane)
@@ -120,16 +114,11 @@ impl Inbox {
             .number(origin.position.offset)
             .at(request.now)
             .done()?;
-        self.execute(tx, &self.fence_raise, arguments).await?;
+        self.execute(tx, &self.statements.fence_raise, arguments).await?;
         Ok(())
     }
 
-    async fn execute(
-        &self,
-        tx: &mut Transaction<'_, Postgres>,
-        sql: &Sql,
-        arguments: PgArguments,
-    ) -> Result<u64> {
+    async fn execute(&self, tx: &mut Tx<'_>, sql: &Sql, arguments: PgArguments) -> Result<u64> {
         let query = sql.with(arguments).persistent(self.mode == Mode::Direct);
         Ok(query.execute(&mut **tx).await.map_err(failed)?.rows_affected())
     }
@@ -140,15 +129,15 @@ fn failed(error: sqlx::Error) -> pillarbox_core::Error {
 }
 
 #[async_trait]
-impl<'c> port::Inbox<Transaction<'c, Postgres>> for Inbox {
-    async fn accept(&self, tx: &mut Transaction<'c, Postgres>, request: AcceptRequest) -> Result<Accepted> {
+impl<'c> port::Inbox<Tx<'c>> for Inbox {
+    async fn accept(&self, tx: &mut Tx<'c>, request: AcceptRequest) -> Result<Accepted> {
         Self::accept(self, tx, request).await
     }
 }
 
 #[async_trait]
 impl Transactions for Inbox {
-    type Tx = Transaction<'static, Postgres>;
+    type Tx = Tx<'static>;
 
     async fn begin(&self) -> Result<Self::Tx> {
         self.pool.begin().await.map_err(|error| classify(error, Phase::Before))

@@ -1,5 +1,6 @@
 //! The values of one event that says no more than most do, each as its column takes it.
 
+use pillarbox_core::port::shared::headers_json;
 use pillarbox_core::{CONTENT_TYPE_DEFAULT, NewEntry, PRIORITY_DEFAULT, Result};
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
@@ -22,15 +23,16 @@ pub(crate) fn is_lean(entry: &NewEntry) -> bool {
 }
 
 /// The values of `stage_lean.sql`, in its order.
-pub(crate) fn values(entry: &NewEntry, headers: &str) -> Result<PgArguments> {
+pub(crate) fn values(entry: &NewEntry) -> Result<PgArguments> {
     let event = &entry.event;
+    let headers = headers_json(&event.headers)?;
     Bind::new()
         .value(entry.event_id.0)
         .text(entry.route.as_str())
         .text(&event.event_type)
         .value(event.key.as_deref())
         .value(event.payload.as_slice())
-        .value((!event.headers.is_empty()).then_some(Jsonb(headers)))
+        .value((!event.headers.is_empty()).then_some(Jsonb(&headers)))
         .number(entry.hlc.raw())
         .done()
 }

@@ -9,20 +9,19 @@
 //! - [`Inbox`] applies an event once on the other side.
 //!
 //! ```no_run
-//! use pillarbox_core::port::Schema;
 //! use pillarbox_core::{Event, Result};
-//! use pillarbox_store_postgres::{Options, Outbox, PostgresStore};
+//! use pillarbox_store_postgres::{Options, PostgresStore};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = PostgresStore::connect("postgres://localhost/shop", Options::default()).await?;
 //! let _ = store.migrate().await?;
 //!
-//! let outbox = Outbox::new("orders").options(store.options().clone());
-//! let mut tx = store.pool().begin().await?;
+//! let outbox = store.outbox("orders");
+//! let mut tx = store.begin().await?;
 //! sqlx::query("insert into orders (id) values (7)").execute(&mut *tx).await?;
 //! let staged = outbox.stage(&mut tx, Event::json("order.placed", &7)?.key("o-7")).await?;
 //! assert!(!staged.is_duplicate());
-//! tx.commit().await?;
+//! outbox.commit(tx).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -68,6 +67,7 @@ pub use inbox::Inbox;
 pub use options::{Mode, Options};
 pub use outbox::Outbox;
 pub use saga::Sagas;
+pub use sql::statements;
 pub use statement::{Param, Statement};
 pub use store::PostgresStore;
 pub use transaction::Begin;

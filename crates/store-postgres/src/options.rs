@@ -46,6 +46,17 @@ pub enum Mode {
     Pooled,
 }
 
+/// Which connections a call uses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Operators, and the application's own transactions.
+    Operator,
+    /// Claims, reaps and purges.
+    Relay,
+    /// Extends and settles: never behind the others.
+    Reserved,
+}
+
 impl Mode {
     /// The name in status and logs.
     #[must_use]

@@ -2,15 +2,14 @@
 
 use async_trait::async_trait;
 use pillarbox_core::limits::{LIST_MAX, RELAY_SWEPT_AFTER};
+use pillarbox_core::port::shared::relay_seen;
 use pillarbox_core::port::{AnnounceRequest, Presence, RelaySeen, RunId};
-use pillarbox_core::{Error, ErrorKind, Failure, OnDead, Result, RouteName, Timestamp};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
+use pillarbox_core::{OnDead, Result, Timestamp};
 
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::claim::micros;
-use crate::row::At;
+use crate::row::Cells;
 use crate::store::PostgresStore;
 
 #[async_trait]
@@ -46,35 +45,6 @@ impl Presence for PostgresStore {
         let arguments =
             Bind::new().at(now).number(micros(RELAY_SWEPT_AFTER)).number(LIST_MAX.into()).done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().relays, arguments).await?;
-        rows.iter().map(seen).collect()
+        rows.iter().map(|row| relay_seen(&mut Cells::of(row))).collect()
     }
-}
-
-/// Reads the columns of `relays.sql`.
-fn seen(row: &PgRow) -> Result<RelaySeen> {
-    let unreadable = |_| Error::new(ErrorKind::Corrupt, "the announcement of a relay cannot be read");
-    let time = |column: usize| {
-        let at = row.try_get::<Option<At>, _>(column).map_err(unreadable)?;
-        Ok::<_, Error>(at.and_then(At::timestamp))
-    };
-    let number = |column: usize| row.try_get::<i64, _>(column).map_err(unreadable);
-    let text = |column: usize| row.try_get::<String, _>(column).map_err(unreadable);
-    let reason: Option<&str> = row.try_get(9).map_err(unreadable)?;
-    let seen_at = time(11)?.unwrap_or(Timestamp::MIN);
-    Ok(RelaySeen {
-        run: RunId(number(0)?),
-        route: RouteName::new(text(1)?)?,
-        owner: text(2)?,
-        mode: text(3)?,
-        wake: text(4)?,
-        in_flight: u64::try_from(number(5)?).unwrap_or(0),
-        circuit: text(6)?.parse()?,
-        down_since: time(7)?,
-        outages: u32::try_from(number(8)?).unwrap_or(0),
-        reason: reason.map(Failure::parse),
-        started_at: time(10)?.unwrap_or(Timestamp::MIN),
-        seen_at,
-        unseen_for: time(12)?.unwrap_or(Timestamp::MIN).since(seen_at),
-        lease_until: time(13)?.unwrap_or(Timestamp::MIN),
-    })
 }

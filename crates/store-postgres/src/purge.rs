@@ -1,14 +1,14 @@
 //! Purging: what was settled, accepted, or ended long enough ago goes, in small batches.
 
-use pillarbox_core::limits::BATCH_MAX;
+use pillarbox_core::Result;
+use pillarbox_core::port::shared::Columns;
 use pillarbox_core::port::{Effect, PurgeRequest, Purged};
-use pillarbox_core::{Error, Result, check_name};
-use sqlx::Row;
 
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::claim::micros;
 use crate::error::{Phase, classify};
+use crate::row::Cells;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 
@@ -26,13 +26,7 @@ impl PostgresStore {
     }
 
     async fn purge_by(&self, request: PurgeRequest, apply: &Sql, count: &Sql) -> Result<Purged> {
-        check_name("actor", &request.actor)?;
-        if request.limit > BATCH_MAX {
-            return Err(Error::invalid(format!(
-                "a purge of {}; at most {BATCH_MAX} rows are purged at once",
-                request.limit
-            )));
-        }
+        request.check()?;
         let bind =
             Bind::new().at(request.now).number(micros(request.older_than)).number(request.limit.into());
         let rows = match request.effect {
@@ -42,11 +36,8 @@ impl PostgresStore {
             }
             Effect::DryRun => self.run(Line::Relay, Again::Always, count, bind.done()?).await?,
         };
-        let purged: i64 = rows
-            .first()
-            .ok_or(sqlx::Error::RowNotFound)
-            .and_then(|row| row.try_get(0))
-            .map_err(|error| classify(error, Phase::Before))?;
-        Ok(Purged { purged: u64::try_from(purged).unwrap_or(0) })
+        let row =
+            rows.first().ok_or(sqlx::Error::RowNotFound).map_err(|error| classify(error, Phase::Before))?;
+        Ok(Purged { purged: Cells::of(row).count()? })
     }
 }

@@ -1,7 +1,7 @@
 //! Reaping: expired leases go back to the queue, and what has no attempts left is buried.
 
 use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped, Steps};
-use pillarbox_core::{EventId, Failure, FailureKind, Result, RouteName, check_name};
+use pillarbox_core::{EventId, Failure, Result, RouteName, check_name};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -13,12 +13,8 @@ use crate::store::PostgresStore;
 impl PostgresStore {
     /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
     pub(crate) async fn reap_leases(&self, request: ReapRequest) -> Result<Reaped> {
-        let lanes = self.reap_sessions(&request).await?;
-        let mut reaped = self.reap_row_leases(request).await?;
-        reaped.stale += lanes.stale;
-        reaped.dead.extend(lanes.dead);
-        reaped.lane_sessions = lanes.lane_sessions;
-        Ok(reaped)
+        let sessions = self.reap_sessions(&request).await?;
+        Ok(self.reap_row_leases(request).await?.with_sessions(sessions))
     }
 
     pub(crate) async fn reap_row_leases(&self, request: ReapRequest) -> Result<Reaped> {
@@ -58,13 +54,8 @@ impl PostgresStore {
         limit: i64,
         reaped: &mut Reaped,
     ) -> Result<i64> {
-        let expired = Failure::new(
-            FailureKind::LeaseExpired,
-            "lease_expired",
-            "the lease ran out before anybody settled the entry",
-        );
         let bind = bind(request, route, limit)
-            .text(&expired.to_string())
+            .text(&Failure::lease_expired().to_string())
             .text(&request.owner)
             .value(request.leases == Leases::Impossible)
             .value(request.steps == Steps::Take);

@@ -2,10 +2,10 @@
 //! stop the others, and an operator must be able to look at it.
 
 use pillarbox_core::limits::ATTEMPTS_MAX;
-use pillarbox_core::port::InventoryRow;
+use pillarbox_core::port::shared::Columns;
+pub(crate) use pillarbox_core::port::shared::parse_headers;
 use pillarbox_core::{
-    AuditRecord, Entry, Error, ErrorKind, EventId, Failure, FailureKind, Fence, Headers, Hlc, Reference,
-    Result, RouteName, RowHint, Status, Timestamp,
+    Entry, Error, EventId, Failure, FailureKind, Fence, Hlc, Result, RouteName, RowHint, Status, Timestamp,
 };
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
@@ -13,6 +13,8 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValu
 use sqlx::types::time::OffsetDateTime;
 use sqlx::{Decode, Postgres, Row, Type};
 use uuid::Uuid;
+
+use crate::error::{Phase, classify};
 
 /// The columns of a saga, in the order in which `saga::read` reads them.
 pub(crate) const SAGA: &str = "s.id, s.name, s.route, s.subject_kind, s.subject_value, s.generation, s.status, \
@@ -157,47 +159,75 @@ pub(crate) fn decode_whole(row: &PgRow) -> sqlx::Result<Entry> {
     decode(row, delivery).map(|decoded| decoded.entry)
 }
 
-/// Reads `seq, event_id, route, key, status, created_at`.
-pub(crate) fn decode_inventory(row: &PgRow) -> sqlx::Result<InventoryRow> {
-    let corrupt = |error: Error| sqlx::Error::Decode(error.message().to_owned().into());
-    Ok(InventoryRow {
-        seq: row.try_get(0)?,
-        event_id: EventId(row.try_get(1)?),
-        route: RouteName::new(row.try_get::<String, _>(2)?).map_err(corrupt)?,
-        key: row.try_get(3)?,
-        status: row.try_get::<&str, _>(4)?.parse().map_err(corrupt)?,
-        created_at: row.try_get::<At, _>(5)?.timestamp().unwrap_or(Timestamp::MIN),
-    })
+/// The columns of an answer that is not on the way of every entry, read by the types that they have.
+pub(crate) struct Cells<'r> {
+    row: &'r PgRow,
+    column: usize,
 }
 
-/// Reads `seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail`.
-pub(crate) fn decode_audit(row: &PgRow) -> Result<AuditRecord> {
-    let unreadable = |_| Error::new(ErrorKind::Corrupt, "a record of the audit trail cannot be read");
-    Ok(AuditRecord {
-        seq: row.try_get(0).map_err(unreadable)?,
-        at: row.try_get::<At, _>(1).map_err(unreadable)?.timestamp().unwrap_or(Timestamp::MIN),
-        kind: row.try_get::<&str, _>(2).map_err(unreadable)?.parse()?,
-        actor: row.try_get(3).map_err(unreadable)?,
-        route: row.try_get::<Option<String>, _>(4).map_err(unreadable)?.map(RouteName::new).transpose()?,
-        event_id: row.try_get::<Option<Uuid>, _>(5).map_err(unreadable)?.map(EventId),
-        saga_id: row.try_get::<Option<String>, _>(6).map_err(unreadable)?.map(|id| id.parse()).transpose()?,
-        subject: match (row.try_get(7).map_err(unreadable)?, row.try_get(8).map_err(unreadable)?) {
-            (Some::<String>(kind), Some::<String>(value)) => Some(Reference::new(kind, value)),
-            _ => None,
-        },
-        step: row.try_get(9).map_err(unreadable)?,
-        detail: row.try_get(10).map_err(unreadable)?,
-    })
+impl<'r> Cells<'r> {
+    pub(crate) fn of(row: &'r PgRow) -> Self {
+        Self::from(row, 0)
+    }
+
+    /// From this column on.
+    pub(crate) fn from(row: &'r PgRow, column: usize) -> Self {
+        Self { row, column }
+    }
+
+    fn next<T: Decode<'r, Postgres> + Type<Postgres>>(&mut self) -> Result<T> {
+        self.column += 1;
+        self.row.try_get(self.column - 1).map_err(|error| classify(error, Phase::Before))
+    }
+}
+
+impl Columns for Cells<'_> {
+    fn optional_text(&mut self) -> Result<Option<String>> {
+        self.next()
+    }
+
+    fn optional_number(&mut self) -> Result<Option<i64>> {
+        Ok(self.next::<Option<Whole>>()?.map(|number| number.0))
+    }
+
+    fn flag(&mut self) -> Result<bool> {
+        self.next()
+    }
+
+    fn time(&mut self) -> Result<Option<Timestamp>> {
+        Ok(self.next::<Option<At>>()?.and_then(At::timestamp))
+    }
+
+    fn event_id(&mut self) -> Result<Option<EventId>> {
+        Ok(self.next::<Option<Uuid>>()?.map(EventId))
+    }
+}
+
+/// A whole number of any size.
+struct Whole(i64);
+
+impl Type<Postgres> for Whole {
+    fn type_info() -> PgTypeInfo {
+        <i64 as Type<Postgres>>::type_info()
+    }
+
+    fn compatible(info: &PgTypeInfo) -> bool {
+        [<i64 as Type<Postgres>>::type_info(), <i32 as Type<Postgres>>::type_info()].contains(info)
+    }
+}
+
+impl<'r> Decode<'r, Postgres> for Whole {
+    fn decode(value: PgValueRef<'r>) -> std::result::Result<Self, BoxDynError> {
+        Ok(Self(match value.as_bytes()? {
+            small if small.len() == 4 => i32::from_be_bytes(small.try_into()?).into(),
+            large => i64::from_be_bytes(large.try_into()?),
+        }))
+    }
 }
 
 /// `None` when no entry can have so many attempts.
 pub(crate) fn budget(attempts: i32) -> Option<u32> {
     u32::try_from(attempts).ok().filter(|attempts| (1..=ATTEMPTS_MAX).contains(attempts))
-}
-
-/// `None` when they are not a map of strings.
-pub(crate) fn parse_headers(text: &str) -> Option<Headers> {
-    if text == "{}" { Some(Headers::new()) } else { serde_json::from_str(text).ok() }
 }
 
 /// The first thing of a row that cannot be read.
@@ -242,14 +272,6 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn headers_are_a_map_of_strings_or_a_fault() {
-        assert_eq!(parse_headers("{}"), Some(Headers::new()));
-        assert_eq!(parse_headers(r#"{"a": "b"}"#), Some(Headers::from([("a".into(), "b".into())])));
-        assert_eq!(parse_headers(r#"{"a": 1}"#), None);
-        assert_eq!(parse_headers("[]"), None);
-    }
 
     #[test]
     fn the_first_fault_is_the_reason() {

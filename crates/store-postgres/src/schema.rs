@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::Found;
 use pillarbox_core::port::{Migrated, Schema, SchemaState};
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::Row;
@@ -228,13 +229,23 @@ const WANTED_INDEXES: [&str; 14] = [
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
 const VERSION: u32 = MIGRATIONS.len() as u32;
 
+impl PostgresStore {
+    /// Creates or upgrades the tables. Concurrent calls are safe: one does the work, the others see it done.
+    ///
+    /// # Errors
+    /// When the tables are damaged or newer than this program, when a right is missing, or when the database fails.
+    pub async fn migrate(&self) -> Result<Migrated> {
+        Schema::migrate(self).await
+    }
+}
+
 #[async_trait]
 impl Schema for PostgresStore {
     async fn inspect(&self) -> Result<SchemaState> {
-        let mut unit = self.begin(Line::Operator).await?;
-        let found = Found::look(&mut unit, self.tables(), self.options()).await?;
+        let mut unit = self.unit(Line::Operator).await?;
+        let found = Look::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
-        let mut state = found.state();
+        let mut state = found.tables.state(VERSION);
         if let SchemaState::Ready { warnings } = &mut state
             && let Some(damage) = self.session_damage().await?
         {
@@ -250,16 +261,16 @@ impl Schema for PostgresStore {
     /// find it done.
     async fn migrate(&self) -> Result<Migrated> {
         let tables = self.tables();
-        let mut unit = self.begin(Line::Operator).await?.patiently();
+        let mut unit = self.unit(Line::Operator).await?.patiently();
         unit.script(&Sql::new(PATIENCE, tables)).await?;
         let lock = Bind::new().text(&tables.schema).text(&tables.prefix).done()?;
         unit.rows(&Sql::new(LOCK, tables), lock).await?;
-        let found = Found::look(&mut unit, tables, self.options()).await?;
+        let found = Look::look(&mut unit, tables, self.options()).await?;
         found.check_schema(tables, self.options())?;
-        if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
+        if matches!(found.tables.state(VERSION), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
             unit.commit(Phase::Before).await?;
-            found.state().check()?;
-            return Ok(Migrated { from: found.version, to: found.version });
+            found.tables.state(VERSION).check()?;
+            return Ok(Migrated { from: found.tables.version, to: found.tables.version });
         }
         let scripts = found.scripts(tables, self.options());
         if !scripts.is_empty() {
@@ -272,16 +283,18 @@ impl Schema for PostgresStore {
         if let Some(damage) = self.session_damage().await? {
             self.mend_sessions(&damage).await?;
         }
-        Ok(Migrated { from: found.version, to: VERSION })
+        Ok(Migrated { from: found.tables.version, to: VERSION })
     }
 
     async fn plan(&self) -> Result<String> {
-        let mut unit = self.begin(Line::Operator).await?;
-        let found = Found::look(&mut unit, self.tables(), self.options()).await?;
+        let mut unit = self.unit(Line::Operator).await?;
+        let found = Look::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
         found.check_schema(self.tables(), self.options())?;
         let mut scripts = found.scripts(self.tables(), self.options());
-        if matches!(found.state(), SchemaState::Ready { .. }) && self.session_damage().await?.is_some() {
+        if matches!(found.tables.state(VERSION), SchemaState::Ready { .. })
+            && self.session_damage().await?.is_some()
+        {
             scripts.push(self.sql().lanes_mend.clone());
         }
         Ok(scripts.iter().map(Sql::as_str).collect::<Vec<_>>().join("\n"))
@@ -334,17 +347,13 @@ impl Rights {
 }
 
 /// What the catalogue says.
-struct Found {
+struct Look {
     /// Whether the schema that holds the tables exists.
     schema: bool,
-    /// 0 when there are no tables.
-    version: u32,
-    /// One a line.
-    differences: Vec<String>,
-    missing: Vec<String>,
+    tables: Found,
 }
 
-impl Found {
+impl Look {
     async fn look(unit: &mut Unit, tables: &Tables, options: &Options) -> Result<Self> {
         let name = |table: &str| format!("{}_{table}", tables.prefix);
         let schema = Bind::new().text(&tables.schema).done()?;
@@ -357,7 +366,7 @@ impl Found {
             columns.entry(text(&row, 0)?).or_default().insert(text(&row, 1)?, text(&row, 2)?);
         }
         if columns.is_empty() {
-            return Ok(Self { schema, version: 0, differences: vec![], missing: vec![] });
+            return Ok(Self { schema, tables: Found::default() });
         }
         let mut differences: Vec<String> =
             WANTED.iter().flat_map(|(table, wanted)| compare(&name(table), wanted, &columns)).collect();
@@ -378,7 +387,7 @@ impl Found {
         } else {
             VERSION
         };
-        Ok(Self { schema, version, differences, missing })
+        Ok(Self { schema, tables: Found { version, differences, missing } })
     }
 
     /// Refuses to create a schema that nobody asked for: it may be a misspelt one.
@@ -396,42 +405,13 @@ impl Found {
         ))
     }
 
-    fn state(&self) -> SchemaState {
-        let (found, wanted) = (self.version, VERSION);
-        // A newer version may have other tables: that it is newer says it all.
-        if found > wanted {
-            return SchemaState::Newer { found, wanted };
-        }
-        if !self.differences.is_empty() {
-            return SchemaState::Damaged { differences: self.differences.clone() };
-        }
-        match found {
-            0 => SchemaState::Missing,
-            _ if found < wanted => SchemaState::Older { found, wanted },
-            _ => SchemaState::Ready { warnings: self.missing.iter().map(|name| warning(name)).collect() },
-        }
-    }
-
     /// What is to be run from here, names filled in.
     fn scripts(&self, tables: &Tables, options: &Options) -> Vec<Sql> {
-        if self.version == VERSION && self.missing.is_empty() {
-            return vec![];
-        }
-        (!self.schema)
-            .then_some(CREATE_SCHEMA)
-            .into_iter()
-            .chain(MIGRATIONS.into_iter().skip(self.version as usize))
-            .chain([INDEXES])
-            .chain(options.causal_order.then_some(CAUSAL_INDEX))
-            .map(|script| Sql::new(script, tables))
-            .collect()
-    }
-}
-
-fn warning(name: &str) -> String {
-    match name.strip_suffix("()") {
-        Some(function) => format!("the function {function} is missing; `pillarbox migrate` makes it"),
-        None => format!("the index {name} is missing: calls get slower; `pillarbox migrate` makes it"),
+        let always: Vec<_> =
+            [INDEXES].into_iter().chain(options.causal_order.then_some(CAUSAL_INDEX)).collect();
+        let scripts = self.tables.scripts(&MIGRATIONS, &always);
+        let schema = (!self.schema && !scripts.is_empty()).then_some(CREATE_SCHEMA);
+        schema.into_iter().chain(scripts).map(|script| Sql::new(script, tables)).collect()
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillarbox_core::statements;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
 
-use crate::call::Line;
-use crate::options::Options;
+use crate::options::{Line, Options};
 use crate::tables::Tables;
 
 /// How the planner is told that a relay's calls go by an index.
@@ -80,6 +80,11 @@ impl Sql {
         &self.0
     }
 
+    /// Adds the text to those of a list.
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        texts.push((name.to_owned(), self.0.to_string()));
+    }
+
     /// The statement with its values bound.
     pub(crate) fn with(&self, arguments: PgArguments) -> Query<'static, Postgres, PgArguments> {
         // Safe: the template is a constant and every name in it went through `Ident`.
@@ -99,173 +104,98 @@ impl Sql {
     }
 }
 
-/// What takes the turn of a key.
-pub(crate) const SERIALIZE: &str = include_str!("sql/serialize.sql");
-/// What staging runs.
-pub(crate) const STAGE_ONE: &str = include_str!("sql/stage_one.sql");
-/// What staging one under an id of the library's runs.
-pub(crate) const STAGE_FRESH: &str = include_str!("sql/stage_fresh.sql");
-/// What staging one of the common kind under an id of the library's runs.
-pub(crate) const STAGE_LEAN: &str = include_str!("sql/stage_lean.sql");
-/// What staging many runs.
-pub(crate) const STAGE_MANY: &str = include_str!("sql/stage_many.sql");
-/// What staging a saga runs.
-pub(crate) const SAGA_STAGE: &str = include_str!("sql/saga_stage.sql");
-/// What staging a saga runs when it was not written.
-pub(crate) const SAGA_EXISTS: &str = include_str!("sql/saga_exists.sql");
-/// What accepting runs.
-pub(crate) const ACCEPT: &str = include_str!("sql/accept.sql");
-/// What accepting runs for an event from a lane.
-pub(crate) const ACCEPT_ORIGIN: &str = include_str!("sql/accept_origin.sql");
-/// What accepting runs for the first event of a lane's new owner.
-pub(crate) const FENCE_RAISE: &str = include_str!("sql/fence_raise.sql");
-
-/// What a store runs.
-pub(crate) struct Statements {
-    pub(crate) claim_staged: Sql,
-    pub(crate) claim_suspects: Sql,
-    pub(crate) claim_causal: Sql,
-    pub(crate) extend: Sql,
-    pub(crate) settle_delivered: Sql,
-    pub(crate) settle_deleted: Sql,
-    pub(crate) settle_mixed: Sql,
-    pub(crate) settle_dead: Sql,
-    pub(crate) saga_of_held: Sql,
-    pub(crate) saga_write: Sql,
-    pub(crate) saga_sweep: Sql,
-    pub(crate) saga_open: Sql,
-    pub(crate) saga_show: Sql,
-    pub(crate) saga_entries: Sql,
-    pub(crate) saga_audit: Sql,
-    pub(crate) saga_list: Sql,
-    pub(crate) saga_counts: Sql,
-    pub(crate) saga_purge: Sql,
-    pub(crate) saga_purgeable: Sql,
-    pub(crate) audit_subject: Sql,
-    pub(crate) reap: Sql,
-    pub(crate) stale: Sql,
-    pub(crate) routes: Sql,
-    pub(crate) counts: Sql,
-    pub(crate) counts_blocked: Sql,
-    pub(crate) count_by: Sql,
-    pub(crate) list: Sql,
-    pub(crate) readers: Sql,
-    pub(crate) inventory: Sql,
-    pub(crate) audit: Sql,
-    pub(crate) audit_of: Sql,
-    pub(crate) requeue: Sql,
-    pub(crate) discard: Sql,
-    pub(crate) hasten: Sql,
-    pub(crate) pauses: Sql,
-    pub(crate) pause_lock: Sql,
-    pub(crate) pause_set: Sql,
-    pub(crate) selected: Sql,
-    pub(crate) purge: Sql,
-    pub(crate) purgeable: Sql,
-    pub(crate) inbox_purge: Sql,
-    pub(crate) inbox_purgeable: Sql,
-    pub(crate) announce: Sql,
-    pub(crate) withdraw: Sql,
-    pub(crate) relays: Sql,
-    pub(crate) lanes_bury: Sql,
-    pub(crate) lanes_counts: Sql,
-    pub(crate) lanes_heads: Sql,
-    pub(crate) lanes_isolate: Sql,
-    pub(crate) lanes_live: Sql,
-    pub(crate) lanes_settled: Sql,
-    pub(crate) lanes_expired: Sql,
-    pub(crate) lanes_fetch: Sql,
-    pub(crate) lanes_hand_over: Sql,
-    pub(crate) lanes_join: Sql,
-    pub(crate) lanes_leave: Sql,
-    pub(crate) lanes_lock: Sql,
-    pub(crate) lanes_make: Sql,
-    pub(crate) lanes_mend: Sql,
-    pub(crate) lanes_mark: Sql,
-    pub(crate) lanes_note: Sql,
-    pub(crate) lanes_probe: Sql,
-    pub(crate) lanes_read: Sql,
-    pub(crate) lanes_recent: Sql,
-    pub(crate) lanes_renew: Sql,
-    pub(crate) lanes_settle_deleted: Sql,
-    pub(crate) lanes_settle_delivered: Sql,
-    pub(crate) lanes_settle_mixed: Sql,
-    pub(crate) lanes_share: Sql,
+statements! {
+    /// What an outbox runs, in the application's own transaction.
+    Staging { serialize, stage_one, stage_fresh, stage_lean, stage_many, saga_stage, saga_exists }
 }
 
-impl Statements {
-    pub(crate) fn new(tables: &Tables) -> Self {
-        let sql = |template| Sql::new(template, tables);
-        Self {
-            claim_staged: sql(include_str!("sql/claim_staged.sql")),
-            claim_suspects: sql(include_str!("sql/claim_suspects.sql")),
-            claim_causal: sql(include_str!("sql/claim_causal.sql")),
-            extend: sql(include_str!("sql/extend.sql")),
-            settle_delivered: sql(include_str!("sql/settle_delivered.sql")),
-            settle_deleted: sql(include_str!("sql/settle_deleted.sql")),
-            settle_mixed: sql(include_str!("sql/settle_mixed.sql")),
-            settle_dead: sql(include_str!("sql/settle_dead.sql")),
-            saga_of_held: sql(include_str!("sql/saga_of_held.sql")),
-            saga_write: sql(include_str!("sql/saga_write.sql")),
-            saga_sweep: sql(include_str!("sql/saga_sweep.sql")),
-            saga_open: sql(include_str!("sql/saga_open.sql")),
-            saga_show: sql(include_str!("sql/saga_show.sql")),
-            saga_entries: sql(include_str!("sql/saga_entries.sql")),
-            saga_audit: sql(include_str!("sql/saga_audit.sql")),
-            saga_list: sql(include_str!("sql/saga_list.sql")),
-            saga_counts: sql(include_str!("sql/saga_counts.sql")),
-            saga_purge: sql(include_str!("sql/saga_purge.sql")),
-            saga_purgeable: sql(include_str!("sql/saga_purgeable.sql")),
-            audit_subject: sql(include_str!("sql/audit_subject.sql")),
-            reap: sql(include_str!("sql/reap.sql")),
-            stale: sql(include_str!("sql/stale.sql")),
-            routes: sql(include_str!("sql/routes.sql")),
-            counts: sql(include_str!("sql/counts.sql")),
-            counts_blocked: sql(include_str!("sql/counts_blocked.sql")),
-            count_by: sql(include_str!("sql/count_by.sql")),
-            list: sql(include_str!("sql/list.sql")),
-            readers: sql(include_str!("sql/readers.sql")),
-            inventory: sql(include_str!("sql/inventory.sql")),
-            audit: sql(include_str!("sql/audit.sql")),
-            audit_of: sql(include_str!("sql/audit_of.sql")),
-            requeue: sql(include_str!("sql/requeue.sql")),
-            discard: sql(include_str!("sql/discard.sql")),
-            hasten: sql(include_str!("sql/hasten.sql")),
-            pauses: sql(include_str!("sql/pauses.sql")),
-            pause_lock: sql(include_str!("sql/pause_lock.sql")),
-            pause_set: sql(include_str!("sql/pause_set.sql")),
-            selected: sql(include_str!("sql/selected.sql")),
-            purge: sql(include_str!("sql/purge.sql")),
-            purgeable: sql(include_str!("sql/purgeable.sql")),
-            inbox_purge: sql(include_str!("sql/inbox_purge.sql")),
-            inbox_purgeable: sql(include_str!("sql/inbox_purgeable.sql")),
-            announce: sql(include_str!("sql/announce.sql")),
-            withdraw: sql(include_str!("sql/withdraw.sql")),
-            relays: sql(include_str!("sql/relays.sql")),
-            lanes_bury: sql(include_str!("sql/lanes_bury.sql")),
-            lanes_counts: sql(include_str!("sql/lanes_counts.sql")),
-            lanes_heads: sql(include_str!("sql/lanes_heads.sql")),
-            lanes_isolate: sql(include_str!("sql/lanes_isolate.sql")),
-            lanes_live: sql(include_str!("sql/lanes_live.sql")),
-            lanes_settled: sql(include_str!("sql/lanes_settled.sql")),
-            lanes_expired: sql(include_str!("sql/lanes_expired.sql")),
-            lanes_fetch: sql(include_str!("sql/lanes_fetch.sql")),
-            lanes_hand_over: sql(include_str!("sql/lanes_hand_over.sql")),
-            lanes_join: sql(include_str!("sql/lanes_join.sql")),
-            lanes_leave: sql(include_str!("sql/lanes_leave.sql")),
-            lanes_lock: sql(include_str!("sql/lanes_lock.sql")),
-            lanes_make: sql(include_str!("sql/lanes_make.sql")),
-            lanes_mend: sql(include_str!("sql/lanes_mend.sql")),
-            lanes_mark: sql(include_str!("sql/lanes_mark.sql")),
-            lanes_note: sql(include_str!("sql/lanes_note.sql")),
-            lanes_probe: sql(include_str!("sql/lanes_probe.sql")),
-            lanes_read: sql(include_str!("sql/lanes_read.sql")),
-            lanes_recent: sql(include_str!("sql/lanes_recent.sql")),
-            lanes_renew: sql(include_str!("sql/lanes_renew.sql")),
-            lanes_settle_deleted: sql(include_str!("sql/lanes_settle_deleted.sql")),
-            lanes_settle_delivered: sql(include_str!("sql/lanes_settle_delivered.sql")),
-            lanes_settle_mixed: sql(include_str!("sql/lanes_settle_mixed.sql")),
-            lanes_share: sql(include_str!("sql/lanes_share.sql")),
-        }
+statements! {
+    /// What an inbox runs, in the handler's own transaction.
+    Accepting { accept, accept_origin, fence_raise }
+}
+
+statements! {
+    /// What a store runs.
+    Statements {
+        claim_staged,
+        claim_suspects,
+        claim_causal,
+        extend,
+        settle_delivered,
+        settle_deleted,
+        settle_mixed,
+        settle_dead,
+        saga_of_held,
+        saga_write,
+        saga_sweep,
+        saga_open,
+        saga_show,
+        saga_entries,
+        saga_audit,
+        saga_list,
+        saga_counts,
+        saga_purge,
+        saga_purgeable,
+        audit_subject,
+        reap,
+        stale,
+        routes,
+        counts,
+        counts_blocked,
+        count_by,
+        list,
+        readers,
+        inventory,
+        audit,
+        audit_of,
+        requeue,
+        discard,
+        hasten,
+        pauses,
+        pause_lock,
+        pause_set,
+        selected,
+        purge,
+        purgeable,
+        inbox_purge,
+        inbox_purgeable,
+        announce,
+        withdraw,
+        relays,
+        lanes_bury,
+        lanes_counts,
+        lanes_heads,
+        lanes_isolate,
+        lanes_live,
+        lanes_settled,
+        lanes_expired,
+        lanes_fetch,
+        lanes_hand_over,
+        lanes_join,
+        lanes_leave,
+        lanes_lock,
+        lanes_make,
+        lanes_mend,
+        lanes_mark,
+        lanes_note,
+        lanes_probe,
+        lanes_read,
+        lanes_recent,
+        lanes_renew,
+        lanes_settle_deleted,
+        lanes_settle_delivered,
+        lanes_settle_mixed,
+        lanes_share,
     }
+}
+
+/// Every statement with its name, the names of the tables filled in: for tests of query plans.
+#[doc(hidden)]
+#[must_use]
+pub fn statements(options: &Options) -> Vec<(String, String)> {
+    let tables = Tables::new(options);
+    let mut all = Staging::new(tables.clone()).named();
+    all.extend(Accepting::new(tables.clone()).named());
+    all.extend(Statements::new(tables).named());
+    all
 }

@@ -2,32 +2,22 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
-use pillarbox_core::port::{
-    Claim, ClaimOrder, ClaimRequest, ExtendRequest, Extended, Purging, ReapRequest, Reaped, SettleRequest,
-    Settled, Store,
-};
-use pillarbox_core::{Result, RouteName};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use pillarbox_core::Result;
+use pillarbox_core::port::ClaimOrder;
 use sqlx::{Connection, PgPool};
 
-use crate::call::Line;
 use crate::connect;
 use crate::error::{Phase, classify};
 use crate::floor::Floors;
-use crate::inbox::Inbox;
-use crate::options::{Mode, Options};
-use crate::sql::{Sql, Statements};
+use crate::options::{Line, Mode, Options};
+use crate::sql::{Sql, Staging, Statements};
 use crate::tables::Tables;
 
 /// Connections that only claims, reaps and purges use.
 const RELAY: u32 = 2;
 /// Connections that only extends and settles use: two settles may be under way, and an extend does not wait for them.
 const RESERVED: u32 = 3;
-/// A connection that lay idle for longer is tested before it is used again.
-const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 
 /// The outbox on PostgreSQL as relays and operators use it. Cheap to clone.
 #[derive(Clone)]
@@ -39,8 +29,8 @@ struct Inner {
     pools: Pools,
     mode: Mode,
     options: Options,
-    tables: Tables,
     sql: Statements,
+    staging: Arc<Staging>,
     begin: Sql,
     begin_steered: Sql,
     staged: Floors,
@@ -81,7 +71,7 @@ impl PostgresStore {
             None => connect::probe(&target, &options).await?,
         };
         tracing::debug!(mode = mode.as_str(), "connected to PostgreSQL");
-        let open = |line, connections| open_pool(&target, mode, &options, line, connections);
+        let open = |line, connections| connect::pool(&target, mode, &options, line, connections);
         let pools = Pools {
             operator: open(Line::Operator, options.connections.max(1)),
             relay: open(Line::Relay, RELAY),
@@ -106,8 +96,8 @@ impl PostgresStore {
 
     fn build(pools: Pools, mode: Mode, mut options: Options) -> Self {
         options.mode = Some(mode);
-        let tables = Tables::new(&options);
-        let sql = Statements::new(&tables);
+        let sql = Statements::new(Tables::new(&options));
+        let staging = Arc::new(Staging::new(sql.tables.clone()));
         let begin = Sql::begin(&options, Line::Operator);
         let begin_steered = Sql::begin(&options, Line::Relay);
         let (staged, causal) = (Floors::default(), Floors::default());
@@ -116,8 +106,8 @@ impl PostgresStore {
                 pools,
                 mode,
                 options,
-                tables,
                 sql,
+                staging,
                 begin,
                 begin_steered,
                 staged,
@@ -126,18 +116,11 @@ impl PostgresStore {
         }
     }
 
-    /// The pool of operators' calls; an application may begin its transactions here. Its connections have
+    /// The pool of operators' calls; [`begin`](Self::begin) begins the application's transactions here. Its connections have
     /// the store's timeouts. Relays do not use it: an application that exhausts it does not stop them.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.inner.pools.operator
-    }
-
-    /// The inbox in the same database: what a consumer needs. It shares [`pool`](Self::pool), so
-    /// [`Options::connections`] bounds how many messages are handled at once.
-    #[must_use]
-    pub fn inbox(&self) -> Inbox {
-        Inbox::new(self.pool().clone(), self.options())
     }
 
     /// The settings, with the mode that is in use: give them to an outbox that stages through
@@ -161,7 +144,11 @@ impl PostgresStore {
     }
 
     pub(crate) fn tables(&self) -> &Tables {
-        &self.inner.tables
+        &self.inner.sql.tables
+    }
+
+    pub(crate) fn staging(&self) -> &Arc<Staging> {
+        &self.inner.staging
     }
 
     pub(crate) fn sql(&self) -> &Statements {
@@ -186,65 +173,5 @@ impl PostgresStore {
             Line::Relay => &self.inner.pools.relay,
             Line::Reserved => &self.inner.pools.reserved,
         }
-    }
-}
-
-#[async_trait]
-impl Store for PostgresStore {
-    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
-        self.claim_entries(request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
-        self.extend_leases(request).await
-    }
-
-    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
-        self.settle_batch(request).await
-    }
-
-    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
-        self.reap_leases(request).await
-    }
-
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
-        self.count_open_sagas(route).await
-    }
-
-    fn purging(&self) -> Option<Purging> {
-        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
-    }
-}
-
-fn open_pool(
-    target: &PgConnectOptions,
-    mode: Mode,
-    options: &Options,
-    line: Line,
-    connections: u32,
-) -> PgPool {
-    let pool = PgPoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(options.acquire_timeout)
-        // Testing every time would double the round trips of a busy relay.
-        .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
-            Box::pin(async move {
-                if meta.idle_for > TRUSTED_IDLE {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        });
-    match mode {
-        Mode::Direct => {
-            let settings = Sql::session(options, line);
-            pool.after_connect(move |connection, _| {
-                let settings = settings.clone();
-                Box::pin(async move { settings.script().execute(connection).await.map(|_| ()) })
-            })
-            .connect_lazy_with(target.clone())
-        }
-        Mode::Pooled => pool.connect_lazy_with(target.clone().statement_cache_capacity(0)),
     }
 }

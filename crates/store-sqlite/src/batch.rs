@@ -1,8 +1,7 @@
 //! Many events as the parameters of one statement.
 
+use pillarbox_core::port::shared::headers_json;
 use pillarbox_core::{Error, NewEntry, Result};
-
-use crate::statement::headers_json;
 
 /// Most bytes of one call: SQLite takes no parameter of a billion bytes or more.
 const BATCH_BYTES_MAX: usize = 900_000_000;

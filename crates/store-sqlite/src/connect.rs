@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection, SqlitePool};
+use sqlx::{ConnectOptions, Executor, SqlitePool};
 use tokio::time::sleep;
 
+use crate::call::{Writer, is_reusable};
 use crate::error::classify;
 use crate::options::Options;
-use crate::writer::Writer;
 
 /// Connections of the pool that applications and operators use.
 const CONNECTIONS_MAX: u32 = 8;
@@ -121,9 +121,8 @@ impl Target {
     }
 }
 
-/// A pool for applications that stage: write-ahead log, every commit on disk, and
-/// [`BUSY_TIMEOUT_DEFAULT`](crate::BUSY_TIMEOUT_DEFAULT). A missing file is made, readable and writable by its owner
-/// only.
+/// A pool for applications that stage: write-ahead log, every commit on disk, and the default
+/// [busy timeout](Options::busy_timeout). A missing file is made, readable and writable by its owner only.
 ///
 /// Begin transactions that read before they write with `pool.begin_with("BEGIN IMMEDIATE")`: SQLite cannot turn
 /// a reader into a writer when somebody else wrote in between. Where many write at once,
@@ -133,18 +132,6 @@ impl Target {
 /// [`Invalid`](ErrorKind::Invalid) for a URL that is not one of SQLite; or what the database reports.
 pub async fn app_pool(url: &str) -> Result<SqlitePool> {
     Target::parse(url, &Options::default())?.durable_pool().await
-}
-
-/// Whether a connection that comes back to its pool can serve the next caller.
-///
-/// SQLite ends a transaction by itself when the disk is full. The driver then still counts it as open and would
-/// begin the next one as a savepoint that nothing ends.
-pub(crate) async fn is_reusable(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
-    if connection.is_in_transaction() {
-        // A rollback may still be under way in the connection's thread; the ping comes after it.
-        connection.ping().await?;
-    }
-    Ok(!connection.is_in_transaction())
 }
 
 /// Makes a missing file that only its owner can read; SQLite gives the log files the same rights.

@@ -4,14 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::Columns;
 use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
 use pillarbox_core::{Fence, Result};
-use sqlx::{Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{SqliteConnection, SqlitePool};
 
-use crate::error::{classify, classify_commit};
+use crate::bind::Bind;
+use crate::call::Writer;
+use crate::commit::{Tx, commit};
+use crate::error::classify;
 use crate::options::Options;
-use crate::sql::{Statements, query};
-use crate::writer::Writer;
+use crate::row::Cells;
+use crate::sql::{Sql, Statements};
+use crate::store::SqliteStore;
+use crate::tables::Tables;
 
 /// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
 ///
@@ -44,6 +50,14 @@ pub struct Inbox {
     statements: Arc<Statements>,
 }
 
+impl SqliteStore {
+    /// The inbox in the same file: what a consumer needs. Its transactions are begun as with [`begin`](Self::begin).
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        Inbox { writer: self.writer.clone(), statements: Arc::clone(&self.statements) }
+    }
+}
+
 impl Inbox {
     /// The inbox that these settings name, in a file that this pool has open.
     ///
@@ -53,11 +67,8 @@ impl Inbox {
     /// returns.
     #[must_use]
     pub fn new(pool: SqlitePool, options: &Options) -> Self {
-        Self::of(Writer::shared(pool), Arc::new(Statements::new(options)))
-    }
-
-    pub(crate) fn of(writer: Writer, statements: Arc<Statements>) -> Self {
-        Self { writer, statements }
+        let statements = Arc::new(Statements::new(Tables::new(options)));
+        Self { writer: Writer::shared(pool), statements }
     }
 
     /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
@@ -67,7 +78,7 @@ impl Inbox {
     ///
     /// # Errors
     /// When the consumer's name breaks a rule, before anything is written; or what the database reports.
-    pub async fn accept(&self, tx: &mut Transaction<'_, Sqlite>, request: AcceptRequest) -> Result<Accepted> {
+    pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
         request.check()?;
         let known = self.known(&mut *tx, &request).await?;
         let stale =
@@ -76,18 +87,13 @@ impl Inbox {
             let marked = self.is_marked(tx, &request).await?;
             return Ok(if marked { Accepted::Duplicate } else { Accepted::Stale });
         }
-        let marked = query(&self.statements.accept)
-            .bind(request.consumer.clone())
-            .bind(request.event_id.to_string())
-            .bind(request.now.map(|now| now.as_micros()))
-            .execute(&mut **tx)
-            .await
-            .map_err(classify)?;
+        let bind = Bind::new().text(&request.consumer).text(&request.event_id.to_string()).at(request.now);
+        let marked = self.execute(tx, &self.statements.accept, bind).await?;
         // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
         if let Some(origin) = request.origin.as_ref().filter(|own| own.is_newer(known.as_ref())) {
             self.raise(tx, &request, origin).await?;
         }
-        Ok(if marked.rows_affected() == 0 { Accepted::Duplicate } else { Accepted::Fresh })
+        Ok(if marked == 0 { Accepted::Duplicate } else { Accepted::Fresh })
     }
 
     /// The newest owner that was seen of the lane that the event comes from.
@@ -97,30 +103,18 @@ impl Inbox {
         request: &AcceptRequest,
     ) -> Result<Option<Origin>> {
         let Some(origin) = &request.origin else { return Ok(None) };
-        let row = query(&self.statements.fence_of)
-            .bind(request.consumer.clone())
-            .bind(origin.lane.clone())
-            .fetch_optional(connection)
-            .await
-            .map_err(classify)?;
-        let Some(row) = row else { return Ok(None) };
-        let stream = row.try_get_unchecked(1).map_err(classify)?;
-        let offset = row.try_get_unchecked(2).map_err(classify)?;
-        Ok(Some(Origin {
-            lane: origin.lane.clone(),
-            fence: Fence(row.try_get_unchecked(0).map_err(classify)?),
-            position: Position { stream, offset },
-        }))
+        let arguments = Bind::new().text(&request.consumer).text(&origin.lane).done()?;
+        let newest = self.statements.fence_of.with(arguments);
+        let Some(row) = newest.fetch_optional(connection).await.map_err(classify)? else { return Ok(None) };
+        let mut row = Cells::of(&row);
+        let (lane, fence) = (origin.lane.clone(), Fence(row.number()?));
+        Ok(Some(Origin { lane, fence, position: Position { stream: row.text()?, offset: row.number()? } }))
     }
 
     async fn is_marked(&self, connection: &mut SqliteConnection, request: &AcceptRequest) -> Result<bool> {
-        let row = query(&self.statements.marked)
-            .bind(request.consumer.clone())
-            .bind(request.event_id.to_string())
-            .fetch_one(connection)
-            .await
-            .map_err(classify)?;
-        row.try_get_unchecked(0).map_err(classify)
+        let bind = Bind::new().text(&request.consumer).text(&request.event_id.to_string());
+        let marked = self.statements.marked.with(bind.done()?);
+        Cells::of(&marked.fetch_one(connection).await.map_err(classify)?).flag()
     }
 
     async fn raise(
@@ -129,30 +123,31 @@ impl Inbox {
         request: &AcceptRequest,
         origin: &Origin,
     ) -> Result<()> {
-        query(&self.statements.fence_raise)
-            .bind(request.consumer.clone())
-            .bind(origin.lane.clone())
-            .bind(origin.fence.0)
-            .bind(origin.position.stream.clone())
-            .bind(origin.position.offset)
-            .bind(request.now.map(|now| now.as_micros()))
-            .execute(connection)
-            .await
-            .map_err(classify)?;
-        Ok(())
+        let bind = Bind::new()
+            .text(&request.consumer)
+            .text(&origin.lane)
+            .number(origin.fence.0)
+            .text(&origin.position.stream)
+            .number(origin.position.offset)
+            .at(request.now);
+        self.execute(connection, &self.statements.fence_raise, bind).await.map(drop)
+    }
+
+    async fn execute(&self, connection: &mut SqliteConnection, sql: &Sql, bind: Bind) -> Result<u64> {
+        Ok(sql.with(bind.done()?).execute(connection).await.map_err(classify)?.rows_affected())
     }
 }
 
 #[async_trait]
-impl<'c> port::Inbox<Transaction<'c, Sqlite>> for Inbox {
-    async fn accept(&self, tx: &mut Transaction<'c, Sqlite>, request: AcceptRequest) -> Result<Accepted> {
+impl<'c> port::Inbox<Tx<'c>> for Inbox {
+    async fn accept(&self, tx: &mut Tx<'c>, request: AcceptRequest) -> Result<Accepted> {
         Inbox::accept(self, tx, request).await
     }
 }
 
 #[async_trait]
 impl Transactions for Inbox {
-    type Tx = Transaction<'static, Sqlite>;
+    type Tx = Tx<'static>;
 
     /// With the write lock from the start: accepting reads before it writes, and SQLite cannot turn a reader into a
     /// writer when somebody else wrote in between.
@@ -161,7 +156,7 @@ impl Transactions for Inbox {
     }
 
     async fn commit(&self, tx: Self::Tx) -> Result<()> {
-        tx.commit().await.map_err(classify_commit)
+        commit(tx).await
     }
 
     async fn rollback(&self, tx: Self::Tx) -> Result<()> {

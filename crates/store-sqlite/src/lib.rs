@@ -4,12 +4,12 @@
 //! - [`SqliteStore`] is what relays and operators work on: the ports [`Store`](pillarbox_core::port::Store),
 //!   [`Lanes`](pillarbox_core::port::Lanes), [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
 //!   [`Presence`](pillarbox_core::port::Presence).
+//! - [`Sagas`] settle the steps of sagas; [`SqliteStore::sagas`] makes one.
 //! - [`Inbox`] applies an event once on the other side.
 //!
 //! ```
-//! use pillarbox_core::port::Schema;
 //! use pillarbox_core::Event;
-//! use pillarbox_store_sqlite::{Options, Outbox, SqliteStore};
+//! use pillarbox_store_sqlite::{Options, SqliteStore};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,12 +19,12 @@
 //! let _ = store.migrate().await?;
 //! # sqlx::query("create table orders (id integer primary key)").execute(store.pool()).await?;
 //!
-//! let outbox = Outbox::new("orders").options(store.options().clone());
+//! let outbox = store.outbox("orders");
 //! let mut tx = store.begin().await?;
 //! sqlx::query("insert into orders (id) values (7)").execute(&mut *tx).await?;
 //! let staged = outbox.stage(&mut tx, Event::json("order.placed", &7)?.key("o-7")).await?;
 //! assert!(!staged.is_duplicate());
-//! tx.commit().await?;
+//! outbox.commit(tx).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -45,8 +45,11 @@
 
 mod admin;
 mod batch;
+mod bind;
+mod call;
 mod change;
 mod claim;
+mod commit;
 mod connect;
 mod error;
 mod file;
@@ -56,8 +59,6 @@ mod meant;
 mod options;
 mod outbox;
 mod patience;
-#[cfg(test)]
-mod plans;
 mod presence;
 mod purge;
 mod reap;
@@ -70,13 +71,13 @@ mod statement;
 mod store;
 mod tables;
 mod transaction;
-mod writer;
 
 pub use connect::app_pool;
 pub use inbox::Inbox;
-pub use options::{BUSY_TIMEOUT_DEFAULT, Options};
+pub use options::Options;
 pub use outbox::Outbox;
 pub use saga::Sagas;
+pub use sql::statements;
 pub use statement::{Param, Statement};
 pub use store::SqliteStore;
 pub use transaction::Begin;

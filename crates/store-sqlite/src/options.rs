@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use pillarbox_core::Ident;
 
-/// How long a call waits for another writer of the file before it gives up with
-/// [`Contention`](pillarbox_core::ErrorKind::Contention).
-pub const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
-
 /// Settings that staging, relaying and migrating must share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,13 +12,14 @@ pub struct Options {
     pub prefix: Ident,
     /// Whether `migrate` also makes the index that claims in causal order need. Default: false.
     pub causal_order: bool,
-    /// How long a connection waits for another writer of the file. Default: [`BUSY_TIMEOUT_DEFAULT`].
+    /// How long a call waits for another writer of the file before it gives up with
+    /// [`Contention`](pillarbox_core::ErrorKind::Contention). Default: 5 seconds.
     pub busy_timeout: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { prefix: Ident::default(), causal_order: false, busy_timeout: BUSY_TIMEOUT_DEFAULT }
+        Self { prefix: Ident::default(), causal_order: false, busy_timeout: Duration::from_secs(5) }
     }
 }
 

@@ -1,22 +1,23 @@
 //! The application's side: staging events in its own transaction.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use async_trait::async_trait;
-use pillarbox_core::port::{Entropy, Stage, Wake};
-use pillarbox_core::{
-    Error, Event, EventId, EventLimits, HybridClock, NewEntry, Result, RouteName, Staged, check_name,
-};
-use pillarbox_host::{OsEntropy, process_clock};
-use sqlx::{Row, Sqlite, SqliteConnection, Transaction};
+use pillarbox_core::port::shared::Columns;
+use pillarbox_core::{Error, Event, EventId, NewEntry, Result, Staged, check_name};
+use pillarbox_host::Staging;
+use sqlx::SqliteConnection;
 
 use crate::batch::Batch;
-use crate::error::{classify, classify_commit};
+use crate::bind::Bind;
+use crate::commit::{Tx, commit};
+use crate::error::classify;
 use crate::options::Options;
+use crate::row::Cells;
 use crate::sql::{Statements, query};
-use crate::statement::{Param, Statement, params_of, stage_one};
+use crate::statement::{Param, Statement, params};
+use crate::store::SqliteStore;
+use crate::tables::Tables;
 
 /// Stages events of one route inside the application's own transaction.
 ///
@@ -26,78 +27,33 @@ use crate::statement::{Param, Statement, params_of, stage_one};
 /// A future of this type that is dropped half-way leaves all of its events in the transaction or none of them.
 #[derive(Clone)]
 pub struct Outbox {
-    route: String,
-    limits: EventLimits,
-    ordered: bool,
+    pub(crate) staging: Staging,
     pub(crate) statements: Arc<Statements>,
-    wake: Option<Arc<dyn Wake>>,
-    trace: Option<Arc<Trace>>,
-    clock: Option<Arc<HybridClock>>,
 }
-
-type Trace = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Filled in once, so that an outbox may be made anew for each request.
 static DEFAULT_STATEMENTS: LazyLock<Arc<Statements>> =
-    LazyLock::new(|| Arc::new(Statements::new(&Options::default())));
+    LazyLock::new(|| Arc::new(Statements::new(Tables::new(&Options::default()))));
+
+impl SqliteStore {
+    /// The outbox of this route in the same tables. It stages in any transaction of this file.
+    pub fn outbox(&self, route: impl Into<String>) -> Outbox {
+        Outbox { staging: Staging::new(route), statements: Arc::clone(&self.statements) }
+    }
+}
 
 impl Outbox {
     /// An outbox of this route with default settings. A route that breaks a rule is refused when something is
     /// staged.
     #[must_use]
     pub fn new(route: impl Into<String>) -> Self {
-        Self {
-            route: route.into(),
-            limits: EventLimits::default(),
-            ordered: false,
-            statements: Arc::clone(&DEFAULT_STATEMENTS),
-            wake: None,
-            trace: None,
-            clock: None,
-        }
+        Self { staging: Staging::new(route), statements: Arc::clone(&DEFAULT_STATEMENTS) }
     }
 
     /// Sets which tables are meant. Default: those of [`Options::default`].
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
-        self.statements = Arc::new(Statements::new(&options));
-        self
-    }
-
-    /// Sets the limits of events. Default: [`EventLimits::default`].
-    #[must_use]
-    pub fn limits(mut self, limits: EventLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Says that the route is delivered in order per key (`order = "key"`): a delayed event with a key is then
-    /// refused, because it would hold back its key. Default: not known, and such an event does hold it back.
-    #[must_use]
-    pub fn ordered(mut self) -> Self {
-        self.ordered = true;
-        self
-    }
-
-    /// Sets the relay in this process that [`commit`](Self::commit) wakes. Default: none.
-    #[must_use]
-    pub fn wake(mut self, wake: Arc<dyn Wake>) -> Self {
-        self.wake = Some(wake);
-        self
-    }
-
-    /// Sets where the W3C `traceparent` of the current span comes from; it becomes the header of that name
-    /// unless the event already has one. Default: nowhere.
-    #[must_use]
-    pub fn trace(mut self, trace: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
-        self.trace = Some(Arc::new(trace));
-        self
-    }
-
-    /// Sets where clock stamps come from. Default: [`process_clock`].
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<HybridClock>) -> Self {
-        self.clock = Some(clock);
+        self.statements = Arc::new(Statements::new(Tables::new(&options)));
         self
     }
 
@@ -105,7 +61,7 @@ impl Outbox {
     ///
     /// # Errors
     /// When the route or the event breaks a rule, before anything is written; or what the database reports.
-    pub async fn stage(&self, tx: &mut Transaction<'_, Sqlite>, event: Event) -> Result<Staged> {
+    pub async fn stage(&self, tx: &mut Tx<'_>, event: Event) -> Result<Staged> {
         let staged = self.stage_all(tx, [event]).await?;
         staged.into_iter().next().ok_or_else(|| Error::invalid("nothing was staged"))
     }
@@ -116,10 +72,10 @@ impl Outbox {
     /// When the route or an event breaks a rule, before anything is written; or what the database reports.
     pub async fn stage_all(
         &self,
-        tx: &mut Transaction<'_, Sqlite>,
+        tx: &mut Tx<'_>,
         events: impl IntoIterator<Item = Event>,
     ) -> Result<Vec<Staged>> {
-        let entries = self.entries(events)?;
+        let entries = self.staging.entries(events)?;
         self.insert(tx, entries).await
     }
 
@@ -131,8 +87,8 @@ impl Outbox {
     ///
     /// # Errors
     /// For a route or key that breaks a rule, or when the lock is not had within the busy timeout.
-    pub async fn serialize(&self, tx: &mut Transaction<'_, Sqlite>, key: &str) -> Result<()> {
-        RouteName::new(self.route.as_str())?;
+    pub async fn serialize(&self, tx: &mut Tx<'_>, key: &str) -> Result<()> {
+        self.staging.route()?;
         check_name("key", key)?;
         query(&self.statements.serialize).execute(&mut **tx).await.map(|_| ()).map_err(classify)
     }
@@ -142,11 +98,9 @@ impl Outbox {
     /// # Errors
     /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when the transaction had ended before. Or what the database
     /// reports; [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the commit may have happened.
-    pub async fn commit(&self, tx: Transaction<'_, Sqlite>) -> Result<()> {
-        tx.commit().await.map_err(classify_commit)?;
-        if let Some(wake) = &self.wake {
-            wake.wake();
-        }
+    pub async fn commit(&self, tx: Tx<'_>) -> Result<()> {
+        commit(tx).await?;
+        self.staging.committed();
         Ok(())
     }
 
@@ -155,38 +109,8 @@ impl Outbox {
     /// # Errors
     /// When the route or the event breaks a rule.
     pub fn statement(&self, event: Event) -> Result<Statement> {
-        let mut entries = self.entries([event])?;
-        let entry = entries.pop().ok_or_else(|| Error::invalid("nothing to stage"))?;
-        stage_one(&self.statements.stage_one, entry)
-    }
-
-    /// The trace of the current span.
-    pub(crate) fn traceparent(&self) -> Option<String> {
-        self.trace.as_ref().and_then(|trace| trace())
-    }
-
-    pub(crate) fn route(&self) -> Result<RouteName> {
-        RouteName::new(self.route.as_str())
-    }
-
-    /// Checks events and gives them identity and stamp. Nothing is written before all of them passed.
-    fn entries(&self, events: impl IntoIterator<Item = Event>) -> Result<Vec<NewEntry>> {
-        let route = self.route()?;
-        let clock = self.clock.as_deref().unwrap_or_else(|| process_clock());
-        events
-            .into_iter()
-            .map(|mut event| {
-                if !event.headers.contains_key("traceparent")
-                    && let Some(parent) = self.traceparent()
-                {
-                    event.headers.insert("traceparent".into(), parent);
-                }
-                if self.ordered {
-                    event.check_ordered()?;
-                }
-                NewEntry::new(&route, event, OsEntropy.event_id(), clock.now(), &self.limits)
-            })
-            .collect()
+        let entry = self.staging.entry(&self.staging.route()?, event)?;
+        Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))
     }
 
     async fn insert(
@@ -204,58 +128,36 @@ impl Outbox {
         }
         let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
         let batch = Batch::new(&entries)?;
-        let done = query(&self.statements.stage_many)
-            .bind(self.route.clone())
-            .bind(batch.json)
-            .bind(batch.payloads)
-            .execute(&mut *connection)
-            .await
-            .map_err(classify)?;
+        let bind = Bind::new().text(self.staging.route_text()).value(batch.json).value(batch.payloads);
+        let many = self.statements.stage_many.with(bind.done()?);
+        let done = many.execute(&mut *connection).await.map_err(classify)?;
         let mut fresh: HashSet<EventId> = ids.iter().copied().collect();
         // Having every row told back costs a quarter of staging it, and duplicates are rare: only then ask.
         if done.rows_affected() < fresh.len() as u64 {
             fresh = self.newest(connection, done.rows_affected()).await?;
         }
-        // Twice in one call: the first one is the entry, so its id is used up.
-        Ok(ids
-            .into_iter()
-            .map(|id| if fresh.remove(&id) { Staged::Fresh(id) } else { Staged::Duplicate(id) })
-            .collect())
+        Ok(Staged::tell(ids, fresh))
     }
 
     /// One event without the detour that any number of them take.
     async fn insert_one(&self, connection: &mut SqliteConnection, entry: NewEntry) -> Result<Staged> {
         let id = entry.event_id;
-        let mut query = query(&self.statements.stage_one);
-        for param in params_of(entry)? {
-            query = match param {
-                Param::Null => query.bind(None::<i64>),
-                Param::Integer(number) => query.bind(number),
-                Param::Text(text) => query.bind(text),
-                Param::Bytes(bytes) => query.bind(bytes),
-            };
-        }
-        let done = query.execute(connection).await.map_err(classify)?;
+        let bind = params(entry)?.into_iter().fold(Bind::new(), |bind, param| match param {
+            Param::Null => bind.value(None::<i64>),
+            Param::Integer(number) => bind.value(number),
+            Param::Text(text) => bind.value(text),
+            Param::Bytes(bytes) => bind.value(bytes),
+            _ => bind.refuse(),
+        });
+        let one = self.statements.stage_one.with(bind.done()?);
+        let done = one.execute(connection).await.map_err(classify)?;
         Ok(if done.rows_affected() == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
     }
 
     async fn newest(&self, connection: &mut SqliteConnection, count: u64) -> Result<HashSet<EventId>> {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let rows =
-            query(&self.statements.stage_newest).bind(count).fetch_all(connection).await.map_err(classify)?;
-        rows.iter().map(|row| row.try_get_unchecked::<&str, _>(0).map_err(classify)?.parse()).collect()
-    }
-}
-
-#[async_trait]
-impl<'c> Stage<Transaction<'c, Sqlite>> for Outbox {
-    async fn stage_all(&self, tx: &mut Transaction<'c, Sqlite>, events: Vec<Event>) -> Result<Vec<Staged>> {
-        Outbox::stage_all(self, tx, events).await
-    }
-}
-
-impl fmt::Debug for Outbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outbox").field("route", &self.route).finish_non_exhaustive()
+        let bind = Bind::new().number(i64::try_from(count).unwrap_or(i64::MAX));
+        let newest = self.statements.stage_newest.with(bind.done()?);
+        let rows = newest.fetch_all(connection).await.map_err(classify)?;
+        rows.iter().map(|row| Cells::of(row).text()?.parse()).collect()
     }
 }

@@ -1,28 +1,27 @@
 //! Returning expired leases, and burying what has no attempts left.
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::Columns;
 use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped, Steps};
-use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, Timestamp};
+use pillarbox_core::{EventId, Failure, Result};
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
-use crate::claim::seqs_json;
+use crate::bind::Bind;
+use crate::call::Step;
 use crate::error::classify;
 use crate::lanes;
-use crate::row::shown_route;
+use crate::row::Cells;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
-use crate::writer::Step;
 
-/// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
-pub(crate) async fn reap(store: &SqliteStore, request: ReapRequest) -> Result<Reaped> {
-    let lanes = lanes::reap(store, &request).await?;
-    let mut reaped = reap_rows(store, &request).await?;
-    reaped.stale += lanes.stale;
-    reaped.dead.extend(lanes.dead);
-    reaped.lane_sessions = lanes.lane_sessions;
-    Ok(reaped)
+impl SqliteStore {
+    /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
+    pub(crate) async fn reap_leases(&self, request: ReapRequest) -> Result<Reaped> {
+        let sessions = lanes::reap(self, &request).await?;
+        Ok(reap_rows(self, &request).await?.with_sessions(sessions))
+    }
 }
 
 pub(crate) async fn reap_rows(store: &SqliteStore, request: &ReapRequest) -> Result<Reaped> {
@@ -55,22 +54,19 @@ struct Stale {
 
 impl Stale {
     fn read(row: &SqliteRow) -> Result<Self> {
-        let error: String = row.try_get_unchecked(7).map_err(classify)?;
-        let id: &str = row.try_get_unchecked(1).map_err(classify)?;
-        let route: &str = row.try_get_unchecked(2).map_err(classify)?;
-        let attempts: i64 = row.try_get_unchecked(4).map_err(classify)?;
+        let mut row = Cells::of(row);
+        let seq = row.number()?;
+        let event_id = row.event_id()?.unwrap_or(EventId(Uuid::nil()));
+        let (route, event_type) = (row.route()?, row.text()?);
+        let attempts = u32::try_from(row.number()?).unwrap_or(u32::MAX);
+        let (leased, spent, error) = (row.flag()?, row.flag()?, row.text()?);
+        let failure = Failure::parse(&error);
         Ok(Self {
-            seq: row.try_get_unchecked(0).map_err(classify)?,
-            leased: row.try_get_unchecked(5).map_err(classify)?,
-            spent: row.try_get_unchecked(6).map_err(classify)?,
-            death: Death {
-                event_id: Uuid::try_parse(id).map_or(EventId(Uuid::nil()), EventId),
-                route: shown_route(route)?,
-                event_type: row.try_get_unchecked(3).map_err(classify)?,
-                attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-                failure: Failure::parse(&error),
-            },
+            seq,
+            leased,
+            spent,
             error,
+            death: Death { event_id, route, event_type, attempts, failure },
         })
     }
 }
@@ -81,57 +77,48 @@ struct Reap<'a> {
 }
 
 impl Reap<'_> {
-    fn now(&self) -> Option<i64> {
-        self.request.now.map(Timestamp::as_micros)
-    }
-
     /// Whether something that came back before waits to be taken.
     async fn suspects(&self, connection: &mut SqliteConnection) -> Result<bool> {
         let Some(route) = &self.request.route else { return Ok(false) };
-        let rows = query(&self.statements.suspects)
-            .bind(route.to_string())
-            .bind(u32::MAX)
-            .bind(1)
-            .bind(self.request.steps == Steps::Take)
-            .fetch_all(connection)
-            .await
-            .map_err(classify)?;
+        let arguments = Bind::new()
+            .text(route.as_str())
+            .number(u32::MAX.into())
+            .number(1)
+            .value(self.request.steps == Steps::Take)
+            .done()?;
+        let rows = self.statements.suspects.with(arguments).fetch_all(connection).await.map_err(classify)?;
         Ok(!rows.is_empty())
     }
 
+    async fn routes(&self, connection: &mut SqliteConnection) -> Result<Vec<String>> {
+        if let Some(route) = &self.request.route {
+            return Ok(vec![route.to_string()]);
+        }
+        let rows = query(&self.statements.routes).fetch_all(connection).await.map_err(classify)?;
+        rows.iter().map(|row| Cells::of(row).text()).collect()
+    }
+
     async fn find(&self, connection: &mut SqliteConnection) -> Result<Vec<Stale>> {
-        let routes = match &self.request.route {
-            Some(route) => vec![route.as_str().to_owned()],
-            None => {
-                let rows =
-                    query(&self.statements.routes).fetch_all(&mut *connection).await.map_err(classify)?;
-                rows.iter().map(|row| row.try_get_unchecked(0).map_err(classify)).collect::<Result<_>>()?
-            }
-        };
-        let failure = Failure::new(
-            FailureKind::LeaseExpired,
-            "lease_expired",
-            "nobody settled it before its lease ended",
-        );
+        let request = self.request;
+        let failure = Failure::lease_expired().to_string();
         let mut found = Vec::new();
-        for route in routes {
+        for route in self.routes(&mut *connection).await? {
             let left =
-                i64::from(self.request.limit).saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
+                i64::from(request.limit).saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
             if left <= 0 {
                 break;
             }
-            let rows = query(&self.statements.stale)
-                .bind(self.now())
-                .bind(route)
-                .bind(left)
-                .bind(self.request.max_attempts)
-                .bind(failure.to_string())
-                .bind(self.request.leases == Leases::Impossible)
-                .bind(self.request.steps == Steps::Take)
-                .fetch_all(&mut *connection)
-                .await
-                .map_err(classify)?;
-            for row in &rows {
+            let arguments = Bind::new()
+                .at(request.now)
+                .text(&route)
+                .number(left)
+                .value(request.max_attempts)
+                .text(&failure)
+                .value(request.leases == Leases::Impossible)
+                .value(request.steps == Steps::Take)
+                .done()?;
+            let stale = self.statements.stale.with(arguments);
+            for row in &stale.fetch_all(&mut *connection).await.map_err(classify)? {
                 found.push(Stale::read(row)?);
             }
         }
@@ -146,20 +133,15 @@ impl Step for &Reap<'_> {
     async fn run(self, tx: &mut SqliteConnection) -> Result<Reaped> {
         let found = self.find(&mut *tx).await?;
         let rows: Vec<_> = found.iter().map(|stale| (stale.seq, stale.spent, &stale.error)).collect();
-        let json = serde_json::to_string(&rows)
-            .map_err(|_| Error::invalid("an expired lease cannot be written as JSON"))?;
         // The audit row comes before the status that it explains.
-        query(&self.statements.reap_audit)
-            .bind(self.now())
-            .bind(self.request.owner.clone())
-            .bind(json.clone())
-            .execute(&mut *tx)
-            .await
-            .map_err(classify)?;
-        query(&self.statements.reap).bind(self.now()).bind(json).execute(&mut *tx).await.map_err(classify)?;
+        let audit = Bind::new().at(self.request.now).text(&self.request.owner).json(&rows).done()?;
+        self.statements.reap_audit.with(audit).execute(&mut *tx).await.map_err(classify)?;
+        let reap = Bind::new().at(self.request.now).json(&rows).done()?;
+        self.statements.reap.with(reap).execute(&mut *tx).await.map_err(classify)?;
         // Should the route be read by lanes: these entries were not theirs until now.
         let seqs: Vec<i64> = found.iter().map(|stale| stale.seq).collect();
-        query(&self.statements.lanes_revise).bind(seqs_json(&seqs)?).execute(tx).await.map_err(classify)?;
+        let revise = self.statements.lanes_revise.with(Bind::new().json(&seqs).done()?);
+        revise.execute(tx).await.map_err(classify)?;
         let mut reaped = Reaped::default();
         for stale in found {
             reaped.stale += u64::from(stale.leased);

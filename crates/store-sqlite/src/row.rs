@@ -1,10 +1,9 @@
 //! Reading a row. Plain SQL may have written it, so nothing about it is taken for granted: what cannot be read
 //! is named, and the rest of the row still shows.
 
-use pillarbox_core::limits::NAME_CHARS_MAX;
-use pillarbox_core::port::InventoryRow;
+use pillarbox_core::port::shared::{Columns, parse_headers};
 use pillarbox_core::{
-    Entry, EventId, Failure, FailureKind, Fence, Headers, Hlc, Result, RouteName, RowHint, Status, Timestamp,
+    Entry, EventId, Failure, FailureKind, Fence, Hlc, Result, RouteName, RowHint, Status, Timestamp,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Row, Sqlite, ValueRef};
@@ -94,12 +93,12 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
     let entry = Entry {
         seq,
         event_id: id.unwrap_or(EventId(Uuid::nil())),
-        route: reader.route()?,
+        route: reader.route(),
         event_type: reader.required(String::new()),
         key: reader.optional(),
         payload: reader.payload(),
         content_type: reader.required(String::new()),
-        headers: reader.parsed(headers).unwrap_or_default(),
+        headers: reader.parsed(parse_headers).unwrap_or_default(),
         tenant: reader.optional(),
         correlation_id: reader.optional(),
         causation_id: reader.optional(),
@@ -127,18 +126,53 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
     Ok(Decoded { entry, lane, id_known: id.is_some(), spoiled: reader.spoiled })
 }
 
-/// Reads `seq, event_id, route, key, status, created_at`. What cannot be read has its neutral value.
-pub(crate) fn decode_inventory(row: &SqliteRow) -> Result<InventoryRow> {
-    let id = row.try_get_unchecked::<&str, _>(1).ok().and_then(|text| Uuid::try_parse(text).ok());
-    let at = row.try_get_unchecked(5).ok().and_then(Timestamp::from_micros);
-    Ok(InventoryRow {
-        seq: row.try_get_unchecked(0).map_err(classify)?,
-        event_id: EventId(id.unwrap_or(Uuid::nil())),
-        route: shown_route(row.try_get_unchecked(2).unwrap_or_default())?,
-        key: row.try_get_unchecked(3).ok().flatten(),
-        status: row.try_get_unchecked::<&str, _>(4).map_err(classify)?.parse()?,
-        created_at: at.unwrap_or(Timestamp::MIN),
-    })
+/// The columns of an answer that is not on the way of every entry. Names that plain SQL has spoiled are shown as far as
+/// they can be.
+pub(crate) struct Cells<'r> {
+    row: &'r SqliteRow,
+    column: usize,
+}
+
+impl<'r> Cells<'r> {
+    pub(crate) fn of(row: &'r SqliteRow) -> Self {
+        Self::from(row, 0)
+    }
+
+    /// From this column on.
+    pub(crate) fn from(row: &'r SqliteRow, column: usize) -> Self {
+        Self { row, column }
+    }
+
+    fn next<T: Decode<'r, Sqlite>>(&mut self) -> Result<T> {
+        self.column += 1;
+        self.row.try_get_unchecked(self.column - 1).map_err(classify)
+    }
+}
+
+impl Columns for Cells<'_> {
+    fn optional_text(&mut self) -> Result<Option<String>> {
+        self.next()
+    }
+
+    fn optional_number(&mut self) -> Result<Option<i64>> {
+        self.next()
+    }
+
+    fn flag(&mut self) -> Result<bool> {
+        self.next()
+    }
+
+    fn time(&mut self) -> Result<Option<Timestamp>> {
+        Ok(self.next::<Option<i64>>()?.and_then(Timestamp::from_micros))
+    }
+
+    fn event_id(&mut self) -> Result<Option<EventId>> {
+        Ok(self.next::<Option<&str>>()?.and_then(|id| Uuid::try_parse(id).ok()).map(EventId))
+    }
+
+    fn route(&mut self) -> Result<RouteName> {
+        Ok(RouteName::shown(self.next::<Option<&str>>().ok().flatten().unwrap_or_default()))
+    }
 }
 
 /// Reads column after column and remembers the first that cannot be read.
@@ -218,24 +252,11 @@ impl<'r> Reader<'r> {
     }
 
     /// A name with control characters in it can only come from plain SQL; it is shown without them.
-    fn route(&mut self) -> Result<RouteName> {
+    fn route(&mut self) -> RouteName {
         let text = self.required(String::new());
-        RouteName::new(text.as_str()).or_else(|_| {
+        RouteName::new(text.as_str()).unwrap_or_else(|_| {
             self.spoil();
-            shown_route(&text)
+            RouteName::shown(&text)
         })
     }
-}
-
-/// A route's name as far as it can be shown.
-pub(crate) fn shown_route(text: &str) -> Result<RouteName> {
-    let shown: String = text.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
-    RouteName::new(shown).or_else(|_| RouteName::new("?"))
-}
-
-fn headers(text: &str) -> Option<Headers> {
-    if text == "{}" {
-        return Some(Headers::new());
-    }
-    serde_json::from_str(text).ok()
 }

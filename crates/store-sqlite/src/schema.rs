@@ -1,20 +1,20 @@
 //! The tables: how they should be, how they are, and how to get there.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Migrated, SchemaState};
+use pillarbox_core::port::shared::Found;
+use pillarbox_core::port::{Migrated, Schema, SchemaState};
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::{Row, SqliteConnection};
 
+use crate::call::Step;
 use crate::error::classify;
 use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
-use crate::sql::{query, script};
+use crate::sql::{Sql, query};
 use crate::store::SqliteStore;
 use crate::tables::Tables;
-use crate::writer::Step;
 
 /// One script a version, in order. What was released is never changed; a new version is a new file.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
@@ -94,20 +94,35 @@ const WANTED_INDEXES: [&str; 15] = [
 #[expect(clippy::cast_possible_truncation, reason = "there will never be four billion migrations")]
 const VERSION: u32 = MIGRATIONS.len() as u32;
 
-pub(crate) async fn inspect(store: &SqliteStore) -> Result<SchemaState> {
-    let mut connection = store.pool().acquire().await.map_err(classify)?;
-    Ok(Found::look(&store.statements.tables, store.options(), &mut connection).await?.state())
+impl SqliteStore {
+    /// Creates or upgrades the tables. Concurrent calls are safe: one does the work, the others see it done.
+    ///
+    /// # Errors
+    /// When the tables are damaged or newer than this program, or when the database fails.
+    pub async fn migrate(&self) -> Result<Migrated> {
+        Schema::migrate(self).await
+    }
+
+    async fn look(&self) -> Result<Found> {
+        let mut connection = self.pool().acquire().await.map_err(classify)?;
+        look(&self.statements.tables, self.options(), &mut connection).await
+    }
 }
 
-pub(crate) async fn plan(store: &SqliteStore) -> Result<String> {
-    let mut connection = store.pool().acquire().await.map_err(classify)?;
-    let found = Found::look(&store.statements.tables, store.options(), &mut connection).await?;
-    let scripts = found.scripts(&store.statements.tables, store.options());
-    Ok(scripts.iter().map(|script| &**script).collect::<Vec<_>>().join("\n"))
-}
+#[async_trait]
+impl Schema for SqliteStore {
+    async fn inspect(&self) -> Result<SchemaState> {
+        Ok(self.look().await?.state(VERSION))
+    }
 
-pub(crate) async fn migrate(store: &SqliteStore) -> Result<Migrated> {
-    store.writer.durably(&Migrate { tables: &store.statements.tables, options: store.options() }).await
+    async fn migrate(&self) -> Result<Migrated> {
+        self.writer.durably(&Migrate { tables: &self.statements.tables, options: self.options() }).await
+    }
+
+    async fn plan(&self) -> Result<String> {
+        let scripts = scripts(&self.look().await?, &self.statements.tables, self.options());
+        Ok(scripts.iter().map(Sql::as_str).collect::<Vec<_>>().join("\n"))
+    }
 }
 
 struct Migrate<'a> {
@@ -121,113 +136,69 @@ impl Step for &Migrate<'_> {
 
     /// Under the write lock: of several callers one does the work, and the others find it done.
     async fn run(self, tx: &mut SqliteConnection) -> Result<Migrated> {
-        let found = Found::look(self.tables, self.options, &mut *tx).await?;
+        let found = look(self.tables, self.options, &mut *tx).await?;
         check_encoding(tx).await?;
-        if matches!(found.state(), SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
-            found.state().check()?;
+        let state = found.state(VERSION);
+        if matches!(state, SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
+            state.check()?;
         }
-        for sql in found.scripts(self.tables, self.options) {
-            script(&sql).execute(&mut *tx).await.map_err(classify)?;
+        for sql in scripts(&found, self.tables, self.options) {
+            sql.script().execute(&mut *tx).await.map_err(classify)?;
         }
         Ok(Migrated { from: found.version, to: VERSION })
     }
 }
 
 /// What the catalogue says.
-struct Found {
-    /// 0 when there are no tables.
-    version: u32,
-    /// One a line.
-    differences: Vec<String>,
-    missing_indexes: Vec<String>,
+async fn look(tables: &Tables, options: &Options, connection: &mut SqliteConnection) -> Result<Found> {
+    let prefix = &tables.prefix;
+    let mut present = 0;
+    let mut differences = Vec::new();
+    for (table, columns) in WANTED {
+        let table = format!("{prefix}_{table}");
+        let found = strings("select name from pragma_table_info(?1)", &table, connection).await?;
+        if found.is_empty() {
+            differences.push(format!("the table {table} is missing"));
+            continue;
+        }
+        present += 1;
+        let absent = columns.iter().filter(|column| !found.contains(**column));
+        differences.extend(absent.map(|column| format!("the column {column} of {table} is missing")));
+    }
+    if present == 0 {
+        return Ok(Found::default());
+    }
+    let version = if differences.iter().any(|difference| difference.contains("_schema")) {
+        VERSION
+    } else {
+        version(tables, connection).await?
+    };
+    let outbox = format!("{prefix}_outbox");
+    let indexes = "select name from sqlite_master where type = 'index' and name like ?1 || '%'";
+    let found = strings(indexes, prefix, connection).await?;
+    let unique = "select name from pragma_index_list(?1) where \"unique\" and origin in ('u', 'c')";
+    if differences.is_empty() && strings(unique, &outbox, connection).await?.is_empty() {
+        differences.push(format!("the unique index on event_id and route of {outbox} is missing"));
+    }
+    let trigger = format!("{outbox}_lane_of");
+    let triggers = "select name from sqlite_master where type = 'trigger' and name = ?1";
+    if differences.is_empty() && strings(triggers, &trigger, connection).await?.is_empty() {
+        differences
+            .push(format!("the trigger {trigger}, which gives entries of plain SQL their lane, is missing"));
+    }
+    let missing = WANTED_INDEXES
+        .into_iter()
+        .chain(options.causal_order.then_some("outbox_causal"))
+        .map(|index| format!("{prefix}_{index}"))
+        .filter(|index| !found.contains(index))
+        .collect();
+    Ok(Found { version, differences, missing })
 }
 
-impl Found {
-    async fn look(tables: &Tables, options: &Options, connection: &mut SqliteConnection) -> Result<Self> {
-        let prefix = &tables.prefix;
-        let mut present = 0;
-        let mut differences = Vec::new();
-        for (table, columns) in WANTED {
-            let table = format!("{prefix}_{table}");
-            let found = strings("select name from pragma_table_info(?1)", &table, connection).await?;
-            if found.is_empty() {
-                differences.push(format!("the table {table} is missing"));
-                continue;
-            }
-            present += 1;
-            let missing = columns.iter().filter(|column| !found.contains(**column));
-            differences.extend(missing.map(|column| format!("the column {column} of {table} is missing")));
-        }
-        if present == 0 {
-            return Ok(Self { version: 0, differences: Vec::new(), missing_indexes: Vec::new() });
-        }
-        let version = if differences.iter().any(|difference| difference.contains("_schema")) {
-            VERSION
-        } else {
-            version(tables, connection).await?
-        };
-        let outbox = format!("{prefix}_outbox");
-        let indexes = "select name from sqlite_master where type = 'index' and name like ?1 || '%'";
-        let found = strings(indexes, prefix, connection).await?;
-        let unique = "select name from pragma_index_list(?1) where \"unique\" and origin in ('u', 'c')";
-        if differences.is_empty() && strings(unique, &outbox, connection).await?.is_empty() {
-            differences.push(format!("the unique index on event_id and route of {outbox} is missing"));
-        }
-        let trigger = format!("{outbox}_lane_of");
-        let triggers = "select name from sqlite_master where type = 'trigger' and name = ?1";
-        if differences.is_empty() && strings(triggers, &trigger, connection).await?.is_empty() {
-            differences.push(format!(
-                "the trigger {trigger}, which gives entries of plain SQL their lane, is missing"
-            ));
-        }
-        let missing_indexes = WANTED_INDEXES
-            .into_iter()
-            .chain(options.causal_order.then_some("outbox_causal"))
-            .map(|index| format!("{prefix}_{index}"))
-            .filter(|index| !found.contains(index))
-            .collect();
-        Ok(Self { version, differences, missing_indexes })
-    }
-
-    fn state(&self) -> SchemaState {
-        let (found, wanted) = (self.version, VERSION);
-        // A newer version may have other tables: that it is newer says it all.
-        if found > wanted {
-            return SchemaState::Newer { found, wanted };
-        }
-        if !self.differences.is_empty() {
-            return SchemaState::Damaged { differences: self.differences.clone() };
-        }
-        match found {
-            0 => SchemaState::Missing,
-            _ if found < wanted => SchemaState::Older { found, wanted },
-            _ => SchemaState::Ready {
-                warnings: self
-                    .missing_indexes
-                    .iter()
-                    .map(|index| {
-                        format!(
-                            "the index {index} is missing: calls get slower; `pillarbox migrate` makes it"
-                        )
-                    })
-                    .collect(),
-            },
-        }
-    }
-
-    /// What is to be run from here, names filled in.
-    fn scripts(&self, tables: &Tables, options: &Options) -> Vec<Arc<str>> {
-        if self.version == VERSION && self.missing_indexes.is_empty() {
-            return Vec::new();
-        }
-        MIGRATIONS
-            .into_iter()
-            .skip(self.version as usize)
-            .chain([INDEXES])
-            .chain(options.causal_order.then_some(CAUSAL_INDEX))
-            .map(|script| tables.fill(script))
-            .collect()
-    }
+/// What is to be run from here, names filled in.
+fn scripts(found: &Found, tables: &Tables, options: &Options) -> Vec<Sql> {
+    let always: Vec<_> = [INDEXES].into_iter().chain(options.causal_order.then_some(CAUSAL_INDEX)).collect();
+    found.scripts(&MIGRATIONS, &always).into_iter().map(|script| Sql::new(script, tables)).collect()
 }
 
 /// The lane of a key comes from its bytes, which are to be the same for everybody.
@@ -243,7 +214,7 @@ async fn check_encoding(connection: &mut SqliteConnection) -> Result<()> {
 }
 
 async fn version(tables: &Tables, connection: &mut SqliteConnection) -> Result<u32> {
-    let sql = tables.fill("select coalesce(max(version), 0) from {versions}");
+    let sql = Sql::new("select coalesce(max(version), 0) from {versions}", tables);
     let row = query(&sql).fetch_one(connection).await.map_err(classify)?;
     let version: i64 = row.try_get_unchecked(0).map_err(classify)?;
     Ok(u32::try_from(version).unwrap_or(u32::MAX))

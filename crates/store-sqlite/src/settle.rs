@@ -7,29 +7,32 @@ use pillarbox_core::port::{Keep, SettleRequest, Settled, Settlement, Verdict};
 use pillarbox_core::{Error, Held, Result, Timestamp};
 use sqlx::SqliteConnection;
 
-use crate::claim::{held_json, held_of, micros, seqs_json};
+use crate::bind::{Bind, held_json};
+use crate::call::Step;
+use crate::claim::{held_of, micros};
 use crate::error::classify;
-use crate::sql::{Statements, query};
+use crate::sql::Statements;
 use crate::store::SqliteStore;
-use crate::writer::Step;
 
-pub(crate) async fn settle(store: &SqliteStore, request: SettleRequest) -> Result<Settled> {
-    if request.settlements.is_empty() {
-        return Ok(Settled::default());
+impl SqliteStore {
+    pub(crate) async fn settle_batch(&self, request: SettleRequest) -> Result<Settled> {
+        if request.settlements.is_empty() {
+            return Ok(Settled::default());
+        }
+        let batch = Batch::new(&self.statements, &request)?;
+        let mut settled = if batch.deaths {
+            // A death that somebody was told of must not be undone by a power cut.
+            self.writer.durably(&batch).await?
+        } else if batch.is_plain() && self.writer.together(DeliverAll(&batch)).await? {
+            return Ok(Settled { accepted: batch.deliveries, fenced: batch.repeated });
+        } else {
+            self.writer.together(&batch).await?
+        };
+        let accepted = settled.len() as u64;
+        // The same claim twice: the first verdict counts, the second finds the entry settled.
+        let held = request.settlements.iter().map(|settlement| settlement.held);
+        Ok(Settled { accepted, fenced: held.filter(|held| !settled.remove(held)).collect() })
     }
-    let batch = Batch::new(&store.statements, &request)?;
-    let mut settled = if batch.deaths {
-        // A death that somebody was told of must not be undone by a power cut.
-        store.writer.durably(&batch).await?
-    } else if batch.is_plain() && store.writer.together(DeliverAll(&batch)).await? {
-        return Ok(Settled { accepted: batch.deliveries, fenced: batch.repeated });
-    } else {
-        store.writer.together(&batch).await?
-    };
-    let accepted = settled.len() as u64;
-    // The same claim twice: the first verdict counts, the second finds the entry settled.
-    let held = request.settlements.iter().map(|settlement| settlement.held);
-    Ok(Settled { accepted, fenced: held.filter(|held| !settled.remove(held)).collect() })
 }
 
 /// A batch of verdicts as statements read them.
@@ -37,7 +40,7 @@ struct Batch<'a> {
     statements: &'a Statements,
     owner: &'a str,
     keep: Keep,
-    now: Option<i64>,
+    now: Option<Timestamp>,
     /// How many deliveries there are.
     deliveries: u64,
     /// `{"seq": fence, …}` of the deliveries, if there are any.
@@ -62,7 +65,7 @@ impl<'a> Batch<'a> {
             statements,
             owner: &request.owner,
             keep: request.keep,
-            now: request.now.map(Timestamp::as_micros),
+            now: request.now,
             deliveries: delivered.len() as u64,
             delivered: (!delivered.is_empty()).then(|| held_json(held)),
             changed: if changed.is_empty() { None } else { Some(verdicts_json(&changed)?) },
@@ -89,10 +92,10 @@ impl Step for DeliverAll<'_> {
     async fn run(self, tx: &mut SqliteConnection) -> Result<bool> {
         let Self(batch) = self;
         let statement = match batch.keep {
-            Keep::UntilPurged => &batch.statements.settle_delivered,
-            Keep::No => &batch.statements.settle_deleted,
+            Keep::UntilPurged => &batch.statements.settle_delivered.plain,
+            Keep::No => &batch.statements.settle_deleted.plain,
         };
-        let deliver = query(statement).bind(batch.now).bind(batch.delivered.clone());
+        let deliver = statement.with(Bind::new().at(batch.now).value(batch.delivered.clone()).done()?);
         Ok(deliver.execute(tx).await.map_err(classify)?.rows_affected() == batch.deliveries)
     }
 
@@ -111,27 +114,24 @@ impl Step for &Batch<'_> {
         if let Some(changed) = &self.changed {
             if self.deaths {
                 // The audit row comes before the status that it explains.
-                query(&self.statements.settle_dead)
-                    .bind(self.now)
-                    .bind(self.owner.to_owned())
-                    .bind(changed.clone())
-                    .execute(&mut *tx)
-                    .await
-                    .map_err(classify)?;
+                let arguments = Bind::new().at(self.now).text(self.owner).text(changed).done()?;
+                let audit = self.statements.settle_dead.with(arguments);
+                audit.execute(&mut *tx).await.map_err(classify)?;
             }
-            let statement = query(&self.statements.settle_mixed).bind(self.now).bind(changed.clone());
+            let arguments = Bind::new().at(self.now).text(changed).done()?;
+            let statement = self.statements.settle_mixed.with(arguments);
             settled = held_of(&statement.fetch_all(&mut *tx).await.map_err(classify)?)?;
             // Should the route be read by lanes: these entries were not theirs until now.
             let seqs: Vec<i64> = settled.iter().map(|held| held.seq).collect();
-            let revise = query(&self.statements.lanes_revise).bind(seqs_json(&seqs)?);
+            let revise = self.statements.lanes_revise.with(Bind::new().json(&seqs).done()?);
             revise.execute(&mut *tx).await.map_err(classify)?;
         }
         if let Some(delivered) = &self.delivered {
             let statement = match self.keep {
-                Keep::UntilPurged => &self.statements.settle_delivered_told,
-                Keep::No => &self.statements.settle_deleted_told,
+                Keep::UntilPurged => &self.statements.settle_delivered.told,
+                Keep::No => &self.statements.settle_deleted.told,
             };
-            let statement = query(statement).bind(self.now).bind(delivered.clone());
+            let statement = statement.with(Bind::new().at(self.now).text(delivered).done()?);
             settled.extend(held_of(&statement.fetch_all(tx).await.map_err(classify)?)?);
         }
         Ok(settled)

@@ -1,9 +1,8 @@
-//! Every statement, with its names filled in once; and the one place that vouches for SQL text that was built
-//! at run time.
+//! The SQL of this crate: one file each, and the one place where a text with names in it becomes a query.
 
 use std::sync::Arc;
 
-use pillarbox_core::{Error, ErrorKind, Result, Timestamp};
+use pillarbox_core::{Error, ErrorKind, Result, Timestamp, statements};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection};
@@ -12,21 +11,57 @@ use crate::error::classify;
 use crate::options::Options;
 use crate::tables::Tables;
 
-/// A statement ready to bind values to.
-///
-/// Safe: the text is a constant of this crate in which only quoted identifiers were filled in.
-pub(crate) fn query(sql: &Arc<str>) -> Query<'static, Sqlite, SqliteArguments> {
-    sqlx::query(AssertSqlSafe(Arc::clone(sql)))
+/// A statement with the names of the tables filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct Sql(Arc<str>);
+
+impl Sql {
+    /// Fills the names in. They are the only part that is not a constant of this crate.
+    pub(crate) fn new(template: &str, tables: &Tables) -> Self {
+        Self(tables.fill(template).into())
+    }
+
+    /// The text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Adds the text to those of a list.
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        texts.push((name.to_owned(), self.0.to_string()));
+    }
+
+    /// The statement with its values bound.
+    pub(crate) fn with(&self, arguments: SqliteArguments) -> Query<'static, Sqlite, SqliteArguments> {
+        // Safe: the template is a constant and every name in it went through `Ident`.
+        sqlx::query_with(AssertSqlSafe(Arc::clone(&self.0)), arguments)
+    }
+
+    /// The text as a script without parameters, of several statements, as migrations are.
+    pub(crate) fn script(&self) -> sqlx::RawSql {
+        // Safe for the same reason.
+        sqlx::raw_sql(AssertSqlSafe(Arc::clone(&self.0)))
+    }
 }
 
-/// A script of several statements without values, as migrations are.
-///
-/// Safe for the same reason as [`query`].
-pub(crate) fn script(sql: &Arc<str>) -> sqlx::RawSql {
-    sqlx::raw_sql(AssertSqlSafe(Arc::clone(sql)))
+/// A statement ready to bind values to.
+pub(crate) fn query(sql: &Sql) -> Query<'static, Sqlite, SqliteArguments> {
+    sql.with(SqliteArguments::default())
 }
 
 impl Statements {
+    /// The pinned time, or the database's.
+    pub(crate) async fn now_or(
+        &self,
+        pinned: Option<Timestamp>,
+        connection: &mut SqliteConnection,
+    ) -> Result<Timestamp> {
+        match pinned {
+            Some(now) => Ok(now),
+            None => self.now(connection).await,
+        }
+    }
+
     /// The database's clock.
     pub(crate) async fn now(&self, connection: &mut SqliteConnection) -> Result<Timestamp> {
         let row = query(&self.clock).fetch_one(connection).await.map_err(classify)?;
@@ -41,23 +76,23 @@ pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
     })
 }
 
-/// One statement over the entries that an operator means, in a text for each way to find them: SQLite uses a partial
-/// index only where its very condition is in the text.
+/// One statement over the entries that an operator means, in a text for each way to find them: SQLite uses a
+/// partial index only where its very condition is in the text.
 #[derive(Debug)]
 pub(crate) struct Meant {
     /// By their ids.
-    pub(crate) ids: Arc<str>,
+    pub(crate) ids: Sql,
     /// By the indexes of live entries: many delivered ones may come before them.
-    pub(crate) live: Arc<str>,
+    pub(crate) live: Sql,
     /// By the index of those at their end, in which the dead are few.
-    pub(crate) ended: Arc<str>,
+    pub(crate) ended: Sql,
     /// In the order of staging.
-    pub(crate) any: Arc<str>,
+    pub(crate) any: Sql,
 }
 
 impl Meant {
     fn new(template: &str, tables: &Tables) -> Self {
-        let by = |scope: &str| tables.fill(&tables.fill(template).replace("{scope}", scope));
+        let by = |scope: &str| Sql::new(&tables.fill(template).replace("{scope}", scope), tables);
         let stored = "status in (select value from json_each(?2))";
         Self {
             ids: by("event_id in (select value from json_each(?11))"),
@@ -69,137 +104,143 @@ impl Meant {
             any: by(stored),
         }
     }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        for (way, sql) in
+            [("ids", &self.ids), ("live", &self.live), ("ended", &self.ended), ("any", &self.any)]
+        {
+            sql.name(&format!("{name}.{way}"), texts);
+        }
+    }
 }
 
-macro_rules! statements {
-    ($($name:ident),+ $(,)?; $($returning:ident = $base:ident),+ $(,)?) => {
-        /// The statements of one outbox. Each is the file of its name under `sql/`; the last ones are such a file
-        /// that also tells which rows it changed.
-        #[derive(Debug)]
-        pub(crate) struct Statements {
-            pub(crate) tables: Tables,
-            $(pub(crate) $name: Arc<str>,)+
-            $(pub(crate) $returning: Arc<str>,)+
-            pub(crate) list: Meant,
-            pub(crate) count_by: Meant,
-            pub(crate) selected: Meant,
-        }
+/// One statement in two texts: counting the changed rows costs half of having each of them told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Only changes.
+    pub(crate) plain: Sql,
+    /// Also tells which claims it changed.
+    pub(crate) told: Sql,
+}
 
-        impl Statements {
-            /// Fills in the names that these settings mean.
-            pub(crate) fn new(options: &Options) -> Self {
-                let tables = Tables::new(options);
-                Self {
-                    $($name: tables.fill(include_str!(concat!("sql/", stringify!($name), ".sql"))),)+
-                    $($returning: tables.fill(concat!(
-                        include_str!(concat!("sql/", stringify!($base), ".sql")),
-                        "returning seq, fence\n",
-                    )),)+
-                    list: Meant::new(include_str!("sql/list.sql"), &tables),
-                    count_by: Meant::new(include_str!("sql/count_by.sql"), &tables),
-                    selected: Meant::new(include_str!("sql/selected.sql"), &tables),
-                    tables,
-                }
-            }
-        }
-    };
+impl Told {
+    fn new(template: &str, tables: &Tables) -> Self {
+        let told = Sql::new(&[template, "returning seq, fence\n"].concat(), tables);
+        Self { plain: Sql::new(template, tables), told }
+    }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        self.plain.name(name, texts);
+        self.told.name(&format!("{name}.told"), texts);
+    }
 }
 
 statements! {
-    accept,
-    announce,
-    audit,
-    audit_of,
-    audit_subject,
-    change_audit,
-    claim_causal,
-    claim_staged,
-    claim_suspects,
-    claimable,
-    clock,
-    announce_route,
-    count_blocked,
-    count_due,
-    count_ended,
-    count_handed,
-    count_ready,
-    created,
-    discard,
-    extend,
-    hasten,
-    fence_of,
-    fence_purge,
-    fence_raise,
-    inbox_purge,
-    inbox_purge_audit,
-    inbox_purgeable,
-    inventory,
-    lanes_heads,
-    lanes_expired,
-    lanes_fetch,
-    lanes_free,
-    lanes_held,
-    lanes_in_flight,
-    lanes_isolate,
-    lanes_join,
-    lanes_leave,
-    lanes_make,
-    lanes_next,
-    lanes_note,
-    lanes_owners,
-    lanes_passed,
-    lanes_renew,
-    lanes_revise,
-    lanes_sessions,
-    lanes_sessions_count,
-    lanes_settle_deleted,
-    lanes_settle_delivered,
-    lanes_settle_failed,
-    lanes_settle_released,
-    lanes_settleable,
-    lanes_spend,
-    lanes_take,
-    marked,
-    pause,
-    pause_audit,
-    pauses,
-    purge,
-    purge_audit,
-    purgeable,
-    reap,
-    reap_audit,
-    relays,
-    requeue,
-    resume,
-    routes,
-    saga_audit,
-    saga_audit_write,
-    saga_counts,
-    saga_deleted,
-    saga_entries,
-    saga_entry,
-    saga_held,
-    saga_list,
-    saga_move,
-    saga_open,
-    saga_purge,
-    saga_purge_audit,
-    saga_purgeable,
-    saga_show,
-    saga_stage,
-    saga_sweep,
-    serialize,
-    settle_dead,
-    settle_deleted,
-    settle_delivered,
-    settle_mixed,
-    stage_many,
-    stage_newest,
-    stage_one,
-    stale,
-    suspects,
-    sweep,
-    withdraw;
-    settle_deleted_told = settle_deleted,
-    settle_delivered_told = settle_delivered,
+    /// What an outbox, an inbox and a store run.
+    Statements {
+        accept,
+        announce,
+        announce_route,
+        audit,
+        audit_of,
+        audit_subject,
+        change_audit,
+        claim_causal,
+        claim_staged,
+        claim_suspects,
+        claimable,
+        clock,
+        count_blocked,
+        count_by: Meant,
+        count_due,
+        count_ended,
+        count_handed,
+        count_ready,
+        created,
+        discard,
+        extend,
+        fence_of,
+        fence_purge,
+        fence_raise,
+        hasten,
+        inbox_purge,
+        inbox_purge_audit,
+        inbox_purgeable,
+        inventory,
+        lanes_expired,
+        lanes_fetch,
+        lanes_free,
+        lanes_heads,
+        lanes_held,
+        lanes_in_flight,
+        lanes_isolate,
+        lanes_join,
+        lanes_leave,
+        lanes_make,
+        lanes_next,
+        lanes_note,
+        lanes_owners,
+        lanes_passed,
+        lanes_renew,
+        lanes_revise,
+        lanes_sessions,
+        lanes_sessions_count,
+        lanes_settle_deleted,
+        lanes_settle_delivered,
+        lanes_settle_failed,
+        lanes_settle_released,
+        lanes_settleable,
+        lanes_spend,
+        lanes_take,
+        list: Meant,
+        marked,
+        pause,
+        pause_audit,
+        pauses,
+        purge,
+        purge_audit,
+        purgeable,
+        reap,
+        reap_audit,
+        relays,
+        requeue,
+        resume,
+        routes,
+        saga_audit,
+        saga_audit_write,
+        saga_counts,
+        saga_deleted,
+        saga_entries,
+        saga_entry,
+        saga_held,
+        saga_list,
+        saga_move,
+        saga_open,
+        saga_purge,
+        saga_purge_audit,
+        saga_purgeable,
+        saga_show,
+        saga_stage,
+        saga_sweep,
+        selected: Meant,
+        serialize,
+        settle_dead,
+        settle_deleted: Told,
+        settle_delivered: Told,
+        settle_mixed,
+        stage_many,
+        stage_newest,
+        stage_one,
+        stale,
+        suspects,
+        sweep,
+        withdraw,
+    }
+}
+
+/// Every statement with its name, the names of the tables filled in: for tests of query plans.
+#[doc(hidden)]
+#[must_use]
+pub fn statements(options: &Options) -> Vec<(String, String)> {
+    Statements::new(Tables::new(options)).named()
 }

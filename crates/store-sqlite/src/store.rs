@@ -1,27 +1,18 @@
-//! The store: its connections, and the port that it implements.
+//! The store: its settings and its connections.
 
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use pillarbox_core::port::{
-    Admin, Changed, Claim, ClaimRequest, CountByRequest, CountGroup, ExtendRequest, Extended, Filter,
-    InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest, PurgeRequest, Purged, Purging,
-    ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest, SettleRequest, Settled, Store,
-    Story,
-};
-use pillarbox_core::{AuditRecord, EventId, Result, RouteName, Timestamp};
+use pillarbox_core::Result;
 use sqlx::pool::PoolConnection;
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use sqlx::{Sqlite, SqlitePool};
 
-use crate::change::Verb;
+use crate::call::Writer;
 use crate::connect::Target;
 use crate::error::classify;
-use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::sql::Statements;
-use crate::writer::Writer;
-use crate::{admin, change, claim, purge, reap, schema, settle};
+use crate::tables::Tables;
 
 /// The outbox in a SQLite file, as relays and operators see it. Cheap to clone.
 ///
@@ -40,7 +31,7 @@ impl SqliteStore {
     /// Opens the file of a URL: `sqlite://path`, `sqlite:path`, or `sqlite::memory:` on one connection.
     ///
     /// A missing file is made, readable and writable by its owner only, unless the URL says `mode=rw` or
-    /// `mode=ro`. The tables are not: see [`Schema::migrate`].
+    /// `mode=ro`. The tables are not: see [`migrate`](Self::migrate).
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for a URL that is not one of SQLite; or what the
@@ -65,7 +56,7 @@ impl SqliteStore {
             writer: Writer::shared(pool.clone()),
             reading: pool.clone(),
             pool,
-            statements: Arc::new(Statements::new(&options)),
+            statements: Arc::new(Statements::new(Tables::new(&options))),
             options: Arc::new(options),
         })
     }
@@ -74,38 +65,6 @@ impl SqliteStore {
     #[must_use]
     pub fn pool(&self) -> &SqlitePool {
         &self.pool
-    }
-
-    /// Begins a transaction that writes. Its commit is on disk when it returns.
-    ///
-    /// It waits in line with the relays and consumers of this store, longest waiting first, and has the write lock
-    /// from its start: what it reads is what it changes. SQLite by itself keeps no line: transactions of a pool of several
-    /// connections poll the lock of the file, with growing pauses, and may be passed by any number of others.
-    ///
-    /// ```
-    /// # use pillarbox_core::{Event, Result};
-    /// # use pillarbox_store_sqlite::{Outbox, SqliteStore};
-    /// # async fn example(store: SqliteStore, outbox: Outbox) -> Result<()> {
-    /// let mut tx = store.begin().await?;
-    /// // … your own statements, with `&mut *tx` …
-    /// outbox.stage(&mut tx, Event::json("order.placed", &7)?).await?;
-    /// outbox.commit(tx).await
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Contention`](pillarbox_core::ErrorKind::Contention) when another process had the lock for all of the
-    /// [busy timeout](Options::busy_timeout); [`Timeout`](pillarbox_core::ErrorKind::Timeout) when the line did not
-    /// move for half a minute, as it does not if a transaction is begun while another one is open in the same task; or
-    /// what the database reports.
-    pub async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
-        self.writer.begin().await
-    }
-
-    /// The inbox in the same file: what a consumer needs. Its transactions are begun as with [`begin`](Self::begin).
-    #[must_use]
-    pub fn inbox(&self) -> Inbox {
-        Inbox::of(self.writer.clone(), Arc::clone(&self.statements))
     }
 
     /// The settings: give them to an outbox or inbox of the same tables.
@@ -125,103 +84,6 @@ impl SqliteStore {
     pub(crate) async fn reader(&self) -> Result<PoolConnection<Sqlite>> {
         self.writer.check_file()?;
         self.reading.acquire().await.map_err(classify)
-    }
-}
-
-#[async_trait]
-impl Store for SqliteStore {
-    async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
-        claim::claim(self, request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
-        claim::extend(self, request).await
-    }
-
-    async fn settle(&self, request: SettleRequest) -> Result<Settled> {
-        settle::settle(self, request).await
-    }
-
-    async fn reap(&self, request: ReapRequest) -> Result<Reaped> {
-        reap::reap(self, request).await
-    }
-
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
-        self.count_open_sagas(route).await
-    }
-
-    fn purging(&self) -> Option<Purging> {
-        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
-    }
-}
-
-#[async_trait]
-impl Admin for SqliteStore {
-    async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
-        admin::counts(self, now).await
-    }
-
-    async fn list(&self, filter: Filter) -> Result<Vec<pillarbox_core::Entry>> {
-        admin::list(self, filter).await
-    }
-
-    async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
-        admin::count_by(self, request).await
-    }
-
-    async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
-        admin::inventory(self, request).await
-    }
-
-    async fn show(&self, id: EventId) -> Result<Vec<Story>> {
-        admin::show(self, id).await
-    }
-
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        admin::audit(self, limit).await
-    }
-
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
-        change::change(self, request, Verb::Requeue).await
-    }
-
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        change::change(self, request, Verb::Discard).await
-    }
-
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
-        change::change(self, request, Verb::Hasten).await
-    }
-
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
-        change::change(self, request, Verb::Cancel).await
-    }
-
-    async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
-        change::set_pause(self, request).await
-    }
-
-    async fn purge(&self, request: PurgeRequest) -> Result<Purged> {
-        purge::purge(self, request).await
-    }
-
-    async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged> {
-        purge::purge_inbox(self, request).await
-    }
-}
-
-#[async_trait]
-impl Schema for SqliteStore {
-    async fn inspect(&self) -> Result<SchemaState> {
-        schema::inspect(self).await
-    }
-
-    async fn migrate(&self) -> Result<Migrated> {
-        schema::migrate(self).await
-    }
-
-    async fn plan(&self) -> Result<String> {
-        schema::plan(self).await
     }
 }
 

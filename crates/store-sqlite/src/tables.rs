@@ -1,7 +1,5 @@
 //! Names of tables and indexes, and the one place where they get into SQL text.
 
-use std::sync::Arc;
-
 use pillarbox_core::CRASHES_IN_COMPANY;
 
 use crate::options::Options;
@@ -98,8 +96,8 @@ impl Tables {
     }
 
     /// Puts the names in the place of `{outbox}` and the like.
-    pub(crate) fn fill(&self, template: &str) -> Arc<str> {
-        self.names.iter().fold(template.to_owned(), |text, (mark, name)| text.replace(mark, name)).into()
+    pub(crate) fn fill(&self, template: &str) -> String {
+        self.names.iter().fold(template.to_owned(), |text, (mark, name)| text.replace(mark, name))
     }
 }
 
@@ -116,6 +114,6 @@ mod tests {
     #[test]
     fn names_are_filled_in_with_quotes() {
         let tables = Tables::new(&Options::default().prefix(Ident::new("order").unwrap()));
-        assert_eq!(&*tables.fill("select 1 from {outbox}"), "select 1 from \"order_outbox\"");
+        assert_eq!(tables.fill("select 1 from {outbox}"), "select 1 from \"order_outbox\"");
     }
 }

@@ -1,52 +1,43 @@
 //! A transaction around an operation: begun before it, and committed after it with the events that it collected.
 
-use pillarbox_core::port::Buffer;
-use pillarbox_core::{Error, Result};
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use pillarbox_core::Result;
+use pillarbox_host::outbox;
+use sqlx::SqlitePool;
 
+use crate::commit::{Tx, rollback};
+use crate::error::classify;
 use crate::outbox::Outbox;
 use crate::store::SqliteStore;
 
-/// What [`Outbox::transaction`] begins its transaction on: a store, where
-/// it waits [in line](SqliteStore::begin), or a pool of the application's.
-pub trait Begin: sealed::Begin {}
-
-impl Begin for SqliteStore {}
-impl Begin for SqlitePool {}
-
-mod sealed {
-    use std::future::Future;
-
-    use pillarbox_core::Result;
-    use sqlx::{Sqlite, SqlitePool, Transaction};
-
-    use crate::error::classify;
-    use crate::store::SqliteStore;
-
-    pub trait Begin: Sync {
-        fn begin_one(&self) -> impl Future<Output = Result<Transaction<'static, Sqlite>>> + Send;
-    }
-
-    impl Begin for SqliteStore {
-        async fn begin_one(&self) -> Result<Transaction<'static, Sqlite>> {
-            self.begin().await
-        }
-    }
-
-    impl Begin for SqlitePool {
-        async fn begin_one(&self) -> Result<Transaction<'static, Sqlite>> {
-            self.begin_with("BEGIN IMMEDIATE").await.map_err(classify)
-        }
+impl SqliteStore {
+    /// Begins a transaction that writes. Its commit is on disk when it returns.
+    ///
+    /// It waits in line with the relays and consumers of this store, longest waiting first, and has the write lock
+    /// from its start: what it reads is what it changes. SQLite by itself keeps no line: transactions of a pool of several
+    /// connections poll the lock of the file, with growing pauses, and may be passed by any number of others.
+    ///
+    /// ```
+    /// # use pillarbox_core::{Event, Result};
+    /// # use pillarbox_store_sqlite::{Outbox, SqliteStore};
+    /// # async fn example(store: SqliteStore, outbox: Outbox) -> Result<()> {
+    /// let mut tx = store.begin().await?;
+    /// // … your own statements, with `&mut *tx` …
+    /// outbox.stage(&mut tx, Event::json("order.placed", &7)?).await?;
+    /// outbox.commit(tx).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Contention`](pillarbox_core::ErrorKind::Contention) when another process had the lock for all of the
+    /// [busy timeout](crate::Options::busy_timeout); [`Timeout`](pillarbox_core::ErrorKind::Timeout) when the line did
+    /// not move for half a minute, as it does not if a transaction is begun while another one is open in the same task; or
+    /// what the database reports.
+    pub async fn begin(&self) -> Result<Tx<'static>> {
+        self.writer.begin().await
     }
 }
 
-impl Outbox {
-    /// Runs an operation in a transaction: begins it, stages what the operation has put into the buffer in one statement,
-    /// commits, and wakes the relay of this process. An error of the operation or of staging rolls everything back.
-    ///
-    /// The future can be spawned when the operation owns what it uses, as an `async move` closure does: the compiler
-    /// cannot see yet that the future of a closure that borrows is `Send`.
-    ///
+outbox! {
     /// ```
     /// # use pillarbox_core::{Event, Result};
     /// # use pillarbox_store_sqlite::{Outbox, SqliteStore};
@@ -60,31 +51,19 @@ impl Outbox {
     ///     .await
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// Those of the operation; and as for [`stage_all`](Self::stage_all) and [`commit`](Self::commit).
-    pub async fn transaction<T, E: From<Error>>(
-        &self,
-        on: &impl Begin,
-        work: impl AsyncFnOnce(&mut Transaction<'static, Sqlite>, &mut Buffer) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let (mut tx, mut buffer) = (on.begin_one().await?, Buffer::new());
-        let outcome = match work(&mut tx, &mut buffer).await {
-            Ok(done) => buffer.flush_rest(self, &mut tx).await.map(|()| done).map_err(E::from),
-            Err(error) => Err(error),
-        };
-        match outcome {
-            Ok(done) => {
-                self.commit(tx).await?;
-                Ok(done)
-            }
-            Err(error) => {
-                // Now and not in the background: who sees the error may count on it. A lost connection has done it too.
-                if tx.rollback().await.is_err() {
-                    tracing::debug!("the transaction had ended before it was rolled back");
-                }
-                Err(error)
-            }
-        }
+    Outbox, Tx
+}
+
+impl Begin for SqliteStore {}
+impl sealed::Begin for SqliteStore {
+    async fn begin_one(&self) -> Result<Tx<'static>> {
+        self.begin().await
+    }
+}
+
+impl Begin for SqlitePool {}
+impl sealed::Begin for SqlitePool {
+    async fn begin_one(&self) -> Result<Tx<'static>> {
+        self.begin_with("BEGIN IMMEDIATE").await.map_err(classify)
     }
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use pillarbox::Relay;
 use pillarbox::port::Store;
 use pillarbox::postgres::PostgresStore;
 use pillarbox::sink::FileSink;
 use pillarbox::sqlite::SqliteStore;
-use pillarbox::{Relay, Schema};
 use serde_json::{Value, json};
 
 use crate::psql;

@@ -168,7 +168,6 @@ fn the_python_example_consumes_each_order_once() {
     let (folder, stream) = (tempfile::tempdir().unwrap(), fresh("orders"));
     let database = folder.path().join("billing.db");
     wait(async {
-        use pillarbox::Schema;
         use pillarbox::sqlite::{Options, SqliteStore};
         let url = format!("sqlite://{}", database.display());
         let store = SqliteStore::connect(&url, Options::default()).await.unwrap();

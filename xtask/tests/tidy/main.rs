@@ -7,5 +7,6 @@ mod graph;
 mod modules;
 mod proofs;
 mod repository;
+mod store_twins;
 mod text;
 mod transport_twins;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use pillarbox_conformance::{MemoryHarness, StoreHarness, Tamper};
+use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     AcceptRequest, Accepted, Admin, Changed, Claim, ClaimRequest, CountByRequest, CountGroup, ExtendRequest,
     Extended, Filter, Inbox, InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest,
@@ -95,20 +96,8 @@ impl Admin for CountingStore {
         self.inner().audit(limit).await
     }
 
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
-        self.inner().requeue(request).await
-    }
-
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        self.inner().discard(request).await
-    }
-
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
-        self.inner().hasten(request).await
-    }
-
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
-        self.inner().cancel(request).await
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
+        self.inner().change(request, verb).await
     }
 
     async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {

@@ -8,10 +8,10 @@ use async_trait::async_trait;
 
 use crate::audit::AuditRecord;
 use crate::entry::Entry;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::EventId;
-use crate::limits::SKIPS_TOLD_MAX;
-use crate::name::RouteName;
+use crate::limits::{BATCH_MAX, SKIPS_TOLD_MAX};
+use crate::name::{RouteName, check_name};
 use crate::port::SagaAdmin;
 use crate::saga::SagaId;
 use crate::standing::Standing;
@@ -20,6 +20,7 @@ use crate::time::Timestamp;
 
 use super::filter::Filter;
 use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, Skipped};
+use super::shared::Verb;
 
 /// The outbox as an operator sees it. Reading changes nothing; every change is audited before it happens,
 /// in the same transaction, so a change whose audit record cannot be written does not happen.
@@ -44,20 +45,31 @@ pub trait Admin: Send + Sync {
     /// How many entries match, by one of their fields, the largest group first.
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>>;
 
+    /// Changes entries by hand: what the verb's own method says, [`requeue`](Self::requeue) and the like.
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed>;
+
     /// Puts dead entries back with a fresh budget under the same event id. Skips what is not dead.
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Requeue).await
+    }
 
     /// Gives dead entries up for good. Skips what is not dead, and the dead steps of sagas that have not ended: without
     /// them these could never end. They go with their saga, see [`Intervention`](super::Intervention).
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Discard).await
+    }
 
     /// Makes entries due at once that wait for their time: between two attempts, or staged with a delay. What they have
     /// spent stays spent. Skips what does not wait.
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Hasten).await
+    }
 
     /// Gives up entries that wait, pending or retrying: they are discarded, and nobody delivers them. Skips what is in
     /// flight or at its end, and what is in a lane that a relay holds, which may have read it: pause its route first.
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed>;
+    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
+        self.change(request, Verb::Cancel).await
+    }
 
     /// Pauses a route or lets it go on. While it is paused no relay takes anything of it, by rows or by lanes; what is
     /// in flight is finished. Staging goes on.
@@ -78,6 +90,13 @@ pub struct Purging {
     pub admin: Arc<dyn Admin>,
     /// Sagas that have ended. `None`: the store has none.
     pub sagas: Option<Arc<dyn SagaAdmin>>,
+}
+
+impl Purging {
+    /// Of a store that is all of it.
+    pub fn of<S: Admin + SagaAdmin + Clone + 'static>(store: &S) -> Self {
+        Self { admin: Arc::new(store.clone()), sagas: Some(Arc::new(store.clone())) }
+    }
 }
 
 /// Whether to act or only to count.
@@ -191,6 +210,18 @@ pub struct Story {
     pub audit: Vec<AuditRecord>,
 }
 
+impl Story {
+    /// The stories of these entries, each with those of the audit records that are of its route.
+    #[must_use]
+    pub fn tell(entries: Vec<Entry>, audit: &[AuditRecord]) -> Vec<Self> {
+        let story = |entry: Entry| {
+            let of_route = |record: &&AuditRecord| record.route.as_ref() == Some(&entry.route);
+            Self { audit: audit.iter().filter(of_route).cloned().collect(), entry }
+        };
+        entries.into_iter().map(story).collect()
+    }
+}
+
 /// Which entries an operator means.
 #[derive(Clone, Debug)]
 pub enum Selection {
@@ -257,6 +288,23 @@ pub struct PurgeRequest {
     pub effect: Effect,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
+}
+
+impl PurgeRequest {
+    /// Refuses what is out of bounds.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a limit over [`BATCH_MAX`](crate::limits::BATCH_MAX) or a bad name.
+    pub fn check(&self) -> Result<()> {
+        check_name("actor", &self.actor)?;
+        if self.limit > BATCH_MAX {
+            return Err(Error::invalid(format!(
+                "a purge of {}; at most {BATCH_MAX} rows are purged at once",
+                self.limit
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// What a purge deleted, or would delete.

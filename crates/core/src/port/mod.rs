@@ -14,6 +14,7 @@ mod presence;
 mod saga;
 mod saga_hooks;
 mod schema;
+pub mod shared;
 mod sink;
 mod source;
 mod stage;

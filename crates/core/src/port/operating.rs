@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::audit::AuditKind;
 use crate::error::Result;
 use crate::event::EventId;
 use crate::name::{RouteName, check_name};
@@ -159,6 +160,17 @@ pub enum PauseTo {
     Running,
 }
 
+impl PauseTo {
+    /// What the audit trail says of it.
+    #[must_use]
+    pub const fn audited_as(self) -> AuditKind {
+        match self {
+            Self::Paused => AuditKind::RoutePaused,
+            Self::Running => AuditKind::RouteResumed,
+        }
+    }
+}
+
 /// A wish to pause a route, or to let it go on.
 #[derive(Clone, Debug)]
 pub struct PauseRequest {
@@ -175,6 +187,11 @@ pub struct PauseRequest {
 }
 
 impl PauseRequest {
+    /// What is to be done with a route that is paused already, or is not.
+    pub fn change(&self, paused: bool) -> PauseChange {
+        if paused == (self.to == PauseTo::Paused) { PauseChange::Already } else { PauseChange::Changed }
+    }
+
     /// Refuses what is out of bounds.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::audit::AuditRecord;
 use crate::entry::{Entry, Held};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{LIST_DEFAULT, LIST_MAX};
 use crate::name::RouteName;
 use crate::outcome::Failure;
@@ -297,6 +297,14 @@ pub struct InterventionRequest {
     pub actor: String,
     /// The time to act at; `None`: the database's clock.
     pub now: Option<Timestamp>,
+}
+
+impl InterventionRequest {
+    /// There is no such saga.
+    #[must_use]
+    pub fn unknown(&self) -> Error {
+        Error::new(ErrorKind::NotFound, format!("there is no saga {}", self.id))
+    }
 }
 
 /// What an intervention did.

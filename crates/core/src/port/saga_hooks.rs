@@ -103,3 +103,56 @@ impl<Tx: Send + 'static> SagaHooks<Tx> {
         }
     }
 }
+
+/// The setters of a store's sagas: a type with a field `hooks: SagaHooks<Tx>`.
+///
+/// ```
+/// # struct Tx;
+/// #[derive(Default)]
+/// struct Sagas {
+///     hooks: pillarbox_core::port::SagaHooks<Tx>,
+/// }
+///
+/// pillarbox_core::saga_hooks!(Sagas, Tx);
+///
+/// let sagas = Sagas::default().on_end(|_, _| Box::pin(async { Ok(()) }));
+/// ```
+#[macro_export]
+macro_rules! saga_hooks {
+    ($sagas:ident, $tx:ty) => {
+        impl $sagas {
+            /// Sets what is called in the transaction in which a saga ends.
+            #[must_use]
+            pub fn on_end<F>(self, end: F) -> Self
+            where
+                F: for<'a> Fn(&'a mut $tx, &'a $crate::SagaRecord) -> $crate::port::SagaEnding<'a>
+                    + Send
+                    + Sync
+                    + 'static,
+            {
+                self.end(::std::sync::Arc::new(end))
+            }
+
+            /// The same for a type of its own.
+            #[must_use]
+            pub fn end(mut self, end: ::std::sync::Arc<dyn $crate::port::SagaEnd<$tx>>) -> Self {
+                self.hooks = self.hooks.end(end);
+                self
+            }
+
+            /// Sets all callbacks and sinks at once.
+            #[must_use]
+            pub fn hooks(mut self, hooks: $crate::port::SagaHooks<$tx>) -> Self {
+                self.hooks = hooks;
+                self
+            }
+
+            /// Adds a sink of audit records.
+            #[must_use]
+            pub fn audit_sink(mut self, sink: ::std::sync::Arc<dyn $crate::port::AuditSink<$tx>>) -> Self {
+                self.hooks = self.hooks.sink(sink);
+                self
+            }
+        }
+    };
+}

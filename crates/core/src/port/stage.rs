@@ -64,6 +64,26 @@ impl Buffer {
         Ok(())
     }
 
+    /// Runs an operation with a fresh buffer in a transaction that was begun for it, and stages what it has collected. The
+    /// transaction is given back: to be committed if that is `Ok`, and to be rolled back if not.
+    pub async fn around<Tx, S, T, E>(
+        outbox: &S,
+        mut tx: Tx,
+        work: impl AsyncFnOnce(&mut Tx, &mut Self) -> Result<T, E>,
+    ) -> (Tx, Result<T, E>)
+    where
+        Tx: Send,
+        S: Stage<Tx> + ?Sized,
+        E: From<Error>,
+    {
+        let mut buffer = Self::new();
+        let outcome = match work(&mut tx, &mut buffer).await {
+            Ok(done) => buffer.flush_rest(outbox, &mut tx).await.map(|()| done).map_err(E::from),
+            Err(error) => Err(error),
+        };
+        (tx, outcome)
+    }
+
     /// Stages everything collected; call it once, just before the commit.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The relay's side of the outbox: claim, extend, settle, reap.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use async_trait::async_trait;
 use crate::entry::{Entry, Held};
 use crate::error::{Error, Result};
 use crate::event::EventId;
+use crate::hlc::Hlc;
 use crate::limits::{ATTEMPTS_MAX, BATCH_MAX, LEASE_MAX};
 use crate::name::{RouteName, check_name};
 use crate::outcome::Failure;
@@ -87,6 +89,22 @@ pub enum ClaimOrder {
     Staged,
     /// By clock stamp, those without one last, then by staging time, then by the order of staging.
     Causal,
+}
+
+impl ClaimOrder {
+    /// Puts entries in this order, the oldest first.
+    pub fn sort(self, entries: &mut [impl Borrow<Entry>]) {
+        match self {
+            Self::Staged => entries.sort_unstable_by_key(|entry| {
+                let entry = entry.borrow();
+                (entry.priority, entry.seq)
+            }),
+            Self::Causal => entries.sort_unstable_by_key(|entry| {
+                let entry = entry.borrow();
+                (entry.hlc.map_or(i64::MAX, Hlc::raw), entry.created_at, entry.seq)
+            }),
+        }
+    }
 }
 
 /// Which entries a claim wants, by what expired leases say of them. See [`company`](crate::company).
@@ -376,6 +394,17 @@ pub struct Reaped {
     pub suspects: bool,
     /// Relays that read the route by lanes: a claim by rows gets nothing while there are any.
     pub lane_sessions: u32,
+}
+
+impl Reaped {
+    /// Adds what a reap of the sessions of lanes found.
+    pub fn with_sessions(mut self, sessions: Self) -> Self {
+        self.stale += sessions.stale;
+        self.released += sessions.released;
+        self.dead.extend(sessions.dead);
+        self.lane_sessions = sessions.lane_sessions;
+        self
+    }
 }
 
 #[cfg(test)]

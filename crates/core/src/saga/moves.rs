@@ -22,6 +22,19 @@ pub enum EntryMove {
     Requeue,
 }
 
+impl EntryMove {
+    /// What becomes of it, as SQL names it, and the failure that is kept with it.
+    #[must_use]
+    pub const fn parts(&self) -> (&'static str, Option<&Failure>) {
+        match self {
+            Self::Deliver => ("delivered", None),
+            Self::Bury(failure) => ("dead", Some(failure)),
+            Self::Discard(failure) => ("discarded", Some(failure)),
+            Self::Requeue => ("requeued", None),
+        }
+    }
+}
+
 /// An audit record that is about to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAudit {

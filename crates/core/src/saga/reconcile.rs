@@ -1,6 +1,6 @@
 //! What a saga learns from its entries: deaths by a reap, requeues, its own deadline.
 
-use crate::entry::Held;
+use crate::entry::{Entry, Held};
 use crate::error::Result;
 use crate::event::EventId;
 use crate::outcome::{Failure, FailureKind};
@@ -25,6 +25,18 @@ pub struct StepSeen {
     pub attempts: u32,
     /// What its last failed attempt left.
     pub last_error: Option<Failure>,
+}
+
+impl From<&Entry> for StepSeen {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            held: entry.held(),
+            event_id: entry.event_id,
+            status: entry.status,
+            attempts: entry.attempts,
+            last_error: entry.last_error.clone(),
+        }
+    }
 }
 
 impl StepSeen {

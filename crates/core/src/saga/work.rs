@@ -1,7 +1,9 @@
 //! One change of a saga, from what was read to what is written: the same for every database.
 
-use crate::entry::Held;
+use crate::entry::{Held, NewEntry};
 use crate::error::Result;
+use crate::event::{Event, EventId, EventLimits};
+use crate::hlc::Hlc;
 use crate::port::{Intervened, Intervention, StepOutcome};
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -100,6 +102,19 @@ impl SagaWork {
             requeued: count(|change| *change == EntryMove::Requeue),
             discarded: count(|change| matches!(change, EntryMove::Discard(_))),
         }
+    }
+
+    /// The entries that are to be staged, each with a stamp.
+    ///
+    /// # Errors
+    /// When a step is out of bounds.
+    pub fn staged(&self, stamp: impl Fn() -> Hlc) -> Result<Vec<NewEntry>> {
+        // Every step has a key of its own; the fresh one is never used.
+        let fresh = EventId(self.saga.id.0);
+        let entry = |event: &Event| {
+            NewEntry::new(&self.saga.route, event.clone(), fresh, stamp(), &EventLimits::default())
+        };
+        self.moves.stage.iter().map(entry).collect()
     }
 
     /// What becomes of its entries. One that is not there any more, or that is not dead any more and was to be

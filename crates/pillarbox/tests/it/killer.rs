@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox::port::{Filter, Lanes, Report, Sink, SinkCapabilities};
-use pillarbox::{Admin, Entry, Event, Ident, Outcome, Relay, RelayOptions, Schema, Status, Store};
+use pillarbox::{Admin, Entry, Event, Ident, Outcome, Relay, RelayOptions, Status, Store};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::{unique, variable};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::limits::LIST_MAX;
+use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
     PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
@@ -75,30 +76,22 @@ impl Admin for RecordingAdmin {
         self.inner.audit(limit).await
     }
 
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
+        let what: fn(i64) -> Happened = match verb {
+            Verb::Requeue => |seq| Happened::Requeued { seq },
+            Verb::Discard => |seq| Happened::Discarded { seq },
+            Verb::Hasten | Verb::Cancel => return self.inner.change(request, verb).await,
+        };
         let before = self.rows(&[Status::Dead]).await?;
-        let changed = self.inner.requeue(request).await?;
-        let after = self.rows(&[Status::Dead]).await?;
-        for seq in before.difference(&after) {
-            self.chaos.lock().attempts.remove(seq);
+        let changed = self.inner.change(request, verb).await?;
+        if verb == Verb::Requeue {
+            let after = self.rows(&[Status::Dead]).await?;
+            for seq in before.difference(&after) {
+                self.chaos.lock().attempts.remove(seq);
+            }
         }
-        self.record_gone(before, &[Status::Dead], |seq| Happened::Requeued { seq }).await?;
+        self.record_gone(before, &[Status::Dead], what).await?;
         Ok(changed)
-    }
-
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        let before = self.rows(&[Status::Dead]).await?;
-        let changed = self.inner.discard(request).await?;
-        self.record_gone(before, &[Status::Dead], |seq| Happened::Discarded { seq }).await?;
-        Ok(changed)
-    }
-
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
-        self.inner.hasten(request).await
-    }
-
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
-        self.inner.cancel(request).await
     }
 
     async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {

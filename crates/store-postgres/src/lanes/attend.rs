@@ -36,7 +36,7 @@ impl PostgresStore {
     }
 
     async fn attend_once(&self, request: &AttendRequest) -> Result<Attendance> {
-        let mut unit = self.begin(Line::Reserved).await?;
+        let mut unit = self.unit(Line::Reserved).await?;
         let attendance = self.attend_in(&mut unit, request).await?;
         unit.commit(Phase::Committing).await?;
         if request.joins {
@@ -108,7 +108,7 @@ impl PostgresStore {
                 skips_dead: true,
                 now: request.now,
             };
-            let mut unit = self.begin(Line::Relay).await?;
+            let mut unit = self.unit(Line::Relay).await?;
             unit.rows(&self.sql().lanes_lock, Bind::new().text(route.as_str()).done()?).await?;
             let (_, deaths) = self.bury(&mut unit, &burial).await?;
             unit.commit(Phase::Committing).await?;

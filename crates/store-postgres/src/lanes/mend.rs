@@ -22,7 +22,7 @@ impl PostgresStore {
     /// What is wrong with the tables of sessions, if anything is. A standby has none, and whoever may not look at them does
     /// not read by lanes either.
     pub(crate) async fn session_damage(&self) -> Result<Option<Error>> {
-        let mut unit = self.begin(Line::Operator).await?;
+        let mut unit = self.unit(Line::Operator).await?;
         unit.script(&Sql::by_index()).await?;
         match unit.rows(&self.sql().lanes_probe, Bind::new().done()?).await {
             Ok(_) => unit.commit(Phase::Before).await.map(|()| None),
@@ -38,7 +38,7 @@ impl PostgresStore {
             error = %found,
             "the tables of lane sessions cannot be used, as after a failover; they are emptied, and every relay joins anew"
         );
-        let mut unit = self.begin(Line::Operator).await?;
+        let mut unit = self.unit(Line::Operator).await?;
         unit.script(&self.sql().lanes_mend)
             .await
             .map_err(|error| error.context("emptying the damaged tables of lane sessions"))?;

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use pillarbox_core::limits::OPEN_SAGAS_MAX;
+use pillarbox_core::port::shared::Columns;
 use pillarbox_core::port::{
     Intervened, InterventionRequest, Keep, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
 };
@@ -9,15 +10,15 @@ use pillarbox_core::{
     AuditRecord, Entry, Error, ErrorKind, Reference, Result, RouteName, SagaId, SagaRecord, SagaStatus,
     SagaWork, Timestamp, check_name,
 };
-use sqlx::Row;
 
+use crate::admin::records;
 use crate::bind::Bind;
 use crate::call::{Again, Line};
 use crate::error::{Phase, classify};
-use crate::row::{At, decode_audit, decode_whole};
+use crate::row::{Cells, decode_whole};
 use crate::store::PostgresStore;
 
-use super::read::{now, saga, unreadable};
+use super::read::saga;
 
 /// Relays that move the same saga at the same time come first at most this often.
 const TRIES: usize = 16;
@@ -28,8 +29,7 @@ impl PostgresStore {
         let limit = i64::try_from(OPEN_SAGAS_MAX).unwrap_or(i64::MAX);
         let arguments = Bind::new().text(route.as_str()).number(limit).done()?;
         let rows = self.run(Line::Relay, Again::Always, &self.sql().saga_open, arguments).await?;
-        let open: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(|_| unreadable())?;
-        Ok(u64::try_from(open).unwrap_or(0))
+        rows.first().map_or(Ok(0), |row| Cells::of(row).count())
     }
 }
 
@@ -60,8 +60,7 @@ impl SagaAdmin for PostgresStore {
         let entries = rows.iter().map(entry).collect::<Result<Vec<Entry>>>()?;
         let arguments = Bind::new().text(&id.to_string()).done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().saga_audit, arguments).await?;
-        let audit = rows.iter().map(decode_audit).collect::<Result<Vec<_>>>()?;
-        Ok(Some(SagaStory { saga, entries, audit }))
+        Ok(Some(SagaStory { saga, entries, audit: records(&rows)? }))
     }
 
     async fn intervene(&self, request: InterventionRequest) -> Result<Intervened> {
@@ -69,9 +68,7 @@ impl SagaAdmin for PostgresStore {
         let sagas = self.sagas();
         for _ in 0..TRIES {
             let loaded = sagas.load(request.id, request.now).await?;
-            let Some((saga, seen, now)) = loaded else {
-                return Err(Error::new(ErrorKind::NotFound, format!("there is no saga {}", request.id)));
-            };
+            let Some((saga, seen, now)) = loaded else { return Err(request.unknown()) };
             let work = SagaWork::intervene(saga, seen, &request.what, now)?;
             let one = std::slice::from_ref(&work);
             if sagas.write(None, one, &request.actor, Keep::UntilPurged, now).await?.contains(&request.id) {
@@ -88,32 +85,14 @@ impl SagaAdmin for PostgresStore {
         let arguments = Bind::new().at(pinned).done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().saga_counts, arguments).await?;
         let mut counts = SagaCounts::zero();
-        for row in &rows {
-            let number = |column: usize| -> Result<u64> {
-                let number: i64 = row.try_get(column).map_err(|_| unreadable())?;
-                Ok(u64::try_from(number).unwrap_or(0))
-            };
-            let status: SagaStatus = row.try_get::<&str, _>(0).map_err(|_| unreadable())?.parse()?;
-            *counts.counts.entry(status).or_default() += number(1)?;
-            if !status.is_ended() {
-                let route: String = row.try_get(5).map_err(|_| unreadable())?;
-                *counts.open.entry(RouteName::new(route)?).or_default() += number(1)?;
-            }
-            let since = row.try_get::<At, _>(3).map_err(|_| unreadable())?.timestamp();
-            if status.is_stuck() {
-                let age = now(row, 4)?.since(since.unwrap_or(Timestamp::MIN));
-                counts.oldest_stuck_age = counts.oldest_stuck_age.max(Some(age));
-            } else {
-                counts.overdue += number(2)?;
-            }
-        }
+        rows.iter().try_for_each(|row| counts.count(&mut Cells::of(row)))?;
         Ok(counts)
     }
 
     async fn audit_of(&self, subject: &Reference) -> Result<Vec<AuditRecord>> {
         let arguments = Bind::new().text(&subject.kind).text(&subject.value).done()?;
         let rows = self.run(Line::Operator, Again::Always, &self.sql().audit_subject, arguments).await?;
-        rows.iter().map(decode_audit).collect()
+        records(&rows)
     }
 
     async fn purge_sagas(&self, request: PurgeRequest) -> Result<Purged> {

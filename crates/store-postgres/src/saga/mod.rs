@@ -7,16 +7,12 @@ mod stage;
 mod write;
 
 use std::fmt;
-use std::sync::Arc;
 
-use pillarbox_core::SagaRecord;
-use pillarbox_core::port::{AuditSink, SagaEnd, SagaEnding, SagaHooks};
-use sqlx::{Postgres, Transaction};
+use pillarbox_core::port::SagaHooks;
+use pillarbox_core::saga_hooks;
 
+use crate::commit::Tx;
 use crate::store::PostgresStore;
-
-/// The transaction that callbacks and audit sinks write in.
-pub(crate) type Tx = Transaction<'static, Postgres>;
 
 /// The sagas of a store, as a relay needs them. Cheap to clone.
 ///
@@ -24,9 +20,9 @@ pub(crate) type Tx = Transaction<'static, Postgres>;
 /// # use std::sync::Arc;
 /// # use pillarbox_core::{Event, Result};
 /// # use pillarbox_engine::{Relay, sink::Handlers};
-/// # use pillarbox_store_postgres::{Outbox, PostgresStore};
+/// # use pillarbox_store_postgres::PostgresStore;
 /// # fn example(store: PostgresStore, handlers: Handlers) -> Result<Relay> {
-/// let outbox = Outbox::new("mail").options(store.options().clone());
+/// let outbox = store.outbox("mail");
 /// let sagas = store.sagas().on_end(move |tx, saga| {
 ///     let outbox = outbox.clone();
 ///     Box::pin(async move {
@@ -40,7 +36,7 @@ pub(crate) type Tx = Transaction<'static, Postgres>;
 #[derive(Clone)]
 pub struct Sagas {
     store: PostgresStore,
-    hooks: SagaHooks<Tx>,
+    hooks: SagaHooks<Tx<'static>>,
 }
 
 impl fmt::Debug for Sagas {
@@ -57,34 +53,4 @@ impl PostgresStore {
     }
 }
 
-impl Sagas {
-    /// Sets what is called in the transaction in which a saga ends.
-    #[must_use]
-    pub fn on_end<F>(self, end: F) -> Self
-    where
-        F: for<'a> Fn(&'a mut Tx, &'a SagaRecord) -> SagaEnding<'a> + Send + Sync + 'static,
-    {
-        self.end(Arc::new(end))
-    }
-
-    /// The same for a type of its own.
-    #[must_use]
-    pub fn end(mut self, end: Arc<dyn SagaEnd<Tx>>) -> Self {
-        self.hooks = self.hooks.end(end);
-        self
-    }
-
-    /// Sets all callbacks and sinks at once.
-    #[must_use]
-    pub fn hooks(mut self, hooks: SagaHooks<Tx>) -> Self {
-        self.hooks = hooks;
-        self
-    }
-
-    /// Adds a sink of audit records.
-    #[must_use]
-    pub fn audit_sink(mut self, sink: Arc<dyn AuditSink<Tx>>) -> Self {
-        self.hooks = self.hooks.sink(sink);
-        self
-    }
-}
+saga_hooks!(Sagas, Tx<'static>);

@@ -1,14 +1,13 @@
 //! Reading sagas and their entries.
 
-use pillarbox_core::{
-    Error, ErrorKind, EventId, Failure, Fence, Held, Result, SagaColumns, SagaRecord, Status, StepSeen,
-    Timestamp,
-};
-use sqlx::Row;
+use pillarbox_core::port::shared::{Columns, saga_columns};
+use pillarbox_core::{Failure, Fence, Held, Result, SagaRecord, Status, StepSeen, Timestamp};
 use sqlx::postgres::PgRow;
-use uuid::Uuid;
 
-use crate::row::At;
+use crate::row::Cells;
+
+/// Where the saga begins in a row of `saga_of_held.sql`.
+const SAGA_OF_HELD: usize = 6;
 
 /// A claim with what still stands of it.
 pub(super) struct HeldStep {
@@ -22,57 +21,22 @@ pub(super) struct HeldStep {
 
 /// Reads a row of `saga_of_held.sql`.
 pub(super) fn held_step(row: &PgRow) -> Result<HeldStep> {
-    let read = || -> sqlx::Result<_> {
-        let held = Held { seq: row.try_get(0)?, fence: Fence(row.try_get(1)?) };
-        let id: Option<Uuid> = row.try_get(2)?;
-        let attempts: Option<i32> = row.try_get(3)?;
-        let last_error: Option<&str> = row.try_get(4)?;
-        let now = row.try_get::<At, _>(5)?.timestamp().unwrap_or(Timestamp::MIN);
-        let seen = id.map(|id| StepSeen {
-            held,
-            event_id: EventId(id),
-            status: Status::InFlight,
-            attempts: attempts.and_then(|attempts| u32::try_from(attempts).ok()).unwrap_or(0),
-            last_error: last_error.map(Failure::parse),
-        });
-        let of_saga: Option<String> = row.try_get(6)?;
-        Ok((held, now, seen, of_saga.is_some()))
-    };
-    let (held, now, seen, of_saga) = read().map_err(|_| unreadable())?;
-    let saga = if of_saga { Some(saga(row, 6)?) } else { None };
+    let mut cells = Cells::of(row);
+    let held = Held { seq: cells.number()?, fence: Fence(cells.number()?) };
+    let (id, attempts, last_error) = (cells.event_id()?, cells.optional_number()?, cells.optional_text()?);
+    let now = cells.time()?.unwrap_or(Timestamp::MIN);
+    let seen = id.map(|event_id| StepSeen {
+        held,
+        event_id,
+        status: Status::InFlight,
+        attempts: attempts.and_then(|attempts| u32::try_from(attempts).ok()).unwrap_or(0),
+        last_error: last_error.as_deref().map(Failure::parse),
+    });
+    let saga = if cells.optional_text()?.is_some() { Some(saga(row, SAGA_OF_HELD)?) } else { None };
     Ok(HeldStep { held, now, seen, saga })
 }
 
 /// Reads the columns of a saga from this one on.
 pub(super) fn saga(row: &PgRow, from: usize) -> Result<SagaRecord> {
-    let time = |at: Option<At>| at.and_then(At::timestamp);
-    let read = || -> sqlx::Result<SagaColumns> {
-        Ok(SagaColumns {
-            id: row.try_get(from)?,
-            name: row.try_get(from + 1)?,
-            route: row.try_get(from + 2)?,
-            subject_kind: row.try_get(from + 3)?,
-            subject_value: row.try_get(from + 4)?,
-            generation: row.try_get(from + 5)?,
-            status: row.try_get(from + 6)?,
-            version: row.try_get(from + 7)?,
-            dead: row.try_get(from + 8)?,
-            due_at: time(row.try_get(from + 9)?),
-            deadline_at: time(row.try_get(from + 10)?),
-            body: row.try_get(from + 11)?,
-            created_at: time(row.try_get(from + 12)?).unwrap_or(Timestamp::MIN),
-            updated_at: time(row.try_get(from + 13)?).unwrap_or(Timestamp::MIN),
-            ended_at: time(row.try_get(from + 14)?),
-        })
-    };
-    SagaRecord::read(read().map_err(|_| unreadable())?)
-}
-
-pub(super) fn now(row: &PgRow, column: usize) -> Result<Timestamp> {
-    let at: At = row.try_get(column).map_err(|_| unreadable())?;
-    Ok(at.timestamp().unwrap_or(Timestamp::MIN))
-}
-
-pub(super) fn unreadable() -> Error {
-    Error::new(ErrorKind::Corrupt, "a saga cannot be read")
+    SagaRecord::read(saga_columns(&mut Cells::from(row, from))?)
 }

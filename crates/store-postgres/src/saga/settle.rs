@@ -3,66 +3,54 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::{Columns, StepDecisions};
 use pillarbox_core::port::{
     self, Keep, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
 };
 use pillarbox_core::{Error, ErrorKind, Held, Result, SagaId, SagaWork, StepSeen, Timestamp};
-use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
 use crate::call::{Again, Line, Unit};
-use crate::commit::commit_pooled;
+use crate::commit::{Tx, commit_pooled};
 use crate::error::{Phase, classify};
 use crate::options::Mode;
-use crate::row::decode_whole;
+use crate::row::{Cells, decode_whole};
 
-use super::read::{held_step, now, saga, unreadable};
+use super::Sagas;
+use super::read::{held_step, saga};
 use super::write::Batch;
-use super::{Sagas, Tx};
 
 /// Others that move the same sagas at the same time come first at most this often.
 const TRIES: usize = 16;
-
-/// What of a request is decided, and what is not of a saga.
-#[derive(Default)]
-struct Decided {
-    work: BTreeMap<SagaId, SagaWork>,
-    /// The claims of each saga.
-    held: BTreeMap<SagaId, Vec<StepSettlement>>,
-    now: Option<Timestamp>,
-}
 
 #[async_trait]
 impl port::Sagas for Sagas {
     async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled> {
         let mut settled = StepsSettled::default();
-        let mut left = request.settlements.clone();
+        let mut left = request.settlements;
+        if left.is_empty() {
+            return Ok(settled);
+        }
         for _ in 0..TRIES {
-            if left.is_empty() {
-                return Ok(settled);
-            }
             // Where nothing stays prepared every statement has a transaction around it: one does for both.
             let mut unit = match self.store.mode() {
-                Mode::Pooled => Some(self.store.begin(Line::Reserved).await?),
+                Mode::Pooled => Some(self.store.unit(Line::Reserved).await?),
                 Mode::Direct => None,
             };
-            let asked = std::mem::take(&mut left);
-            let decided = self.decide(unit.as_mut(), asked, request.now, &mut settled).await?;
-            let Some(now) = decided.now else {
+            let (mut decided, now) = self.decide(unit.as_mut(), left, request.now).await?;
+            let work = decided.take_work();
+            let written = if work.is_empty() {
                 end(unit).await?;
-                return Ok(settled);
+                BTreeSet::new()
+            } else {
+                self.write(unit, &work, &request.owner, request.keep, now).await?
             };
-            let work: Vec<SagaWork> = decided.work.into_values().collect();
-            let written = self.write(unit, &work, &request.owner, request.keep, now).await?;
-            for one in &work {
-                let held = decided.held.get(&one.saga.id).cloned().unwrap_or_default();
-                if written.contains(&one.saga.id) {
-                    settled.accepted += held.len() as u64;
-                    settled.ended.extend(one.moves.ended.then_some(one.saga.id));
-                } else {
-                    left.extend(held);
-                }
+            let (done, rest) = decided.written(|id| written.contains(&id));
+            settled.add(done);
+            left = rest;
+            if left.is_empty() {
+                return Ok(settled);
             }
         }
         Err(Error::new(ErrorKind::Contention, "others move the same sagas all the time"))
@@ -73,24 +61,18 @@ impl port::Sagas for Sagas {
         let bind = Bind::new().at(request.now).number(request.limit.into()).value(after).done()?;
         let store = &self.store;
         let rows = store.run(Line::Relay, Again::Always, &store.sql().saga_sweep, bind).await?;
-        let mut swept = Swept { seen: rows.len() as u64, ..Swept::default() };
-        let full = rows.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
-        for row in &rows {
-            let id: &str = row.try_get(0).map_err(|_| unreadable())?;
-            // A group whose name is not a saga's was joined away; one saga must not keep the others from being swept.
-            let Ok(id) = id.parse() else { continue };
-            swept.next = Some(id).filter(|_| full);
-            match self.sweep_one(id, &request).await {
-                Ok(Some(work)) => {
-                    swept.changed += 1;
-                    swept.ended.extend(work.moves.ended.then_some(id));
-                }
-                Ok(None) => {}
+        // A group whose name is not a saga's was joined away.
+        let ids: Vec<SagaId> =
+            rows.iter().filter_map(|row| Cells::of(row).text().ok()?.parse().ok()).collect();
+        let mut swept = Swept::of(rows.len(), &ids, request.limit);
+        for id in ids {
+            let one = match self.sweep_one(id, &request).await {
+                Ok(work) => Ok(work.map(|work| work.moves.ended)),
                 Err(Unswept::Store(error)) => return Err(error),
-                Err(Unswept::Saga(error)) => {
-                    swept.failed += 1;
-                    tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
-                }
+                Err(Unswept::Saga(error)) => Err(error),
+            };
+            if let Some(error) = swept.note(id, one) {
+                tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
             }
         }
         Ok(swept)
@@ -98,14 +80,13 @@ impl port::Sagas for Sagas {
 }
 
 impl Sagas {
-    /// Reads what is held and decides what follows from it.
+    /// Reads what is held and decides what follows from it, at the time of the reading.
     async fn decide(
         &self,
         unit: Option<&mut Unit>,
         settlements: Vec<StepSettlement>,
         pinned: Option<Timestamp>,
-        settled: &mut StepsSettled,
-    ) -> Result<Decided> {
+    ) -> Result<(StepDecisions, Timestamp)> {
         let held: Vec<Held> = settlements.iter().map(|settlement| settlement.held).collect();
         let bind = Bind::new().held(&held).at(pinned).done()?;
         let store = &self.store;
@@ -115,30 +96,19 @@ impl Sagas {
             None => store.run(Line::Reserved, Again::Always, sql, bind).await?,
         };
         let mut found = BTreeMap::new();
+        let mut now = pinned.unwrap_or(Timestamp::MIN);
         for row in &rows {
             let step = held_step(row)?;
+            now = step.now;
             found.insert(step.held, step);
         }
-        let mut decided = Decided::default();
+        let mut decided = StepDecisions::default();
         for settlement in settlements {
             // The same claim twice: the first outcome counts.
-            let step = found.remove(&settlement.held);
-            let Some((now, seen, saga)) = step.and_then(|step| Some((step.now, step.seen?, step.saga)))
-            else {
-                settled.fenced.push(settlement.held);
-                continue;
-            };
-            let Some(saga) = saga else {
-                settled.plain.push(settlement.held);
-                continue;
-            };
-            decided.now = Some(now);
-            let id = saga.id;
-            let work = decided.work.entry(id).or_insert_with(|| SagaWork::new(saga));
-            work.settle(seen, &settlement.outcome, now)?;
-            decided.held.entry(id).or_default().push(settlement);
+            let step = found.remove(&settlement.held).and_then(|step| Some((step.seen?, step.saga)));
+            decided.settle(settlement, step, now)?;
         }
-        Ok(decided)
+        Ok((decided, now))
     }
 
     /// Writes what was decided and says for which sagas: the others have changed since. In the transaction in which
@@ -170,7 +140,7 @@ impl Sagas {
         // The application writes in it too, so it is a transaction of the driver's; and it may take its time, so it is
         // not on the line that leases are renewed on.
         let begun = store.line(Line::Relay).begin_with(store.begin_script(Line::Operator).beginning()).await;
-        let mut tx: Tx = begun.map_err(|error| classify(error, Phase::Before))?;
+        let mut tx: Tx<'static> = begun.map_err(|error| classify(error, Phase::Before))?;
         for one in work {
             self.hooks.record(&mut tx, &one.moves).await?;
         }
@@ -217,20 +187,14 @@ impl Sagas {
         let bind = Bind::new().text(&id.to_string()).at(pinned).done()?;
         let rows = store.run(Line::Relay, Again::Always, &store.sql().saga_show, bind).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let (now, saga) = (now(row, 0)?, saga(row, 1)?);
+        let (now, saga) = (Cells::of(row).time()?.unwrap_or(Timestamp::MIN), saga(row, 1)?);
         let ids: Vec<uuid::Uuid> = saga.event_ids().into_iter().map(|id| id.0).collect();
         let bind = Bind::new().value(ids).text(&id.to_string()).done()?;
         let rows = store.run(Line::Relay, Again::Always, &store.sql().saga_entries, bind).await?;
         let mut seen = Vec::with_capacity(rows.len());
         for row in &rows {
             let entry = decode_whole(row).map_err(|error| classify(error, Phase::Before))?;
-            seen.push(StepSeen {
-                held: entry.held(),
-                event_id: entry.event_id,
-                status: entry.status,
-                attempts: entry.attempts,
-                last_error: entry.last_error,
-            });
+            seen.push(StepSeen::from(&entry));
         }
         Ok(Some((saga, seen, now)))
     }
@@ -260,5 +224,5 @@ async fn end(unit: Option<Unit>) -> Result<()> {
 }
 
 fn written(rows: &[PgRow]) -> Result<BTreeSet<SagaId>> {
-    rows.iter().map(|row| row.try_get::<&str, _>(0).map_err(|_| unreadable())?.parse()).collect()
+    rows.iter().map(|row| Cells::of(row).text()?.parse()).collect()
 }

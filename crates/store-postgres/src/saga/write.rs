@@ -2,7 +2,8 @@
 //! the sagas, from 1.
 
 use pillarbox_core::port::Keep;
-use pillarbox_core::{EntryMove, EventId, EventLimits, NewEntry, Result, SagaWork, Timestamp};
+use pillarbox_core::port::shared::headers_json;
+use pillarbox_core::{Result, SagaWork, Timestamp};
 use pillarbox_host::process_clock;
 use sqlx::postgres::PgArguments;
 use uuid::Uuid;
@@ -81,12 +82,7 @@ impl Batch {
         self.sagas.ended.push(work.moves.ended);
         let place = i64::try_from(self.sagas.ids.len()).unwrap_or(i64::MAX);
         for entry in work.entries() {
-            let (change, failure) = match &entry.change {
-                EntryMove::Deliver => ("delivered", None),
-                EntryMove::Bury(failure) => ("dead", Some(failure)),
-                EntryMove::Discard(failure) => ("discarded", Some(failure)),
-                EntryMove::Requeue => ("requeued", None),
-            };
+            let (change, failure) = entry.change.parts();
             self.entries.sagas.push(place);
             self.entries.seqs.push(entry.held.seq);
             self.entries.fences.push(entry.held.fence.0);
@@ -105,13 +101,8 @@ impl Batch {
             self.audit.steps.push(record.step.clone());
             self.audit.details.push(record.detail.clone());
         }
-        for event in &work.moves.stage {
-            // Every step has a key of its own; the fresh one is never used.
-            let fresh = EventId(work.saga.id.0);
-            let stamp = process_clock().now();
-            let entry =
-                NewEntry::new(&work.saga.route, event.clone(), fresh, stamp, &EventLimits::default())?;
-            let headers = crate::outbox::headers(&entry.event.headers)?;
+        for entry in work.staged(|| process_clock().now())? {
+            let headers = headers_json(&entry.event.headers)?;
             self.staged.sagas.push(place);
             self.staged.saga_ids.push(saga.id.clone());
             self.staged.routes.push(saga.route.clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_conformance::{Ruin, SagaHarness, StoreHarness, Tamper};
-use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
+use pillarbox_core::port::{Presence, SagaHooks, Sagas};
 use pillarbox_core::{Ident, Timestamp};
 use pillarbox_store_postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
 use sqlx::postgres::PgRow;

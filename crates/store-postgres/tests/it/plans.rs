@@ -1,6 +1,7 @@
 //! The plans of what a relay runs: by index, without a sort, whatever the planner knows of the table.
 
 use pillarbox_conformance::StoreHarness;
+use pillarbox_store_postgres::statements;
 use sqlx::{PgConnection, Row};
 
 use crate::harness::{Direct, connect};
@@ -23,7 +24,6 @@ pub(crate) enum Statistics {
 /// A statement, the types of its parameters, and values for them.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    pub(crate) text: &'static str,
     pub(crate) types: &'static str,
     pub(crate) values: String,
     /// Indexes that the plan must go through, and of the outbox's no others.
@@ -32,13 +32,7 @@ pub(crate) struct Subject {
 
 macro_rules! subject {
     ($name:literal, $types:literal, $values:expr, $by:expr) => {
-        $crate::plans::Subject {
-            name: $name,
-            text: include_str!(concat!("../../src/sql/", $name, ".sql")),
-            types: $types,
-            values: $values.into(),
-            by: &$by,
-        }
+        $crate::plans::Subject { name: $name, types: $types, values: $values.into(), by: &$by }
     };
 }
 
@@ -181,32 +175,8 @@ pub(crate) async fn fill(harness: &Direct) {
 }
 
 pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject) -> String {
-    let text = subject
-        .text
-        .replace("{heads}", include_str!("../../src/sql/heads.sql"))
-        .replace("{route_state}", "{s}.pillarbox_route_state")
-        .replace("{writers}", include_str!("../../src/sql/lanes_writers.sql"))
-        .replace("{drawn}", include_str!("../../src/sql/lanes_drawn.sql"))
-        .replace("{counted}", "(attempts - least(crashes, 3))")
-        .replace("{in_company}", "3")
-        .replace("{may_claim}", "{s}.pillarbox_may_claim")
-        .replace("{outbox}", "{s}.pillarbox_outbox")
-        .replace("{audit}", "{s}.pillarbox_audit")
-        .replace("{saga}", "{s}.pillarbox_saga")
-        .replace("{saga_columns}", "s.id, s.version, s.body")
-        .replace("{columns}", "seq, fence, event_id, payload")
-        .replace("{inbox}", "{s}.pillarbox_inbox")
-        .replace("{inbox_fence}", "{s}.pillarbox_inbox_fence")
-        .replace("{lane}", "{s}.pillarbox_lane")
-        .replace("{lane_session}", "{s}.pillarbox_lane_session")
-        .replace("{lane_handed}", "{s}.pillarbox_lane_handed")
-        .replace("{lane_of}", "(coalesce(hashtextextended(key, 0), seq) & 63)")
-        .replace("{lane_of_o}", "(coalesce(hashtextextended(o.key, 0), o.seq) & 63)")
-        .replace("{plain}", "(group_id is null or content_type <> 'application/vnd.pillarbox.step+json')")
-        .replace("{status}", "{s}.pillarbox_status")
-        .replace("{unread}", &["null"; 5].join(", "))
-        .replace("{read}", "type, seq, event_id, payload, headers::text")
-        .replace("{claimed}", "seq, fence, event_id, payload, headers::text");
+    let statements = statements(&harness.options);
+    let text = &statements.iter().find(|(name, _)| name == subject.name).unwrap().1;
     let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
     sqlx::raw_sql(harness.sql(&prepare)).execute(&mut *connection).await.unwrap();
     let explain = format!("explain (costs off) execute {} ({})", subject.name, subject.values);

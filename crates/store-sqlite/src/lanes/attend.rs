@@ -7,11 +7,11 @@ use sqlx::{Row, SqliteConnection};
 
 use super::bury::Burial;
 use super::lanes_json;
+use crate::call::Step;
 use crate::claim::micros;
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
-use crate::writer::Step;
 
 pub(super) async fn attend(store: &SqliteStore, request: AttendRequest) -> Result<Attendance> {
     request.check()?;

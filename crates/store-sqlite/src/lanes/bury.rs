@@ -10,10 +10,10 @@ use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
 use super::{hand_over, read};
+use crate::call::Step;
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
-use crate::writer::Step;
 
 /// An entry that a session has read and not settled.
 struct Read {

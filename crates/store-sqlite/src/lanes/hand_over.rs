@@ -6,10 +6,10 @@ use pillarbox_core::port::HandOverRequest;
 use sqlx::SqliteConnection;
 
 use super::lanes_json;
+use crate::call::{Statement, Step};
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
-use crate::writer::{Statement, Step};
 
 pub(super) async fn hand_over(store: &SqliteStore, request: HandOverRequest) -> Result<()> {
     let (route, session) = (request.route.to_string(), request.session.to_string());

@@ -7,11 +7,11 @@ use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Ver
 use pillarbox_core::{Error, Failure, Fence, Held, Result, Timestamp};
 use sqlx::SqliteConnection;
 
+use crate::call::Step;
 use crate::claim::{held_of, micros, seqs_json};
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
-use crate::writer::Step;
 
 pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> Result<Settled> {
     if request.settlements.is_empty() {

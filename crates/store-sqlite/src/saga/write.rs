@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use pillarbox_core::port::Keep;
-use pillarbox_core::{
-    EntryMove, Error, ErrorKind, EventId, EventLimits, NewEntry, Result, RouteName, SagaWork, Timestamp,
-};
+use pillarbox_core::{EntryMove, Error, ErrorKind, NewEntry, Result, RouteName, SagaWork, Timestamp};
 use pillarbox_host::process_clock;
 use sqlx::SqliteConnection;
 
 use crate::batch::Batch;
+use crate::bind::Bind;
 use crate::error::classify;
-use crate::sql::{Statements, query};
+use crate::sql::Statements;
 
 /// Writes what was decided in the same transaction, which has the write lock: nothing can have changed since.
 pub(super) async fn write(
@@ -22,32 +21,26 @@ pub(super) async fn write(
     now: Timestamp,
     tx: &mut SqliteConnection,
 ) -> Result<()> {
-    let at = now.as_micros();
+    let at = Some(now);
     audit(statements, work, actor, at, tx).await?;
     let (mut changed, mut deleted) = (Vec::new(), Vec::new());
     for entry in work.iter().flat_map(SagaWork::entries) {
-        let (change, failure) = match &entry.change {
-            EntryMove::Deliver if keep == Keep::No => {
-                deleted.push(entry.held.seq);
-                continue;
-            }
-            EntryMove::Deliver => ("delivered", None),
-            EntryMove::Bury(failure) => ("dead", Some(failure)),
-            EntryMove::Discard(failure) => ("discarded", Some(failure)),
-            EntryMove::Requeue => ("requeued", None),
-        };
+        if entry.change == EntryMove::Deliver && keep == Keep::No {
+            deleted.push(entry.held.seq);
+            continue;
+        }
+        let (change, failure) = entry.change.parts();
         let failure = failure.map(ToString::to_string);
         changed.push((entry.held.seq, entry.held.fence.0, entry.seen.as_str(), change, failure));
     }
     if !changed.is_empty() {
-        let done =
-            query(&statements.saga_entry).bind(at).bind(serde_json::to_string(&changed).map_err(unwritable)?);
-        let done = done.execute(&mut *tx).await.map_err(classify)?;
+        let entries = statements.saga_entry.with(Bind::new().at(at).json(&changed).done()?);
+        let done = entries.execute(&mut *tx).await.map_err(classify)?;
         check(done.rows_affected(), changed.len())?;
     }
     if !deleted.is_empty() {
-        let done = query(&statements.saga_deleted).bind(serde_json::to_string(&deleted).map_err(unwritable)?);
-        let done = done.execute(&mut *tx).await.map_err(classify)?;
+        let entries = statements.saga_deleted.with(Bind::new().json(&deleted).done()?);
+        let done = entries.execute(&mut *tx).await.map_err(classify)?;
         check(done.rows_affected(), deleted.len())?;
     }
     stage(statements, work, tx).await?;
@@ -57,8 +50,8 @@ pub(super) async fn write(
         let due = saga.due_at.map(Timestamp::as_micros);
         sagas.push((saga.id, one.version, saga.status, saga.dead, due, saga.body, one.moves.ended));
     }
-    let done = query(&statements.saga_move).bind(at).bind(serde_json::to_string(&sagas).map_err(unwritable)?);
-    let done = done.execute(tx).await.map_err(classify)?;
+    let moved = statements.saga_move.with(Bind::new().at(at).json(&sagas).done()?);
+    let done = moved.execute(tx).await.map_err(classify)?;
     check(done.rows_affected(), sagas.len())
 }
 
@@ -66,7 +59,7 @@ async fn audit(
     statements: &Statements,
     work: &[SagaWork],
     actor: &str,
-    at: i64,
+    at: Option<Timestamp>,
     tx: &mut SqliteConnection,
 ) -> Result<()> {
     let records: Vec<_> = work
@@ -88,10 +81,7 @@ async fn audit(
     if records.is_empty() {
         return Ok(());
     }
-    let write = query(&statements.saga_audit_write)
-        .bind(at)
-        .bind(actor.to_owned())
-        .bind(serde_json::to_string(&records).map_err(unwritable)?);
+    let write = statements.saga_audit_write.with(Bind::new().at(at).text(actor).json(&records).done()?);
     write.execute(tx).await.map_err(classify)?;
     Ok(())
 }
@@ -100,30 +90,17 @@ async fn audit(
 async fn stage(statements: &Statements, work: &[SagaWork], tx: &mut SqliteConnection) -> Result<()> {
     let mut routes: BTreeMap<&RouteName, Vec<NewEntry>> = BTreeMap::new();
     for one in work {
-        for event in &one.moves.stage {
-            // Every step has a key of its own; the fresh one is never used.
-            let fresh = EventId(one.saga.id.0);
-            let stamp = process_clock().now();
-            let entry = NewEntry::new(&one.saga.route, event.clone(), fresh, stamp, &EventLimits::default())?;
-            routes.entry(&one.saga.route).or_default().push(entry);
-        }
+        routes.entry(&one.saga.route).or_default().extend(one.staged(|| process_clock().now())?);
     }
+    routes.retain(|_, entries| !entries.is_empty());
     for (route, entries) in routes {
         let batch = Batch::new(&entries)?;
-        let done = query(&statements.stage_many)
-            .bind(route.to_string())
-            .bind(batch.json)
-            .bind(batch.payloads)
-            .execute(&mut *tx)
-            .await
-            .map_err(classify)?;
+        let bind = Bind::new().text(route.as_str()).value(batch.json).value(batch.payloads);
+        let stage = statements.stage_many.with(bind.done()?);
+        let done = stage.execute(&mut *tx).await.map_err(classify)?;
         check(done.rows_affected(), entries.len())?;
     }
     Ok(())
-}
-
-fn unwritable(_: serde_json::Error) -> Error {
-    Error::invalid("a saga cannot be written as JSON")
 }
 
 fn check(changed: u64, wanted: usize) -> Result<()> {

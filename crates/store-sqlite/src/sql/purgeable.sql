@@ -1,5 +1,4 @@
--- What a purge deletes, never the dead. One arm a status: each goes along the index in the order of settling, so the
--- oldest go first without being sorted. ?1 now or null, ?2 age in microseconds, ?3 limit
+-- How many entries a purge deletes; see purge.sql. ?1 now or null, ?2 age in microseconds, ?3 limit
 with
 delivered (seq) as materialized (
   select seq from {outbox}
@@ -11,4 +10,4 @@ discarded (seq) as materialized (
   where status = 'discarded' and {ended}
     and settled_at <= coalesce(?1, {now}) - ?2
   limit ?3 - (select count(*) from delivered))
-select seq from delivered union all select seq from discarded
+select (select count(*) from delivered) + (select count(*) from discarded)

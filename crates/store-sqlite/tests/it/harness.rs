@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_conformance::{Ruin, SagaHarness, StoreHarness, Tamper};
 use pillarbox_core::Timestamp;
-use pillarbox_core::port::{Presence, SagaHooks, Sagas, Schema};
+use pillarbox_core::port::{Presence, SagaHooks, Sagas};
 use pillarbox_store_sqlite::{Inbox, Options, Outbox, SqliteStore};
 use sqlx::{Row, Sqlite, Transaction};
 use tempfile::TempDir;

@@ -12,6 +12,7 @@ mod harness;
 mod lanes;
 mod line;
 mod plain_sql;
+mod plans;
 mod processes;
 mod sagas;
 mod schema;

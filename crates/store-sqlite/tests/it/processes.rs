@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use pillarbox_conformance::StoreHarness;
 use pillarbox_core::ErrorKind;
-use pillarbox_core::port::{Admin, Company, Schema, Store, Verdict};
+use pillarbox_core::port::{Admin, Company, Store, Verdict};
 use pillarbox_store_sqlite::{Options, SqliteStore};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};

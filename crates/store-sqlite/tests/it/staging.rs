@@ -106,6 +106,7 @@ async fn the_statement_for_other_drivers_stages_the_same_entry() {
                 Param::Integer(number) => query.bind(number),
                 Param::Text(text) => query.bind(text),
                 Param::Bytes(bytes) => query.bind(bytes),
+                other => panic!("no driver can bind {other:?}"),
             };
         }
         let done = query.execute(harness.store().pool()).await.unwrap();
@@ -124,7 +125,6 @@ async fn the_statement_for_other_drivers_stages_the_same_entry() {
 
 #[tokio::test]
 async fn two_prefixes_in_one_file_do_not_see_each_other() {
-    use pillarbox_core::port::Schema;
     let harness = SqliteHarness::start().await;
     stage(&harness, 2).await;
     let options = Options::default().prefix(Ident::new("order").unwrap());

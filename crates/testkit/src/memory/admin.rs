@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     Admin, BlockingHead, Changed, CountBy, CountByRequest, CountGroup, Effect, Filter, InventoryRequest,
     InventoryRow, PauseChange, PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
@@ -12,7 +13,6 @@ use pillarbox_core::{
     AuditKind, AuditRecord, Entry, EventId, OnDead, Result, RouteName, Standing, Status, Timestamp,
 };
 
-use super::change::Verb;
 use super::state::State;
 use super::store::MemoryStore;
 
@@ -111,24 +111,9 @@ impl Admin for MemoryStore {
         Ok(state.audit[state.audit.len().saturating_sub(limit)..].to_vec())
     }
 
-    async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
+    async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
         let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Requeue, now)
-    }
-
-    async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
-        let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Discard, now)
-    }
-
-    async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
-        let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Hasten, now)
-    }
-
-    async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
-        let now = self.shared.now(request.now);
-        self.shared.lock().change(&request, Verb::Cancel, now)
+        self.shared.lock().change(&request, verb, now)
     }
 
     async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange> {
@@ -138,11 +123,13 @@ impl Admin for MemoryStore {
     }
 
     async fn purge(&self, request: PurgeRequest) -> Result<Purged> {
+        request.check()?;
         let now = self.shared.now(request.now);
         self.shared.lock().purge(&request, now)
     }
 
     async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged> {
+        request.check()?;
         let now = self.shared.now(request.now);
         self.shared.lock().purge_inbox(&request, now)
     }

@@ -1,9 +1,7 @@
 //! Taking due entries under a lease, and keeping them for longer.
 
-use pillarbox_core::port::{
-    Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Steps, Undecodable,
-};
-use pillarbox_core::{Action, Entry, Failure, FailureKind, Fence, Held, Hlc, Status, Timestamp, company};
+use pillarbox_core::port::{Claim, ClaimRequest, Company, ExtendRequest, Extended, Steps, Undecodable};
+use pillarbox_core::{Action, Entry, Failure, FailureKind, Fence, Held, Status, Timestamp, company};
 
 use super::mutant::Mutant;
 use super::state::{Row, State};
@@ -24,12 +22,12 @@ impl State {
         due.sort_by_key(|entry| (entry.due_at, entry.seq));
         due.truncate(limit.div_ceil(2));
         let mut ready: Vec<_> = open().filter(|entry| entry.due_at.is_none()).collect();
-        sort(&mut ready, request.order);
+        request.order.sort(&mut ready);
         ready.truncate(limit - due.len());
 
         let mut taken = due;
         taken.append(&mut ready);
-        sort(&mut taken, request.order);
+        request.order.sort(&mut taken);
         let seqs: Vec<i64> = taken.iter().map(|entry| entry.seq).collect();
 
         let mut claim = Claim::default();
@@ -130,16 +128,5 @@ impl State {
         self.rows
             .get_mut(&held.seq)
             .filter(|row| row.entry.status == Status::InFlight && (row.entry.fence == held.fence || !fenced))
-    }
-}
-
-/// Oldest first.
-fn sort(entries: &mut [&Entry], order: ClaimOrder) {
-    match order {
-        ClaimOrder::Staged => entries.sort_by_key(|entry| (entry.priority, entry.seq)),
-        ClaimOrder::Causal => entries.sort_by_key(|entry| {
-            // Rows without a stamp come after those with one.
-            (entry.hlc.map_or(i64::MAX, Hlc::raw), entry.created_at, entry.seq)
-        }),
     }
 }

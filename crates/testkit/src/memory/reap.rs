@@ -1,7 +1,7 @@
 //! Returning what nobody holds any more, and burying what has no attempts left.
 
 use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped, Steps};
-use pillarbox_core::{Action, Entry, Failure, FailureKind, Result, Status, Timestamp, attempts_counted};
+use pillarbox_core::{Action, Entry, Failure, Result, Status, Timestamp, attempts_counted};
 
 use super::mutant::Mutant;
 use super::state::{Row, State};
@@ -9,12 +9,8 @@ use super::state::{Row, State};
 impl State {
     /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
     pub(crate) fn reap(&mut self, request: &ReapRequest, now: Timestamp) -> Result<Reaped> {
-        let lanes = self.reap_sessions(request, now)?;
-        let mut reaped = self.reap_rows(request, now)?;
-        reaped.stale += lanes.stale;
-        reaped.released += lanes.released;
-        reaped.dead.extend(lanes.dead);
-        reaped.lane_sessions = lanes.lane_sessions;
+        let sessions = self.reap_sessions(request, now)?;
+        let mut reaped = self.reap_rows(request, now)?.with_sessions(sessions);
         let steps = request.steps == Steps::Take;
         let mut meant = self.rows.values().map(|row| &row.entry).filter(|entry| steps || !entry.is_step());
         reaped.suspects = meant.any(Entry::is_suspect);
@@ -102,10 +98,6 @@ fn is_spent(entry: &Entry, request: &ReapRequest, convicts: bool) -> bool {
 fn failure_of(entry: &Entry) -> Failure {
     match &entry.last_error {
         Some(failure) if entry.status != Status::InFlight => failure.clone(),
-        _ => Failure::new(
-            FailureKind::LeaseExpired,
-            "lease_expired",
-            "nobody settled it before its lease ended",
-        ),
+        _ => Failure::lease_expired(),
     }
 }

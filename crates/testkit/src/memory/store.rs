@@ -184,6 +184,6 @@ impl Store for MemoryStore {
     }
 
     fn purging(&self) -> Option<Purging> {
-        Some(Purging { admin: Arc::new(self.clone()), sagas: Some(Arc::new(self.clone())) })
+        Some(Purging::of(self))
     }
 }

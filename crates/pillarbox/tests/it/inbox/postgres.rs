@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pillarbox::port::Filter;
 use pillarbox::postgres::{Inbox, Mode, Options, Outbox, PostgresStore};
 use pillarbox::sink::HandlerError;
-use pillarbox::{Admin, Entry, Event, Ident, Schema};
+use pillarbox::{Admin, Entry, Event, Ident};
 use pillarbox_conformance::{InboxHarness, Ruin};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Transaction};
 

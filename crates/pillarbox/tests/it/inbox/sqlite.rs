@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pillarbox::port::Filter;
 use pillarbox::sink::HandlerError;
 use pillarbox::sqlite::{Inbox, Options, Outbox, SqliteStore};
-use pillarbox::{Admin, Entry, Event, Schema};
+use pillarbox::{Admin, Entry, Event};
 use pillarbox_conformance::{InboxHarness, Ruin};
 use sqlx::Transaction;
 use tempfile::TempDir;

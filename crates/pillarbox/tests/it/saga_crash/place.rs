@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox::port::{SagaHooks, Sagas};
-use pillarbox::{Error, ErrorKind, Ident, Result, Saga, SagaAdmin, Schema, Store};
+use pillarbox::{Error, ErrorKind, Ident, Result, Saga, SagaAdmin, Store};
 use sqlx::{AssertSqlSafe, Row, Transaction};
 
 use crate::variable;

@@ -10,7 +10,6 @@ use pillarbox_core::{
     SagaWork, Timestamp, check_name,
 };
 
-use super::missing;
 use crate::memory::state::{Key, State};
 use crate::memory::store::MemoryStore;
 
@@ -82,7 +81,7 @@ impl SagaAdmin for MemoryStore {
     }
 
     async fn purge_sagas(&self, request: PurgeRequest) -> Result<Purged> {
-        check_name("actor", &request.actor)?;
+        request.check()?;
         let _turn = self.shared.sagas.lock().await;
         let now = self.shared.now(request.now);
         self.shared.lock().purge_sagas(&request, now)
@@ -110,7 +109,7 @@ impl State {
     }
 
     fn intervene(&mut self, request: &InterventionRequest, now: Timestamp) -> Result<Intervened> {
-        let columns = self.sagas.get(&request.id).ok_or_else(|| missing(request.id))?;
+        let columns = self.sagas.get(&request.id).ok_or_else(|| request.unknown())?;
         let saga = SagaRecord::read(columns.clone())?;
         let seen = self.entries_of(&saga);
         let work = SagaWork::intervene(saga, seen, &request.what, now)?;

@@ -9,10 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{
-    AuditSink, SagaEnd, SagaEnding, SagaHooks, Sagas, StepSettleRequest, StepsSettled, SweepRequest, Swept,
-};
-use pillarbox_core::{AuditRecord, Error, ErrorKind, Result, SagaId, SagaRecord, SagaWork};
+use pillarbox_core::port::{SagaHooks, Sagas, StepSettleRequest, StepsSettled, SweepRequest, Swept};
+use pillarbox_core::{AuditRecord, Result, SagaRecord, SagaWork, saga_hooks};
 
 pub(super) use stage::subject_of;
 
@@ -69,37 +67,7 @@ impl MemoryStore {
     }
 }
 
-impl MemorySagas {
-    /// Sets what is called in the transaction in which a saga ends.
-    #[must_use]
-    pub fn on_end<F>(self, end: F) -> Self
-    where
-        F: for<'a> Fn(&'a mut MemoryTx, &'a SagaRecord) -> SagaEnding<'a> + Send + Sync + 'static,
-    {
-        self.end(Arc::new(end))
-    }
-
-    /// The same for a type of its own.
-    #[must_use]
-    pub fn end(mut self, end: Arc<dyn SagaEnd<MemoryTx>>) -> Self {
-        self.hooks = self.hooks.end(end);
-        self
-    }
-
-    /// Sets all callbacks and sinks at once.
-    #[must_use]
-    pub fn hooks(mut self, hooks: SagaHooks<MemoryTx>) -> Self {
-        self.hooks = hooks;
-        self
-    }
-
-    /// Adds a sink of audit records.
-    #[must_use]
-    pub fn audit_sink(mut self, sink: Arc<dyn AuditSink<MemoryTx>>) -> Self {
-        self.hooks = self.hooks.sink(sink);
-        self
-    }
-}
+saga_hooks!(MemorySagas, MemoryTx);
 
 impl MemorySagas {
     /// Runs the hooks in a transaction of their own, which is committed with the moves.
@@ -150,20 +118,14 @@ impl Sagas for MemorySagas {
         let _turn = self.shared.sagas.lock().await;
         let now = self.shared.now(request.now);
         let ids = self.shared.lock().sagas_to_sweep(&request, now);
-        let full = ids.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let next = ids.last().copied().filter(|_| full);
-        let mut swept = Swept { seen: ids.len() as u64, next, ..Swept::default() };
+        let mut swept = Swept::of(ids.len(), &ids, request.limit);
         for id in ids {
             // One at a time: the callback of one saga must not keep the others from being swept.
-            if let Err(error) = self.sweep_one(id, &request, now, &mut swept).await {
-                swept.failed += 1;
+            let one = self.sweep_one(id, &request, now).await;
+            if let Some(error) = swept.note(id, one) {
                 tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
             }
         }
         Ok(swept)
     }
-}
-
-fn missing(id: SagaId) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no saga {id}"))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pillarbox_core::port::{Keep, StepOutcome, StepSettleRequest, StepsSettled};
 use pillarbox_core::{
-    Action, Direction, Entry, EntryMove, EntryWork, EventId, EventLimits, NewAudit, NewEntry, Result, SagaId,
+    Action, Direction, EntryMove, EntryWork, EventId, EventLimits, NewAudit, NewEntry, Result, SagaId,
     SagaRecord, SagaWork, StepSeen, Timestamp,
 };
 
@@ -26,7 +26,7 @@ impl State {
                 settled.fenced.push(settlement.held);
                 continue;
             };
-            let seen = seen_of(&row.entry);
+            let seen = StepSeen::from(&row.entry);
             let group = row.entry.group_id.as_deref().and_then(|group| group.parse::<SagaId>().ok());
             let Some(saga) = group.and_then(|id| self.sagas.get(&id)) else {
                 settled.plain.push(settlement.held);
@@ -148,16 +148,5 @@ impl State {
                 row.entry.settled_at = None;
             }
         }
-    }
-}
-
-/// An entry as a decision sees it.
-pub(super) fn seen_of(entry: &Entry) -> StepSeen {
-    StepSeen {
-        held: entry.held(),
-        event_id: entry.event_id,
-        status: entry.status,
-        attempts: entry.attempts,
-        last_error: entry.last_error.clone(),
     }
 }

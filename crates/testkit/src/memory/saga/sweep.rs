@@ -1,13 +1,12 @@
 //! Bringing sagas up to date with what happened to their entries elsewhere.
 
 use pillarbox_core::limits::OPEN_SAGAS_MAX;
-use pillarbox_core::port::{Keep, SweepRequest, Swept};
+use pillarbox_core::port::{Keep, SweepRequest};
 use pillarbox_core::{
     FailureKind, Result, RouteName, SagaId, SagaRecord, SagaWork, Status, StepSeen, Timestamp,
 };
 
 use super::MemorySagas;
-use super::settle::seen_of;
 use crate::memory::mutant::Mutant;
 use crate::memory::state::State;
 
@@ -17,10 +16,9 @@ impl MemorySagas {
         id: SagaId,
         request: &SweepRequest,
         now: Timestamp,
-        swept: &mut Swept,
-    ) -> Result<()> {
+    ) -> Result<Option<bool>> {
         loop {
-            let Some(work) = self.shared.lock().plan_sweep(id, now)? else { return Ok(()) };
+            let Some(work) = self.shared.lock().plan_sweep(id, now)? else { return Ok(None) };
             let ended = work.moves.ended;
             let tx = self.hook(std::slice::from_ref(&work)).await?;
             let applied = tx.commit_with(|state| {
@@ -31,9 +29,7 @@ impl MemorySagas {
                 state.apply(work, &request.owner, Keep::UntilPurged, now).map(Some)
             })?;
             if applied.is_some() {
-                swept.changed += 1;
-                swept.ended.extend(ended.then_some(id));
-                return Ok(());
+                return Ok(Some(ended));
             }
         }
     }
@@ -80,6 +76,6 @@ impl State {
     pub(super) fn entries_of(&self, saga: &SagaRecord) -> Vec<StepSeen> {
         let ids = saga.event_ids();
         let of = self.rows.values().map(|row| &row.entry).filter(|entry| ids.contains(&entry.event_id));
-        of.map(seen_of).collect()
+        of.map(StepSeen::from).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The way to the write lock of the file, of which there is one.
+//! The one way in which a call reaches the file: the write lock, of which there is one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,16 +8,13 @@ use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::connect::is_reusable;
-use crate::error::{classify, classify_commit};
+use crate::commit::{Tx, end};
+use crate::error::classify;
 use crate::file::OpenFile;
 use crate::patience::patiently;
-
-/// A transaction that has the write lock: also what callbacks and audit sinks write in.
-pub(crate) type Tx = Transaction<'static, Sqlite>;
 
 /// What a commit waits for.
 #[derive(Clone, Copy)]
@@ -67,7 +64,7 @@ impl Writer {
 
     /// Begins a transaction of the application's: it has the lock, and its commit is on disk when it returns, unless the
     /// pool is the application's and says otherwise.
-    pub(crate) async fn begin(&self) -> Result<Tx> {
+    pub(crate) async fn begin(&self) -> Result<Tx<'static>> {
         self.check_file()?;
         // The driver gives the connection back when it does not get the lock: without this, whoever waits behind would have it.
         let _place = self.place().await;
@@ -271,23 +268,16 @@ impl Step for FetchAll {
     }
 }
 
-/// Commits what stands, or rolls back: now and not in the background, because who sees the error may count on the lock
-/// being free.
-pub(crate) async fn end<T>(
-    tx: Transaction<'_, Sqlite>,
-    outcome: Result<T>,
-    stands: impl FnOnce(&T) -> bool,
-) -> Result<T> {
-    match outcome {
-        Ok(outcome) if stands(&outcome) => tx.commit().await.map_err(classify_commit).map(|()| outcome),
-        outcome => {
-            // That SQLite rolled back by itself, as it does on a full disk, is no second error.
-            if tx.rollback().await.is_err() {
-                tracing::debug!("the transaction had ended before it was rolled back");
-            }
-            outcome
-        }
+/// Whether a connection that comes back to its pool can serve the next caller.
+///
+/// SQLite ends a transaction by itself when the disk is full. The driver then still counts it as open and would
+/// begin the next one as a savepoint that nothing ends.
+pub(crate) async fn is_reusable(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
+    if connection.is_in_transaction() {
+        // A rollback may still be under way in the connection's thread; the ping comes after it.
+        connection.ping().await?;
     }
+    Ok(!connection.is_in_transaction())
 }
 
 /// What `pragma synchronous` shows for FULL.

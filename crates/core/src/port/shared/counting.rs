@@ -1,0 +1,106 @@
+//! Adding up what is in each route, and how many sagas there are.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::name::RouteName;
+use crate::port::{RouteCounts, SagaCounts};
+use crate::saga::SagaStatus;
+use crate::standing::Standing;
+use crate::status::Status;
+use crate::time::Timestamp;
+
+use super::columns::{Columns, blocking_head, route_pause};
+
+/// What is in each route, as rows of counts say it.
+#[derive(Debug, Default)]
+pub struct RouteTally {
+    routes: BTreeMap<RouteName, RouteCounts>,
+}
+
+impl RouteTally {
+    /// The counts of a route.
+    pub fn of(&mut self, route: &RouteName) -> &mut RouteCounts {
+        self.routes.entry(route.clone()).or_insert_with(|| RouteCounts::zero(route.clone()))
+    }
+
+    /// Adds a row that begins with `route, status, entries`.
+    ///
+    /// # Errors
+    /// When the row cannot be read.
+    pub fn count(&mut self, row: &mut impl Columns) -> Result<RouteName> {
+        let (route, status): (_, Status) = (row.route()?, row.text()?.parse()?);
+        *self.of(&route).counts.entry(status).or_default() += row.count()?;
+        Ok(route)
+    }
+
+    /// The oldest due entry of a route is due since then.
+    pub fn waits_since(&mut self, route: &RouteName, since: Option<Timestamp>, now: Timestamp) {
+        if let Some(since) = since {
+            let counts = self.of(route);
+            counts.oldest_due_age = counts.oldest_due_age.max(Some(now.since(since)));
+        }
+    }
+
+    /// Counts a row of `route, status, entries` as something else than its status.
+    ///
+    /// # Errors
+    /// When the row cannot be read.
+    pub fn handed(&mut self, row: &mut impl Columns) -> Result<()> {
+        let (route, status) = (row.route()?, row.text()?.parse()?);
+        self.of(&route).move_from(status, Status::InFlight.into(), row.count()?);
+        Ok(())
+    }
+
+    /// Counts a row of `route, status or null, entries, event_id, key`: how many are blocked, or whom many
+    /// wait for.
+    ///
+    /// # Errors
+    /// When the row cannot be read.
+    pub fn blocked(&mut self, row: &mut impl Columns) -> Result<()> {
+        let route = row.route()?;
+        match row.optional_text()? {
+            Some(status) => self.of(&route).move_from(status.parse()?, Standing::Blocked, row.count()?),
+            None => self.of(&route).heads.push(blocking_head(row)?),
+        }
+        Ok(())
+    }
+
+    /// Notes a row of `route, paused_at, paused_by, reason`.
+    ///
+    /// # Errors
+    /// When the row cannot be read.
+    pub fn paused(&mut self, row: &mut impl Columns) -> Result<()> {
+        let (route, pause) = route_pause(row)?;
+        self.of(&route).paused = Some(pause);
+        Ok(())
+    }
+
+    /// All routes by name.
+    #[must_use]
+    pub fn told(self) -> Vec<RouteCounts> {
+        self.routes.into_values().collect()
+    }
+}
+
+impl SagaCounts {
+    /// Adds a row of `status, sagas, overdue, the oldest change, now, route`.
+    ///
+    /// # Errors
+    /// When the row cannot be read.
+    pub fn count(&mut self, row: &mut impl Columns) -> Result<()> {
+        let status: SagaStatus = row.text()?.parse()?;
+        let (sagas, overdue, since, now) = (row.count()?, row.count()?, row.time()?, row.time()?);
+        *self.counts.entry(status).or_default() += sagas;
+        if !status.is_ended() {
+            *self.open.entry(row.route()?).or_default() += sagas;
+        }
+        if status.is_stuck() {
+            let age = now.unwrap_or(Timestamp::MIN).since(since.unwrap_or(Timestamp::MIN));
+            self.oldest_stuck_age = self.oldest_stuck_age.max(Some(age));
+        } else {
+            self.overdue += overdue;
+        }
+        Ok(())
+    }
+}

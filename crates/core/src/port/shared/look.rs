@@ -1,0 +1,75 @@
+//! What a look at the tables found.
+
+use crate::port::SchemaState;
+
+/// What the catalogue of a database says.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The version of the tables; 0 when there are none.
+    pub version: u32,
+    /// What is missing or different and must not be, one a line.
+    pub differences: Vec<String>,
+    /// Indexes, and functions with `()` behind their name, without which everything works, slowly or not from
+    /// plain SQL.
+    pub missing: Vec<String>,
+}
+
+impl Found {
+    /// What the tables are like for a program that needs this version.
+    #[must_use]
+    pub fn state(&self, wanted: u32) -> SchemaState {
+        let found = self.version;
+        // A newer version may have other tables: that it is newer says it all.
+        if found > wanted {
+            return SchemaState::Newer { found, wanted };
+        }
+        if !self.differences.is_empty() {
+            return SchemaState::Damaged { differences: self.differences.clone() };
+        }
+        match found {
+            0 => SchemaState::Missing,
+            _ if found < wanted => SchemaState::Older { found, wanted },
+            _ => SchemaState::Ready { warnings: self.missing.iter().map(|name| warning(name)).collect() },
+        }
+    }
+
+    /// The scripts that are to be run from here: one a version that is missing, and then what every migration
+    /// makes.
+    #[must_use]
+    pub fn scripts(&self, versions: &[&'static str], always: &[&'static str]) -> Vec<&'static str> {
+        let known = usize::try_from(self.version).unwrap_or(usize::MAX);
+        if known >= versions.len() && self.missing.is_empty() {
+            return vec![];
+        }
+        versions.iter().skip(known).chain(always).copied().collect()
+    }
+}
+
+fn warning(name: &str) -> String {
+    match name.strip_suffix("()") {
+        Some(function) => format!("the function {function} is missing; `pillarbox migrate` makes it"),
+        None => format!("the index {name} is missing: calls get slower; `pillarbox migrate` makes it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_is_what_is_missing() {
+        let found = |version, missing: &[&str]| Found {
+            version,
+            missing: missing.iter().map(ToString::to_string).collect(),
+            ..Found::default()
+        };
+        for (found, scripts) in [
+            (found(0, &[]), vec!["one", "two", "always"]),
+            (found(1, &[]), vec!["two", "always"]),
+            (found(2, &[]), vec![]),
+            (found(2, &["outbox_open"]), vec!["always"]),
+        ] {
+            assert_eq!(found.scripts(&["one", "two"], &["always"]), scripts, "{found:?}");
+        }
+    }
+}

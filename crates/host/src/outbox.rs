@@ -1,0 +1,133 @@
+//! What every outbox has besides its statements, as a macro: a store's types are its own, and so are its
+//! methods.
+
+/// Writes what is equal in every outbox.
+///
+/// It is called in the store's `transaction.rs`, with the type of the outbox and a generic alias `Tx<'c>` of
+/// the transaction. The outbox has a field `staging` of the type [`Staging`](crate::Staging) and brings
+/// `stage_all`, `stage_saga` and `commit`; beside the call stands `rollback(tx)`. The documentation that is
+/// passed goes on that of `transaction`.
+///
+/// It writes the setters, `transaction`, `Debug`, the ports, and the sealed trait `Begin`.
+#[macro_export]
+macro_rules! outbox {
+    ($(#[$example:meta])* $outbox:ident, $tx:ident) => {
+        impl $outbox {
+            /// Sets the limits of events. Default: those of
+            /// [`EventLimits::default`](pillarbox_core::EventLimits).
+            #[must_use]
+            pub fn limits(mut self, limits: ::pillarbox_core::EventLimits) -> Self {
+                self.staging.limits = limits;
+                self
+            }
+
+            /// Says that the route is delivered in order per key (`order = "key"`): a delayed event with a
+            /// key is then refused, because it would hold back its key. Default: not known, and such an event
+            /// does hold it back.
+            #[must_use]
+            pub fn ordered(mut self) -> Self {
+                self.staging.ordered = true;
+                self
+            }
+
+            /// Sets the relay in this process that [`commit`](Self::commit) wakes. Default: none.
+            #[must_use]
+            pub fn wake(mut self, wake: ::std::sync::Arc<dyn ::pillarbox_core::port::Wake>) -> Self {
+                self.staging.wake = Some(wake);
+                self
+            }
+
+            /// Sets where the W3C `traceparent` of the current span comes from; it becomes the header of that
+            /// name unless the event already has one. Default: nowhere.
+            #[must_use]
+            pub fn trace(mut self, trace: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+                self.staging.trace = Some(::std::sync::Arc::new(trace));
+                self
+            }
+
+            /// Sets where clock stamps come from. Default: the one clock of this process.
+            #[must_use]
+            pub fn clock(mut self, clock: ::std::sync::Arc<::pillarbox_core::HybridClock>) -> Self {
+                self.staging.clock = Some(clock);
+                self
+            }
+
+            /// Runs an operation in a transaction: begins it, stages what the operation has put into the
+            /// buffer in one statement, commits, and wakes the relay of this process. An error of the
+            /// operation or of staging rolls everything back.
+            ///
+            /// The future can be spawned when the operation owns what it uses, as an `async move` closure
+            /// does: the compiler cannot see yet that the future of a closure that borrows is `Send`.
+            ///
+            $(#[$example])*
+            ///
+            /// # Errors
+            /// Those of the operation; and as for [`stage_all`](Self::stage_all) and [`commit`](Self::commit).
+            pub async fn transaction<T, E: From<::pillarbox_core::Error>>(
+                &self,
+                on: &impl Begin,
+                work: impl AsyncFnOnce(
+                    &mut $tx<'static>,
+                    &mut ::pillarbox_core::port::Buffer,
+                ) -> ::std::result::Result<T, E>,
+            ) -> ::std::result::Result<T, E> {
+                let tx = on.begin_one().await?;
+                match ::pillarbox_core::port::Buffer::around(self, tx, work).await {
+                    (tx, Ok(done)) => {
+                        self.commit(tx).await?;
+                        Ok(done)
+                    }
+                    (tx, Err(error)) => {
+                        // Now and not in the background: who sees the error may count on it.
+                        rollback(tx).await;
+                        Err(error)
+                    }
+                }
+            }
+        }
+
+        impl ::std::fmt::Debug for $outbox {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.debug_struct(stringify!($outbox))
+                    .field("route", &self.staging.route_text())
+                    .finish_non_exhaustive()
+            }
+        }
+
+        #[::async_trait::async_trait]
+        impl<'c> ::pillarbox_core::port::Stage<$tx<'c>> for $outbox {
+            async fn stage_all(
+                &self,
+                tx: &mut $tx<'c>,
+                events: Vec<::pillarbox_core::Event>,
+            ) -> ::pillarbox_core::Result<Vec<::pillarbox_core::Staged>> {
+                Self::stage_all(self, tx, events).await
+            }
+        }
+
+        #[::async_trait::async_trait]
+        impl<'c> ::pillarbox_core::port::StageSaga<$tx<'c>> for $outbox {
+            async fn stage_saga(
+                &self,
+                tx: &mut $tx<'c>,
+                saga: ::pillarbox_core::Saga,
+            ) -> ::pillarbox_core::Result<::pillarbox_core::port::StagedSaga> {
+                Self::stage_saga(self, tx, saga).await
+            }
+        }
+
+        /// What `transaction` of an outbox begins its transaction on: a store, or a pool of the
+        /// application's.
+        pub trait Begin: sealed::Begin {}
+
+        mod sealed {
+            /// Nobody else can begin what an outbox commits.
+            pub trait Begin: Sync {
+                /// Begins a transaction.
+                fn begin_one(
+                    &self,
+                ) -> impl ::std::future::Future<Output = ::pillarbox_core::Result<super::$tx<'static>>> + Send;
+            }
+        }
+    };
+}

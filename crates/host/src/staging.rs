@@ -1,0 +1,101 @@
+//! How events become entries: the settings that every outbox has.
+
+use std::sync::Arc;
+
+use pillarbox_core::port::shared::SagaDraft;
+use pillarbox_core::port::{Entropy, Wake};
+use pillarbox_core::{Event, EventLimits, HybridClock, NewEntry, Result, RouteName, Saga, SagaId};
+
+use crate::{OsEntropy, process_clock};
+
+/// The name of the header that carries the trace.
+const TRACEPARENT: &str = "traceparent";
+
+/// Gives the W3C `traceparent` of the current span, if there is one.
+pub type Trace = dyn Fn() -> Option<String> + Send + Sync;
+
+/// What an outbox knows besides its statements. [`outbox!`](crate::outbox!) gives the outbox a setter for
+/// each.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Staging {
+    route: String,
+    /// The limits of events. Default: [`EventLimits::default`].
+    pub limits: EventLimits,
+    /// Whether the route is delivered in order per key. Default: not known.
+    pub ordered: bool,
+    /// The relay in this process that a commit wakes. Default: none.
+    pub wake: Option<Arc<dyn Wake>>,
+    /// Where the trace of the current span comes from. Default: nowhere.
+    pub trace: Option<Arc<Trace>>,
+    /// Where clock stamps come from. Default: [`process_clock`].
+    pub clock: Option<Arc<HybridClock>>,
+}
+
+impl Staging {
+    /// Staging on this route. A route that breaks a rule is refused when something is staged.
+    pub fn new(route: impl Into<String>) -> Self {
+        let (limits, ordered) = (EventLimits::default(), false);
+        Self { route: route.into(), limits, ordered, wake: None, trace: None, clock: None }
+    }
+
+    /// The route as it was given.
+    #[must_use]
+    pub fn route_text(&self) -> &str {
+        &self.route
+    }
+
+    /// The route.
+    ///
+    /// # Errors
+    /// When it breaks a rule.
+    pub fn route(&self) -> Result<RouteName> {
+        RouteName::new(&*self.route)
+    }
+
+    /// Checks events and gives them identity and stamp. Nothing is written before all of them passed.
+    ///
+    /// # Errors
+    /// When the route or an event breaks a rule.
+    pub fn entries(&self, events: impl IntoIterator<Item = Event>) -> Result<Vec<NewEntry>> {
+        let route = self.route()?;
+        events.into_iter().map(|event| self.entry(&route, event)).collect()
+    }
+
+    /// The same for one event.
+    ///
+    /// # Errors
+    /// When the event breaks a rule.
+    pub fn entry(&self, route: &RouteName, mut event: Event) -> Result<NewEntry> {
+        if !event.headers.contains_key(TRACEPARENT)
+            && let Some(parent) = self.traceparent()
+        {
+            event = event.header(TRACEPARENT, parent);
+        }
+        if self.ordered {
+            event.check_ordered()?;
+        }
+        let stamp = self.clock.as_deref().unwrap_or_else(|| process_clock()).now();
+        NewEntry::new(route, event, OsEntropy.event_id(), stamp, &self.limits)
+    }
+
+    /// A saga on this route, with the trace of the current span.
+    ///
+    /// # Errors
+    /// When the route or a step breaks a rule.
+    pub fn saga(&self, mut saga: Saga) -> Result<SagaDraft> {
+        saga.fill_header(TRACEPARENT, || self.traceparent());
+        SagaDraft::new(saga, SagaId(OsEntropy.event_id().0), self.route()?)
+    }
+
+    /// Something was committed: wakes the relay of this process, if there is one.
+    pub fn committed(&self) {
+        if let Some(wake) = &self.wake {
+            wake.wake();
+        }
+    }
+
+    fn traceparent(&self) -> Option<String> {
+        self.trace.as_ref().and_then(|trace| trace())
+    }
+}

@@ -1,0 +1,173 @@
+//! Stores are twins: the same files and the same public items, so whoever has read one has read all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::repository::files;
+
+/// What only some stores have, and why.
+struct Own {
+    item: &'static str,
+    stores: &'static [&'static str],
+    reason: &'static str,
+}
+
+const fn own(item: &'static str, stores: &'static [&'static str], reason: &'static str) -> Own {
+    Own { item, stores, reason }
+}
+
+const POSTGRES: &[&str] = &["store-postgres"];
+const SQLITE: &[&str] = &["store-sqlite"];
+
+/// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
+/// hand out is its own.
+const FILES: [Own; 4] = [
+    own(
+        "floor.rs",
+        POSTGRES,
+        "a held transaction makes claims from the start of an index slow on PostgreSQL",
+    ),
+    own("lean.rs", POSTGRES, "PostgreSQL stages the common event with fewer values and casts"),
+    own("file.rs", SQLITE, "only a file can be replaced while it is open"),
+    own("patience.rs", SQLITE, "only SQLite's driver wakes the caller for each row"),
+];
+
+const SERVER: &str = "a server has connections, timeouts, schemas and encryption";
+
+/// Public items that differ.
+const ITEMS: [Own; 14] = [
+    own("Mode", POSTGRES, "only a server may stand behind a transaction pooler"),
+    own("Mode::as_str", POSTGRES, "only a server may stand behind a transaction pooler"),
+    own("Options::mode", POSTGRES, "only a server may stand behind a transaction pooler"),
+    own("Store::mode", POSTGRES, "only a server may stand behind a transaction pooler"),
+    own("Options::schema", POSTGRES, SERVER),
+    own("Options::create_schema", POSTGRES, SERVER),
+    own("Options::insecure", POSTGRES, SERVER),
+    own("Options::connect_timeout", POSTGRES, SERVER),
+    own("Options::acquire_timeout", POSTGRES, SERVER),
+    own("Options::statement_timeout", POSTGRES, SERVER),
+    own("Options::lock_timeout", POSTGRES, SERVER),
+    own("Options::connections", POSTGRES, SERVER),
+    own("Options::busy_timeout", SQLITE, "a file has one writer, and others wait for it"),
+    own("app_pool", SQLITE, "a pool on a file needs pragmas to be as durable as the application expects"),
+];
+
+/// What each store has, by the name of its crate.
+type Stores = BTreeMap<String, BTreeSet<String>>;
+
+/// Everything that one store has and another has not, and every exception that is none.
+fn differences(stores: &Stores, exceptions: &[Own]) -> Vec<String> {
+    let mut found = Vec::new();
+    let all: BTreeSet<&String> = stores.values().flatten().collect();
+    for item in all {
+        let of: Vec<&str> =
+            stores.iter().filter(|(_, has)| has.contains(item)).map(|(of, _)| &**of).collect();
+        match exceptions.iter().find(|own| own.item == item) {
+            Some(own) if own.stores == of => {}
+            Some(own) => {
+                found.push(format!("{item} is in {of:?}, but {:?} may have it: {}", own.stores, own.reason))
+            }
+            None if of.len() == stores.len() => {}
+            None => found.push(format!("{item} is in {of:?} only: its twins need it, or it moves up")),
+        }
+    }
+    let is_none = |own: &&Own| !stores.values().any(|has| has.contains(own.item));
+    found
+        .extend(exceptions.iter().filter(is_none).map(|own| format!("{} is in no store any more", own.item)));
+    found
+}
+
+/// The files and the public items of every store.
+fn stores() -> (Stores, Stores) {
+    let (mut modules, mut items) = (Stores::new(), Stores::new());
+    for file in files() {
+        let Some((store, path)) = file.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
+        else {
+            continue;
+        };
+        if !store.starts_with("store-") || !path.ends_with(".rs") {
+            continue;
+        }
+        let modules = modules.entry(store.to_owned()).or_default();
+        if !path.starts_with("lanes/") {
+            modules.insert(path.to_owned());
+        }
+        let exports = if path == "lib.rs" { exports(&file.text) } else { members(&file.text) };
+        items.entry(store.to_owned()).or_default().extend(exports);
+    }
+    assert!(modules.len() > 1, "there are no stores");
+    (modules, items)
+}
+
+/// A store's type is called after its database.
+fn twin_name(name: &str) -> &str {
+    if name.ends_with("Store") { "Store" } else { name }
+}
+
+/// The names that `lib.rs` re-exports.
+fn exports(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("pub use ")?.strip_suffix(';'));
+    let names = lines
+        .flat_map(|path| path.rsplit("::").next().unwrap_or_default().trim_matches(['{', '}']).split(','));
+    names.map(|name| twin_name(name.trim()).to_owned()).collect()
+}
+
+/// Public methods and fields as `Type::name`, and the macros that write some.
+fn members(text: &str) -> BTreeSet<String> {
+    let mut members = BTreeSet::new();
+    let mut of = None;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("impl ").or_else(|| line.strip_prefix("pub struct ")) {
+            // An implementation of a port adds no name.
+            of = name.strip_suffix(" {").filter(|name| !name.contains(' ')).map(twin_name);
+        } else if line.starts_with("outbox!") || line.starts_with("saga_hooks!") {
+            members.extend(line.split_inclusive('!').next().map(ToOwned::to_owned));
+        } else if let (Some(of), Some(item)) = (of, line.strip_prefix("    pub ")) {
+            let item =
+                item.trim_start_matches("async ").trim_start_matches("const ").trim_start_matches("fn ");
+            let name: String = item.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            members.insert(format!("{of}::{name}"));
+        }
+    }
+    members
+}
+
+#[test]
+fn every_store_has_the_same_files() {
+    let differences = differences(&stores().0, &FILES);
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn every_store_has_the_same_public_items() {
+    let (_, items) = stores();
+    for (store, items) in &items {
+        for item in ["Store", "Store::begin", "Store::migrate", "Outbox::stage", "Options::prefix", "outbox!"]
+        {
+            assert!(items.contains(item), "{item} is not found in {store}: {items:?}");
+        }
+    }
+    let differences = differences(&items, &ITEMS);
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn a_file_or_item_of_one_store_only_is_found() {
+    let store = |name: &str, has: &[&str]| (name.to_owned(), has.iter().map(ToString::to_string).collect());
+    let twins = |other: &[&str]| Stores::from([store("store-a", &["one.rs"]), store("store-b", other)]);
+    assert!(differences(&twins(&["one.rs"]), &[]).is_empty());
+    assert_eq!(differences(&twins(&["one.rs", "two.rs"]), &[]).len(), 1);
+    assert_eq!(differences(&twins(&[]), &[]).len(), 1);
+    let only_b = [own("two.rs", &["store-b"], "because")];
+    assert!(differences(&twins(&["one.rs", "two.rs"]), &only_b).is_empty());
+    assert_eq!(differences(&twins(&["one.rs"]), &only_b), ["two.rs is in no store any more"]);
+}
+
+#[test]
+fn names_are_read_from_the_text() {
+    let exports = exports("mod a;\npub use a::{Mode, Options};\npub use store::MySqlStore;\n");
+    assert_eq!(exports, ["Mode", "Options", "Store"].map(String::from).into());
+    let text = "impl MySqlStore {\n    pub async fn begin(&self) {}\n    pub(crate) fn not(&self) {}\n}\n\
+                impl Store for MySqlStore {\n    pub fn no(&self) {}\n}\n\
+                pub struct Options {\n    pub prefix: Ident,\n}\nsaga_hooks!(Sagas, Tx);\n";
+    assert_eq!(members(text), ["Options::prefix", "Store::begin", "saga_hooks!"].map(String::from).into());
+}
