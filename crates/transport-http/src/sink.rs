@@ -52,8 +52,8 @@ pub struct HttpSink {
 }
 
 impl HttpSink {
-    /// A sink to `https://host/path`, which signs nothing. Only looks at the URL: nothing is sent, and no name is looked
-    /// up.
+    /// A sink to `https://host/path`, which signs nothing. Only looks at the URL: nothing is sent, and no name is
+    /// looked up.
     ///
     /// # Errors
     /// As [`with_options`](Self::with_options).

@@ -59,8 +59,8 @@ pub trait SourceHarness: Send + Sync + Sized + 'static {
     /// Waits until the broker has noticed that the consumers of before are gone.
     async fn settled(&self) {}
 
-    /// Waits until so many messages that a [`Wanted::GivenBackAtOnce`] gave back are ready to come again. Only for a broker
-    /// that another consumer does not hear it from.
+    /// Waits until so many messages that a source of [`Wanted::GivenBackAtOnce`] gave back are ready to come again.
+    /// Only for a broker that another consumer does not hear it from.
     async fn returned(&self, _messages: usize) {}
 
     /// Deletes what a source makes when it subscribes, such as a group. `false`: it makes nothing.

@@ -113,8 +113,8 @@ pub trait ServerHarness: Send + Sync + Sized + 'static {
     /// The ids of what arrived so far, in the order of arrival, with repetitions.
     async fn received(&self) -> Vec<EventId>;
 
-    /// The process of the server. `None`: the harness kills and starts it in a way of its own, and the case that pauses it
-    /// prints that it was skipped.
+    /// The process of the server. `None`: the harness kills and starts it in a way of its own, and the case that pauses
+    /// it prints that it was skipped.
     fn process(&self) -> Option<&OwnServer>;
 
     /// Kills the server as a power cut would.

@@ -44,8 +44,8 @@ async fn live(wire: Arc<Wire>, mut client: TcpStream, born_in: State) {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         let forward = try_join(
-            pump(from_client, to_server, Direction::ToServer, &wire),
-            pump(from_server, to_client, Direction::ToClient, &wire),
+            pump(from_client, to_server, Direction::ToServer, &wire, born_in),
+            pump(from_server, to_client, Direction::ToClient, &wire, born_in),
         );
         tokio::select! {
             biased;

@@ -66,6 +66,11 @@ impl State {
         matches!(self.fault, Some(Fault::BlackHole(dark)) if dark.covers(direction))
     }
 
+    /// Whether connections of that time were cut or reset since.
+    pub(super) fn has_ended(&self, born_in: &Self) -> bool {
+        (self.cuts, self.resets) != (born_in.cuts, born_in.resets)
+    }
+
     pub(super) fn is_counted(&self, direction: Direction) -> bool {
         matches!(self.fault, Some(Fault::CutAfter { direction: counted, .. }) if counted.covers(direction))
     }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep_until};
 
-use super::fault::Direction;
+use super::fault::{Direction, State};
 use super::wire::Wire;
 
 /// Bytes that are read at once.
@@ -37,6 +37,7 @@ pub(super) async fn pump(
     mut to: WriteHalf<'_>,
     direction: Direction,
     wire: &Wire,
+    born_in: State,
 ) -> Result<(), Stop> {
     let mut told = wire.listen();
     // What was read and is not written yet, each with the time at which it was read.
@@ -46,7 +47,8 @@ pub(super) async fn pump(
     loop {
         let state = *told.borrow_and_update();
         // A black hole is not read from: what is lost on the way is sent again by TCP, and arrives after it.
-        let dark = state.is_dark(direction);
+        // A connection that was cut brings nothing more, although the fault of before is over.
+        let dark = state.is_dark(direction) || state.has_ended(&born_in);
         let due = under_way.front().map(|(read_at, _)| *read_at + state.latency());
         if let Some((_, bytes)) =
             under_way.pop_front_if(|_| !dark && due.is_some_and(|due| due <= Instant::now()))
