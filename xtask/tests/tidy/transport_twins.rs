@@ -81,8 +81,11 @@ impl Twin {
         root().join(format!("crates/transport-{}/src", self.name))
     }
 
+    /// A module's own file, whether it has children or not.
     fn read(&self, file: &str) -> String {
-        fs::read_to_string(self.source().join(file)).unwrap()
+        let alone = self.source().join(file);
+        let path = if alone.exists() { alone } else { alone.with_extension("").join("mod.rs") };
+        fs::read_to_string(path).unwrap()
     }
 
     /// `AmqpSink` of `Sink`.
@@ -96,10 +99,14 @@ fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
+/// The modules of a folder by the names that their files have without children.
 fn files(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
-    files.map(|file| file.file_name().into_string().unwrap()).collect()
+    let named = entries.map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() { format!("{name}.rs") } else { name }
+    });
+    named.collect()
 }
 
 /// The names that a crate root exports.
