@@ -98,7 +98,7 @@ pub(super) fn run_named<S>(
 #[cfg(test)]
 macro_rules! names {
     ([] $($section:ident { $($case:ident),* $(,)? })*) => {
-        vec![$($($crate::Case::<()> {
+        [$($($crate::Case::<()> {
             section: stringify!($section),
             name: stringify!($case),
             run: |()| Box::pin(async {}),

@@ -177,6 +177,7 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
+    #[allow(clippy::print_stderr, reason = "what a node said is needed where its test failed")]
     fn drop(&mut self) {
         for index in 0..self.nodes.len() {
             self.kill(index);
