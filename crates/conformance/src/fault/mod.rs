@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_table_of_promises_names_every_case_and_no_other() {
-        let mut cases = crate::__fault_cases!([names]).to_vec();
+        let mut cases = Vec::from(crate::__fault_cases!([names]));
         cases.extend(crate::__server_cases!([names]));
         let lines = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//! "));
         promises(&cases, &lines.collect::<Vec<_>>().join("\n"));
