@@ -137,7 +137,7 @@ impl Outbox {
     /// more than the driver's.
     ///
     /// # Errors
-    /// [`Aborted`](ErrorKind::Aborted) when a statement of the transaction had failed, or had ended it: nothing was
+    /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when a statement of the transaction had failed, or had ended it: nothing was
     /// committed by this call. Or when the commit fails. [`Retry::Unknown`](pillarbox_core::Retry::Unknown): its answer was lost; stage
     /// the same event ids again to find out.
     pub async fn commit(&self, tx: Tx<'_>) -> Result<()> {

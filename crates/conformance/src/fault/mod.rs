@@ -1,7 +1,7 @@
 //! The suites for faults: what a sink says of each entry when the wire or the server fails, and what a relay makes of
 //! it.
 //!
-//! [`fault_conformance!`](crate::fault_conformance) runs over a [`FaultProxy`](crate::FaultProxy) before a real server,
+//! [`fault_conformance!`](crate::fault_conformance) runs over a [`FaultProxy`](pillarbox_testkit::FaultProxy) before a real server,
 //! [`server_conformance!`](crate::server_conformance) on a server that is killed, paused and started again.
 //!
 //! | promise | cases |
