@@ -22,14 +22,29 @@
 //! Both databases take the transactions of `sqlx` 0.9.
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
 
+// By hand: what an application names. Everything else of the parts stays in their crates.
 pub use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, AuditSink, Buffer, Clock, Death, Entropy, Inbox, Intervention,
-    InterventionRequest, Presence, Report, SagaAdmin, SagaEnd, SagaFilter, Sagas, Schema, Sink,
-    SinkCapabilities, Source, Stage, StageSaga, StagedSaga, Store, Transactions, Wake,
+    AcceptRequest, Accepted, Admin, Presence, SagaAdmin, SagaFilter, Sagas, Sink, Source, Store, Transactions,
 };
-pub use pillarbox_core::*;
-pub use pillarbox_engine::*;
-pub use pillarbox_host::{OsEntropy, SystemClock, process_clock};
+pub use pillarbox_core::{
+    AuditKind, AuditRecord, Backoff, CircuitState, Entry, Error, ErrorKind, Event, EventId, Failure,
+    FailureKind, Headers, HybridClock, Ident, Jitter, OnDead, Outcome, PayloadError, Received, Reference,
+    Result, RouteName, Saga, SagaId, SagaRecord, SagaStatus, Staged, Status, Step, StepState, Timestamp,
+    TypedEvent,
+};
+pub use pillarbox_engine::{
+    Consumer, ConsumerOptions, ConsumerTally, Handle, Relay, RelayOptions, RelayState, Retention,
+    RetentionOptions, Tally, sink,
+};
+pub use pillarbox_host::process_clock;
+
+/// For whoever writes a store, a destination or a source: the traits that these implement, with their requests and
+/// answers. The crate `pillarbox-conformance` shows whether they do. Applications need nothing of it by name, except where
+/// they audit sagas in a way of their own.
+pub mod port {
+    pub use pillarbox_core::NewAudit;
+    pub use pillarbox_core::port::*;
+}
 
 /// An outbox and inbox in a PostgreSQL database.
 #[cfg(feature = "postgres")]

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod crates;
+mod face;
 mod graph;
 mod modules;
 mod proofs;

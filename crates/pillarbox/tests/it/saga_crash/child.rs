@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox::port::{
-    AuditSink, SagaEnd, SagaHooks, Sagas, StepSettleRequest, StepsSettled, SweepRequest, Swept,
+    AuditSink, NewAudit, SagaEnd, SagaHooks, Sagas, StepSettleRequest, StepsSettled, SweepRequest, Swept,
 };
 use pillarbox::sink::{HandlerError, Handlers, Handling};
 use pillarbox::{
-    Backoff, Jitter, NewAudit, Reference, Relay, RelayOptions, Result, Saga, SagaAdmin, SagaFilter,
+    Backoff, Jitter, Reference, Relay, RelayOptions, Result, Saga, SagaAdmin, SagaFilter,
     SagaRecord, SagaStatus, Step,
 };
 
