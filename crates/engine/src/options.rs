@@ -42,9 +42,46 @@ pub struct RelayOptions {
     pub keep: Keep,
     /// How many relays can share the route at once, 1 to 64; the others stand by. Where running relays differ, the
     /// lowest counts for all. Only by lanes. Default: 64.
-    pub lanes: u8,
+    pub relays_max: u8,
     /// What a dead entry does to the entries of its key behind it. Only by lanes. Default: they wait for an operator.
     pub on_dead: OnDead,
+}
+
+pillarbox_core::setters! {
+impl RelayOptions {
+    /// Sets [`max_attempts`](Self#structfield.max_attempts).
+    max_attempts: u32;
+    /// Sets [`backoff`](Self#structfield.backoff).
+    backoff: Backoff;
+    /// Sets [`lease`](Self#structfield.lease).
+    lease: Duration;
+    /// Sets [`batch`](Self#structfield.batch).
+    batch: u32;
+    /// Sets [`in_flight_max`](Self#structfield.in_flight_max).
+    in_flight_max: u32;
+    /// Sets [`in_flight_bytes_max`](Self#structfield.in_flight_bytes_max).
+    in_flight_bytes_max: usize;
+    /// Sets [`order`](Self#structfield.order).
+    order: ClaimOrder;
+    /// Sets [`publish_timeout`](Self#structfield.publish_timeout).
+    publish_timeout: Option<Duration>;
+    /// Sets [`grace`](Self#structfield.grace).
+    grace: Duration;
+    /// Sets [`poll_min`](Self#structfield.poll_min).
+    poll_min: Duration;
+    /// Sets [`poll_max`](Self#structfield.poll_max).
+    poll_max: Duration;
+    /// Sets [`reap_interval`](Self#structfield.reap_interval).
+    reap_interval: Duration;
+    /// Sets [`circuit`](Self#structfield.circuit).
+    circuit: Backoff;
+    /// Sets [`keep`](Self#structfield.keep).
+    keep: Keep;
+    /// Sets [`relays_max`](Self#structfield.relays_max).
+    relays_max: u8;
+    /// Sets [`on_dead`](Self#structfield.on_dead).
+    on_dead: OnDead;
+}
 }
 
 impl Default for RelayOptions {
@@ -72,7 +109,7 @@ impl RelayOptions {
             reap_interval: Duration::from_secs(10),
             circuit: Backoff::CIRCUIT,
             keep: Keep::UntilPurged,
-            lanes: LANES,
+            relays_max: LANES,
             on_dead: OnDead::default(),
         }
     }
@@ -117,8 +154,8 @@ impl RelayOptions {
         if self.poll_min.is_zero() || self.poll_max < self.poll_min {
             return refuse("poll_min must be more than zero and at most poll_max".into());
         }
-        if self.lanes == 0 || self.lanes > LANES {
-            return refuse(format!("lanes must be 1 to {LANES}"));
+        if self.relays_max == 0 || self.relays_max > LANES {
+            return refuse(format!("relays_max must be 1 to {LANES}"));
         }
         if self.reap_interval.is_zero() {
             return refuse("reap_interval must be more than zero".into());
@@ -161,8 +198,8 @@ mod tests {
         check(|options| options.poll_min = Duration::ZERO, "poll_min");
         check(|options| options.poll_max = Duration::ZERO, "poll_max");
         check(|options| options.reap_interval = Duration::ZERO, "reap_interval");
-        check(|options| options.lanes = 0, "lanes");
-        check(|options| options.lanes = LANES + 1, "lanes");
+        check(|options| options.relays_max = 0, "relays_max");
+        check(|options| options.relays_max = LANES + 1, "relays_max");
         check(|options| options.publish_timeout = Some(Duration::ZERO), "publish_timeout");
         RelayOptions::broker().check().unwrap();
         RelayOptions::handlers().check().unwrap();

@@ -31,6 +31,23 @@ pub struct RetentionOptions {
     pub actor: String,
 }
 
+pillarbox_core::setters! {
+impl RetentionOptions {
+    /// Sets [`delivered`](Self#structfield.delivered).
+    delivered: Duration;
+    /// Sets [`inbox`](Self#structfield.inbox).
+    inbox: Duration;
+    /// Sets [`sagas`](Self#structfield.sagas).
+    sagas: Duration;
+    /// Sets [`interval`](Self#structfield.interval).
+    interval: Duration;
+    /// Sets [`batch`](Self#structfield.batch).
+    batch: u32;
+    /// Sets [`actor`](Self#structfield.actor).
+    actor: String as into;
+}
+}
+
 impl Default for RetentionOptions {
     fn default() -> Self {
         Self {

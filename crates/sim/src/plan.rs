@@ -54,8 +54,8 @@ pub struct LanePlan {
     pub unkeyed_permille: u32,
     /// Whether a failure inside a batch stops what follows it, and the sink says so.
     pub ordered_prefix: bool,
-    /// What the setting `lanes` is being changed to: each relay that starts has the old one or this one.
-    pub lanes_new: u8,
+    /// What the setting `relays_max` is being changed to: each relay that starts has the old one or this one.
+    pub relays_max_new: u8,
 }
 
 /// How relays by rows and relays by lanes come to work on one route.
@@ -108,13 +108,13 @@ impl Plan {
         let mut plan = Self::draw(seed);
         let mut rng = Rng::new(seed).fork("lanes");
         let settings = [1, 2, 3, 4, LANES];
-        plan.options.lanes = rng.pick(&settings).unwrap_or(LANES);
+        plan.options.relays_max = rng.pick(&settings).unwrap_or(LANES);
         plan.options.on_dead = rng.pick(&[OnDead::Block, OnDead::Skip]).unwrap_or_default();
         plan.lanes = Some(LanePlan {
             keys: rng.between_u32(1..=6),
             unkeyed_permille: rng.pick(&[0, 100, 400]).unwrap_or(0),
             ordered_prefix: rng.permille(500),
-            lanes_new: rng.pick(&settings).unwrap_or(LANES),
+            relays_max_new: rng.pick(&settings).unwrap_or(LANES),
         });
         plan
     }
@@ -310,12 +310,12 @@ impl fmt::Display for Plan {
             options.keep,
         )?;
         if let Some(lanes) = self.lanes {
-            let LanePlan { keys, unkeyed_permille, ordered_prefix, lanes_new } = lanes;
+            let LanePlan { keys, unkeyed_permille, ordered_prefix, relays_max_new } = lanes;
             writeln!(
                 f,
                 "by lanes: {} or {lanes_new} shares, dead heads {:?}, {keys} keys, {unkeyed_permille} per thousand without, \
                  ordered prefix {ordered_prefix}",
-                options.lanes, options.on_dead,
+                options.relays_max, options.on_dead,
             )?;
         }
         if let Some(mix) = self.mix {

@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn what_concerns_order_is_checked_when_loaded() {
         check(&route("order = \"random\""), &["p.toml:3: routes.orders.order:", "\"key\" and \"none\""]);
-        check(&route("order = \"key\"\nlanes = 65"), &["routes.orders.lanes:", "1 to 64"]);
+        check(&route("order = \"key\"\nrelays_max = 65"), &["routes.orders.relays_max:", "1 to 64"]);
         check(
             &route("order = \"key\"\non_dead = \"wait\""),
             &["routes.orders.on_dead:", "\"block\" and \"skip\""],
         );
-        check(&route("lanes = 4"), &["routes.orders:", "order = \"key\""]);
+        check(&route("relays_max = 4"), &["routes.orders:", "order = \"key\""]);
         check(&route("order = \"key\"\ncausal_order = true"), &["routes.orders:", "exclude each other"]);
     }
 

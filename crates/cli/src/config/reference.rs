@@ -107,7 +107,7 @@ fn routes() -> Vec<Setting> {
         [Redis](redis.md) or a [webhook](webhooks.md)";
     let order = "`\"key\"`: entries of one key are delivered [in order](order.md)";
     let on_dead = "what a dead entry does to its key: the others wait for an operator, or go on. Only with `order = \"key\"`";
-    let lanes = "how many relays can share the route; the others stand by. Only with `order = \"key\"`";
+    let relays = "how many relays can share the route; the others stand by. Only with `order = \"key\"`";
     let lease = "how long a claim protects an entry; renewed while it is being delivered. A killed relay's entries move again \
         when it ends";
     let publish = "how long one delivery may take before its outcome counts as unknown. Webhooks have their own timeout";
@@ -119,7 +119,7 @@ fn routes() -> Vec<Setting> {
         setting("to", "URL", none, to),
         setting("order", "`\"none\"`, `\"key\"`", "`\"none\"`", order),
         setting("on_dead", "`\"block\"`, `\"skip\"`", "`\"block\"`", on_dead),
-        setting("lanes", "1 to 64", number(options.lanes.into()), lanes),
+        setting("relays_max", "1 to 64", number(options.relays_max.into()), relays),
         setting(
             "max_attempts",
             "1 to 1000000",

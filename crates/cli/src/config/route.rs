@@ -55,7 +55,7 @@ struct Raw {
     to: Destination,
     #[serde(default)]
     order: Order,
-    lanes: Option<Count<1, 64>>,
+    relays_max: Option<Count<1, 64>>,
     on_dead: Option<DeadHead>,
     max_attempts: Option<Count<1, 1_000_000>>,
     #[serde(default)]
@@ -200,16 +200,17 @@ impl TryFrom<Raw> for RouteConfig {
         options.publish_timeout = raw.publish_timeout.map(|timeout| timeout.0).or(options.publish_timeout);
         options.order = if raw.causal_order { ClaimOrder::Causal } else { ClaimOrder::Staged };
         let ordered = matches!(raw.order, Order::Key);
-        if !ordered && (raw.lanes.is_some() || raw.on_dead.is_some()) {
-            return Err(pillarbox_core::Error::invalid("lanes and on_dead are for order = \"key\""));
+        if !ordered && (raw.relays_max.is_some() || raw.on_dead.is_some()) {
+            return Err(pillarbox_core::Error::invalid("relays_max and on_dead are for order = \"key\""));
         }
         if ordered && raw.causal_order {
             return Err(pillarbox_core::Error::invalid(
                 "order = \"key\" and causal_order exclude each other",
             ));
         }
-        options.lanes =
-            raw.lanes.map_or(options.lanes, |count| u8::try_from(count.0).unwrap_or(options.lanes));
+        if let Some(count) = raw.relays_max {
+            options.relays_max = u8::try_from(count.0).unwrap_or(options.relays_max);
+        }
         options.on_dead = raw.on_dead.map_or(options.on_dead, |on_dead| on_dead.0);
         options.check()?;
         let webhook = Webhook {

@@ -35,7 +35,7 @@ struct Route {
     to: String,
     order: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lanes: Option<u8>,
+    relays_max: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_dead: Option<&'static str>,
     max_attempts: u32,
@@ -109,7 +109,7 @@ impl Route {
         Self {
             to: redact_url(&route.to.to_string()),
             order: if route.ordered { "key" } else { "none" },
-            lanes: route.ordered.then_some(options.lanes),
+            relays_max: route.ordered.then_some(options.relays_max),
             on_dead: route.ordered.then_some(match options.on_dead {
                 OnDead::Block => "block",
                 OnDead::Skip => "skip",

@@ -97,7 +97,7 @@ fn what_is_in_force_for_an_ordered_route_is_shown() {
     let shown = home.ok(["config", "show", "--json"]).json();
     let route = &shown["routes"]["r"];
     assert_eq!(
-        (&route["order"], &route["lanes"], &route["on_dead"]),
+        (&route["order"], &route["relays_max"], &route["on_dead"]),
         (&"key".into(), &64.into(), &"block".into())
     );
 }

@@ -175,7 +175,7 @@ impl AttendRequest {
         check_lease(self.lease)?;
         check_attempts(self.max_attempts)?;
         if self.shares == 0 || self.shares > LANES {
-            return Err(Error::invalid(format!("lanes must be 1 to {LANES}")));
+            return Err(Error::invalid(format!("shares must be 1 to {LANES}")));
         }
         Ok(())
     }

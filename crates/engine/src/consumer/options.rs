@@ -33,6 +33,27 @@ pub struct ConsumerOptions {
     pub dedup: bool,
 }
 
+pillarbox_core::setters! {
+impl ConsumerOptions {
+    /// Sets [`concurrency`](Self#structfield.concurrency).
+    concurrency: usize;
+    /// Sets [`retries`](Self#structfield.retries).
+    retries: u32;
+    /// Sets [`backoff`](Self#structfield.backoff).
+    backoff: Backoff;
+    /// Sets [`redeliver_after`](Self#structfield.redeliver_after).
+    redeliver_after: Duration;
+    /// Sets [`max_deliveries`](Self#structfield.max_deliveries).
+    max_deliveries: Option<u32>;
+    /// Sets [`restart_backoff`](Self#structfield.restart_backoff).
+    restart_backoff: Duration;
+    /// Sets [`idle`](Self#structfield.idle).
+    idle: Option<Duration>;
+    /// Sets [`dedup`](Self#structfield.dedup).
+    dedup: bool;
+}
+}
+
 impl Default for ConsumerOptions {
     fn default() -> Self {
         Self {

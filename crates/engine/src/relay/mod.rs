@@ -322,7 +322,7 @@ impl RelayBuilder {
             From::Lanes(lanes) => {
                 let options = LaneOptions {
                     lease: self.options.lease,
-                    shares: self.options.lanes,
+                    shares: self.options.relays_max,
                     max_attempts: self.options.max_attempts,
                     on_dead: self.options.on_dead,
                     prefix: self.sink.capabilities().ordered_prefix,

@@ -61,7 +61,7 @@ fn policy() -> RelayOptions {
     policy.lease = Duration::from_secs(2);
     policy.reap_interval = Duration::from_millis(200);
     policy.in_flight_max = 2 * u32::try_from(GOOD).unwrap();
-    policy.lanes = 64;
+    policy.relays_max = 64;
     policy
 }
 

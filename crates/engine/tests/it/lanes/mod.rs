@@ -288,9 +288,9 @@ async fn relays_share_the_lanes_and_one_that_leaves_hands_its_own_over() {
 async fn relays_that_differ_in_lanes_deliver_everything_in_order_side_by_side() {
     for settings in [[64, 1], [1, 64], [2, 64]] {
         let world = World::new();
-        let relay = |name: &str, lanes| {
+        let relay = |name: &str, relays_max| {
             let mut options = options();
-            options.lanes = lanes;
+            options.relays_max = relays_max;
             world.ordered(options).owner(name).build().unwrap()
         };
         let produce = async {
