@@ -3,7 +3,6 @@
 //! `cargo run -p pillarbox-examples --bin handler-worker -- work.db`, then Ctrl-C.
 #![allow(clippy::print_stdout)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::sink::{HandlerError, Handlers};
@@ -45,7 +44,7 @@ async fn main() -> Result<(), Failure> {
         .build()?;
 
     // Staging wakes the relay of this process right after the commit.
-    let outbox = Outbox::new("mail").wake(Arc::new(relay.handle()));
+    let outbox = Outbox::new("mail").wake(relay.handle());
     let pool = pillarbox::sqlite::app_pool(&url).await?;
     let mut tx = pool.begin().await?;
     for to in ["ann@example.org", "slow@example.org", "nowhere"] {

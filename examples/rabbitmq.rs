@@ -13,7 +13,6 @@
 
 mod support;
 
-use std::sync::Arc;
 
 use pillarbox::amqp::{AmqpSink, AmqpSource};
 use pillarbox::sqlite::Outbox;
@@ -40,10 +39,10 @@ async fn shop(database: &str, to: &str) -> Result<(), Failure> {
     let sink = AmqpSink::new(to)?;
     // With its presence in the database, `pillarbox status --database sqlite://shop.db` shows it and its circuit.
     let relay =
-        Relay::builder(store.clone(), sink).route("orders").presence(Arc::new(store.clone())).build()?;
+        Relay::builder(store.clone(), sink).route("orders").presence(store.clone()).build()?;
 
     // Staging wakes the relay right after the commit. A relay of its own, `pillarbox relay`, would do as well.
-    let outbox = Outbox::new("orders").wake(Arc::new(relay.handle()));
+    let outbox = Outbox::new("orders").wake(relay.handle());
     for number in 1..=3 {
         let order = Order { id: format!("o-{number}"), total: 10 * number };
         let mut tx = store.begin().await?;
@@ -68,7 +67,7 @@ async fn billing(database: &str, from: &str) -> Result<(), Failure> {
     let invoices = "create table if not exists invoices (order_id text not null, total integer not null)";
     let store = open(database, invoices).await?;
     let source = AmqpSource::new(from)?;
-    let consumer = Consumer::builder(Arc::new(source), Arc::new(store.inbox())).name("billing").build()?;
+    let consumer = Consumer::builder(source, store.inbox()).name("billing").build()?;
     println!("waiting for orders");
 
     let tally = consumer

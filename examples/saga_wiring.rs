@@ -5,7 +5,6 @@
 //! `curl -X POST http://127.0.0.1:8080/people/p-1/erasure`, then Ctrl-C; or `request`, `worker` and `cron`.
 #![allow(clippy::print_stdout)]
 
-use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -51,7 +50,7 @@ async fn cron(store: SqliteStore) -> Result<(), Failure> {
 /// In a service: the relay is one more future beside the server, both end at Ctrl-C, and a request wakes the relay.
 async fn serve(store: SqliteStore, listen: &str) -> Result<(), Failure> {
     let relay = relay(&store)?;
-    let outbox = Outbox::new("erasures").wake(Arc::new(relay.handle()));
+    let outbox = Outbox::new("erasures").wake(relay.handle());
     let service = Router::new().route("/people/{id}/erasure", post(erase)).with_state((store, outbox));
     let listener = tokio::net::TcpListener::bind(listen).await?;
     println!("listening on {}", listener.local_addr()?);
@@ -96,7 +95,7 @@ fn relay(store: &SqliteStore) -> Result<Relay, Failure> {
     };
     let handlers = Handlers::new().on("crm.erase", done)?.on("files.erase", done)?;
     let relay = Relay::sagas(store.clone(), store.sagas(), handlers);
-    Ok(relay.route("erasures").presence(Arc::new(store.clone())).build()?)
+    Ok(relay.route("erasures").presence(store.clone()).build()?)
 }
 
 async fn interrupted() {

@@ -43,7 +43,7 @@ async fn shop(database: &str, to: &str, secret: Secret) -> Result<(), Failure> {
     policy.publish_timeout = None; // every request ends by itself
     let relay = Relay::builder(store.clone(), sink).route("orders").options(policy).build()?;
 
-    let outbox = Outbox::new("orders").wake(Arc::new(relay.handle()));
+    let outbox = Outbox::new("orders").wake(relay.handle());
     for number in 1..=3 {
         let order = Order { id: format!("o-{number}"), total: 10 * number };
         let mut tx = store.begin().await?;

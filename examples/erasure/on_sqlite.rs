@@ -51,7 +51,7 @@ impl Database for OnSqlite {
     }
 
     async fn request(&self, person: &str, saga: Saga, relay: Handle) -> Result<bool, Failure> {
-        let outbox = Outbox::new("erasures").wake(Arc::new(relay));
+        let outbox = Outbox::new("erasures").wake(relay);
         let mut tx = self.store.begin().await?;
         let known = sqlx::query("select 1 from requests where person = ?").bind(person);
         if known.fetch_optional(&mut *tx).await?.is_some() {

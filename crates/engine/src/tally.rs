@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// What a relay did, counted when it was durable in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Entries taken from the store.
     pub claimed: u64,

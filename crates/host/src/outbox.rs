@@ -32,8 +32,8 @@ macro_rules! outbox {
 
             /// Sets the relay in this process that [`commit`](Self::commit) wakes. Default: none.
             #[must_use]
-            pub fn wake(mut self, wake: ::std::sync::Arc<dyn ::pillarbox_core::port::Wake>) -> Self {
-                self.staging.wake = Some(wake);
+            pub fn wake(mut self, wake: impl ::pillarbox_core::port::Wake + 'static) -> Self {
+                self.staging.wake = Some(::std::sync::Arc::new(wake));
                 self
             }
 

@@ -313,7 +313,7 @@ impl fmt::Display for Plan {
             let LanePlan { keys, unkeyed_permille, ordered_prefix, relays_max_new } = lanes;
             writeln!(
                 f,
-                "by lanes: {} or {lanes_new} shares, dead heads {:?}, {keys} keys, {unkeyed_permille} per thousand without, \
+                "by lanes: {} or {relays_max_new} shares, dead heads {:?}, {keys} keys, {unkeyed_permille} per thousand without, \
                  ordered prefix {ordered_prefix}",
                 options.relays_max, options.on_dead,
             )?;

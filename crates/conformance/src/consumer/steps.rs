@@ -99,7 +99,7 @@ pub(super) struct Setup<I> {
 }
 
 impl<I: InboxHarness> Setup<I> {
-    pub(super) fn build(self) -> Consumer<I::Inbox> {
+    pub(super) fn build(self) -> Consumer<Arc<I::Inbox>> {
         let mut builder =
             Consumer::builder(self.source, self.inbox.inbox()).name(self.name).options(self.options);
         if let Some(clock) = self.clock {

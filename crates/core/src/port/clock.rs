@@ -1,5 +1,7 @@
 //! What the core does not have by itself: time, randomness, and a way to wake a relay.
 
+use std::sync::Arc;
+
 use crate::event::EventId;
 use crate::time::Timestamp;
 
@@ -14,6 +16,13 @@ pub trait Clock: Send + Sync {
 pub trait Entropy: Send + Sync {
     /// An id that nobody else has, growing with time.
     fn event_id(&self) -> EventId;
+}
+
+/// Whoever shares one passes it on as it is.
+impl<T: Wake + ?Sized> Wake for Arc<T> {
+    fn wake(&self) {
+        (**self).wake();
+    }
 }
 
 /// Tells a relay in the same process that there is work. Never called inside a transaction.

@@ -1,5 +1,7 @@
 //! The other side: applying an event once.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::entry::Fence;
@@ -43,6 +45,32 @@ pub trait Transactions: Inbox<Self::Tx> {
 
     /// Rolls it back.
     async fn rollback(&self, tx: Self::Tx) -> Result<()>;
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<Tx: Send + ?Sized, T: Inbox<Tx> + ?Sized> Inbox<Tx> for Arc<T> {
+    async fn accept(&self, tx: &mut Tx, request: AcceptRequest) -> Result<Accepted> {
+        (**self).accept(tx, request).await
+    }
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<T: Transactions + ?Sized> Transactions for Arc<T> {
+    type Tx = T::Tx;
+
+    async fn begin(&self) -> Result<Self::Tx> {
+        (**self).begin().await
+    }
+
+    async fn commit(&self, tx: Self::Tx) -> Result<()> {
+        (**self).commit(tx).await
+    }
+
+    async fn rollback(&self, tx: Self::Tx) -> Result<()> {
+        (**self).rollback(tx).await
+    }
 }
 
 /// An event that arrived.

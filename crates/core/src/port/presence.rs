@@ -1,5 +1,6 @@
 //! Which relays are running, for people: information that nothing is decided by.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,6 +26,22 @@ pub trait Presence: Send + Sync {
     /// The relays that were seen within [`RELAY_SWEPT_AFTER`](crate::limits::RELAY_SWEPT_AFTER), by route, owner
     /// and start. `now` pins the time that ages are counted to.
     async fn relays(&self, now: Option<Timestamp>) -> Result<Vec<RelaySeen>>;
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<T: Presence + ?Sized> Presence for Arc<T> {
+    async fn announce(&self, request: AnnounceRequest) -> Result<()> {
+        (**self).announce(request).await
+    }
+
+    async fn withdraw(&self, run: RunId) -> Result<()> {
+        (**self).withdraw(run).await
+    }
+
+    async fn relays(&self, now: Option<Timestamp>) -> Result<Vec<RelaySeen>> {
+        (**self).relays(now).await
+    }
 }
 
 /// One run of one relay: a random number, because two relays may have one name.

@@ -1,5 +1,7 @@
 //! Where events arrive: a queue, stream or subject of a broker.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::error::Result;
@@ -14,6 +16,18 @@ pub trait Source: Send + Sync {
 
     /// Begins to receive. Messages that an earlier consumer of the same name left unacknowledged come again.
     async fn subscribe(&self) -> Result<Box<dyn Subscription>>;
+}
+
+/// Whoever shares one passes it on as it is.
+#[async_trait]
+impl<T: Source + ?Sized> Source for Arc<T> {
+    fn capabilities(&self) -> SourceCapabilities {
+        (**self).capabilities()
+    }
+
+    async fn subscribe(&self) -> Result<Box<dyn Subscription>> {
+        (**self).subscribe().await
+    }
 }
 
 /// A stream of messages. Dropping it gives back what was received and not answered.

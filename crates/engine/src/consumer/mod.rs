@@ -31,8 +31,9 @@ pub struct Consumer<S: Transactions> {
 }
 
 impl<S: Transactions> Consumer<S> {
-    /// A consumer of this source that marks events in this inbox.
-    pub fn builder(source: Arc<dyn Source>, inbox: Arc<S>) -> ConsumerBuilder<S> {
+    /// A consumer of this source that marks events in this inbox. Either may be shared, in an [`Arc`].
+    pub fn builder(source: impl Source + 'static, inbox: S) -> ConsumerBuilder<S> {
+        let (source, inbox) = (Arc::new(source), Arc::new(inbox));
         ConsumerBuilder { source, inbox, name: None, options: ConsumerOptions::default(), clock: None }
     }
 

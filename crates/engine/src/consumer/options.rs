@@ -87,6 +87,7 @@ impl ConsumerOptions {
 
 /// What a consumer did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConsumerTally {
     /// Events whose effect was committed.
     pub processed: u64,

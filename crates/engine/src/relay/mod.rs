@@ -262,8 +262,8 @@ impl RelayBuilder {
 
     /// Where it says that it is there and whether its circuit is open, for operators in other processes. A run
     /// of one batch says nothing. Default: nowhere.
-    pub fn presence(mut self, presence: Arc<dyn Presence>) -> Self {
-        self.presence = Some(presence);
+    pub fn presence(mut self, presence: impl Presence + 'static) -> Self {
+        self.presence = Some(Arc::new(presence));
         self
     }
 

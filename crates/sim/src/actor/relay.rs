@@ -148,7 +148,7 @@ fn build(world: &World, who: &Arc<str>, gate: &Gate, rng: &mut Rng, by_lanes: bo
     if let Some(lanes) = world.plan.lanes
         && rng.fork("setting").permille(500)
     {
-        options.lanes = lanes.lanes_new;
+        options.relays_max = lanes.relays_max_new;
     }
     builder
         .route(ROUTE)
