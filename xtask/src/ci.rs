@@ -47,7 +47,9 @@ pub(crate) fn run(extent: Extent) -> crate::Result<u8> {
     let begin = Instant::now();
     let executor = Executor::new()?;
     let steps = Steps { executor: &executor, root: &root()? };
-    let outcome = all(&steps).and_then(|()| other_versions(&steps, extent));
+    let outcome = all(&steps)
+        .and_then(|()| other_versions(&steps, extent))
+        .and_then(|()| if extent == Extent::All { packages(&steps) } else { Ok(()) });
     let seconds = begin.elapsed().as_secs();
     match outcome {
         Ok(()) => {
@@ -143,6 +145,29 @@ fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
     }
     Ok(())
 }
+
+/// What a registry would get: every published crate by itself, built from its package. And whether it breaks those who use
+/// the last release, once there is one.
+fn packages(steps: &Steps<'_>) -> Result<(), Stop> {
+    let mut package = cargo(&["package", "--workspace", "--locked", "--allow-dirty"]);
+    UNPUBLISHED.iter().for_each(|name| {
+        package.args(["--exclude", name]);
+    });
+    steps.run("packages", package)?;
+    let tag = Command::new("git").args(["describe", "--tags", "--abbrev=0"]).current_dir(steps.root).output()?;
+    let tag = String::from_utf8_lossy(&tag.stdout).trim().to_owned();
+    if tag.is_empty() {
+        eprintln!("\n==> semver: SKIPPED, there is no release to compare with");
+    } else if find_program("cargo-semver-checks").is_none() {
+        eprintln!("\n==> semver: SKIPPED, cargo-semver-checks is not installed");
+    } else {
+        steps.run("semver", cargo(&["semver-checks", "--workspace", "--baseline-rev", &tag]))?;
+    }
+    Ok(())
+}
+
+/// Crates that stay in the repository.
+const UNPUBLISHED: [&str; 4] = ["pillarbox-bench", "pillarbox-examples", "pillarbox-sim", "xtask"];
 
 /// What depends on the version of PostgreSQL, the store first.
 const OF_POSTGRES: [&str; 5] =
