@@ -154,7 +154,8 @@ fn packages(steps: &Steps<'_>) -> Result<(), Stop> {
         package.args(["--exclude", name]);
     });
     steps.run("packages", package)?;
-    let tag = Command::new("git").args(["describe", "--tags", "--abbrev=0"]).current_dir(steps.root).output()?;
+    let tag =
+        Command::new("git").args(["describe", "--tags", "--abbrev=0"]).current_dir(steps.root).output()?;
     let tag = String::from_utf8_lossy(&tag.stdout).trim().to_owned();
     if tag.is_empty() {
         eprintln!("\n==> semver: SKIPPED, there is no release to compare with");
