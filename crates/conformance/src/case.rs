@@ -12,16 +12,17 @@ use std::time::Duration;
 /// A case that takes longer than this hangs; no case measures time.
 const HANG_AFTER: Duration = Duration::from_secs(120);
 
-/// The future of a case. It runs where it is, and is never sent to another thread.
+/// The future of a case. It is never sent to another thread.
 pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// One behaviour, named as a sentence, that every adapter of a port must show. It panics if it is not shown.
+/// One behaviour that every adapter of a port must show, named as a sentence. If the adapter does not show
+/// it, the case panics.
 pub struct Case<H> {
-    /// The section of the suite.
+    /// The section of the suite that the case belongs to.
     pub section: &'static str,
-    /// The sentence.
+    /// The sentence that names the behaviour.
     pub name: &'static str,
-    /// Runs it on a fresh harness.
+    /// Runs the case on a fresh harness.
     pub run: for<'a> fn(&'a H) -> CaseFuture<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of every sink do: make entries, deliver them, and look at what came of each.
+//! Helpers for the tests of every sink: make entries, deliver them, and check their outcomes.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -12,7 +12,7 @@ use pillarbox_core::{Entry, ErrorKind, Event, EventId, Failure, Outcome, Result,
 
 use pillarbox_testkit::sample_entry;
 
-/// Only a guard against hanging.
+/// A generous timeout that only guards against hanging.
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// Collects the reports of one batch.
@@ -26,7 +26,7 @@ impl Report for Reports {
 }
 
 impl Reports {
-    /// What was reported so far, in the order of the batch.
+    /// The outcomes that were reported so far, in the order of the batch.
     #[must_use]
     pub fn outcomes(&self) -> Vec<Outcome> {
         let mut all = self.0.lock().unwrap().clone();
@@ -34,7 +34,7 @@ impl Reports {
         all.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// The outcomes in the order of the batch. Each entry has exactly one.
+    /// The outcomes in the order of the batch. Asserts that each entry has exactly one.
     #[must_use]
     #[track_caller]
     pub fn of(self, batch: &[Entry]) -> Vec<Outcome> {
@@ -46,24 +46,24 @@ impl Reports {
     }
 }
 
-/// Delivers a batch, and gives one outcome per entry in its order. Never hangs.
+/// Delivers a batch, and returns one outcome per entry, in the order of the batch. It never hangs.
 pub async fn deliver(sink: &dyn Sink, batch: &[Entry]) -> Vec<Outcome> {
     let reports = Reports::default();
     tokio::time::timeout(SOON, sink.deliver(batch, &reports)).await.expect("the delivery hangs");
     reports.of(batch)
 }
 
-/// The same with a batch of one.
+/// Delivers a batch of one entry, and returns its outcome.
 pub async fn deliver_one(sink: &dyn Sink, entry: &Entry) -> Outcome {
     deliver(sink, slice::from_ref(entry)).await.remove(0)
 }
 
-/// Delivers a batch that nothing stands in the way of.
+/// Delivers a batch, and asserts that every entry is confirmed.
 pub async fn confirm(sink: &dyn Sink, batch: &[Entry]) {
     all_confirmed(&deliver(sink, batch).await);
 }
 
-/// Every outcome is a confirmation.
+/// Asserts that every outcome is a confirmation.
 #[track_caller]
 pub fn all_confirmed(outcomes: &[Outcome]) {
     for (index, outcome) in outcomes.iter().enumerate() {
@@ -71,7 +71,7 @@ pub fn all_confirmed(outcomes: &[Outcome]) {
     }
 }
 
-/// The outcome is of this kind and has this code, such as `down/denied`.
+/// Asserts that the outcome has this kind and this code, such as `down/denied`.
 #[track_caller]
 pub fn assert_outcome<'a>(outcome: &'a Outcome, kind_and_code: &str) -> &'a Failure {
     let failure = match outcome {
@@ -85,7 +85,7 @@ pub fn assert_outcome<'a>(outcome: &'a Outcome, kind_and_code: &str) -> &'a Fail
     failure
 }
 
-/// Why the destination is down.
+/// The failure of an outcome that must be down.
 #[track_caller]
 pub fn down(outcome: &Outcome) -> &Failure {
     match outcome {
@@ -94,7 +94,7 @@ pub fn down(outcome: &Outcome) -> &Failure {
     }
 }
 
-/// Why the destination is busy.
+/// The failure of an outcome that must be busy.
 #[track_caller]
 pub fn busy(outcome: &Outcome) -> &Failure {
     match outcome {
@@ -103,7 +103,7 @@ pub fn busy(outcome: &Outcome) -> &Failure {
     }
 }
 
-/// Why the message was rejected.
+/// The failure of an outcome that must be rejected.
 #[track_caller]
 pub fn rejected(outcome: &Outcome) -> &Failure {
     match outcome {
@@ -112,7 +112,7 @@ pub fn rejected(outcome: &Outcome) -> &Failure {
     }
 }
 
-/// What was read is refused as invalid, for this reason.
+/// Asserts that the result is refused as invalid, for this reason.
 #[track_caller]
 pub fn assert_invalid<T: std::fmt::Debug>(read: Result<T>, why: &str) {
     let error = read.unwrap_err();
@@ -120,7 +120,7 @@ pub fn assert_invalid<T: std::fmt::Debug>(read: Result<T>, why: &str) {
     assert!(error.to_string().contains(why), "{error}");
 }
 
-/// A number that no other run has.
+/// A random number, another one in every run.
 #[must_use]
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -141,7 +141,7 @@ pub fn fresh_id() -> EventId {
     EventId(uuid::Uuid::from_u64_pair(run, NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// The claimed entry of an event, with an id of its own unless the event has one.
+/// The claimed entry of an event. If the event has no id, it gets one of its own.
 #[must_use]
 pub fn entry(event: Event) -> Entry {
     let id = event.id.unwrap_or_else(fresh_id);

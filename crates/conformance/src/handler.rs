@@ -1,7 +1,9 @@
-//! The suite for handlers: whether one that is run again, or cut off at any point and run again, has one effect.
+//! The suite for handlers: a handler that runs again, or that is cut off at any point and runs again, must
+//! have one effect.
 //!
-//! A relay delivers at least once: a handler is run again after a crash, a lost answer or an expired lease, always
-//! under the same idempotency key. Whoever writes one shows here that this is harmless.
+//! A relay delivers at least once. After a crash, a lost answer or an expired lease it runs the handler
+//! again, always under the same idempotency key. With this suite the author of a handler shows that this is
+//! harmless.
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -22,25 +24,25 @@ use pillarbox_testkit::sample_entry;
 /// A handler cut off more often than this has not ended by itself.
 const CUTS_MAX: usize = 500;
 
-/// A handler under test: how to set it up, what to give it, and how to see its effect.
+/// A handler under test: how to set it up, what to give it, and how to observe its effect.
 #[async_trait]
 pub trait HandlerHarness: Send + Sync + Sized + 'static {
-    /// What can be seen of the effect: rows, files, requests that another service took.
+    /// The observable effect: rows, files, or requests that another service received.
     type Seen: PartialEq + Debug + Send + Sync;
 
-    /// The handler's name in what the suite prints.
+    /// The handler's name in the output of the suite.
     const NAME: &'static str;
 
-    /// Everything that the handler works on, fresh and empty.
+    /// Sets up everything that the handler works on, fresh and empty.
     async fn start() -> Self;
 
-    /// The handlers, the one under test among them.
+    /// The registry of handlers, which includes the handler under test.
     fn handlers(&self) -> Handlers;
 
-    /// An event that it is to handle, the same one every time; its type is the handler's name.
+    /// The event for the handler, the same one every time. Its type is the handler's name.
     fn event(&self) -> Event;
 
-    /// What can be seen of the effect now.
+    /// The effect that can be observed now.
     async fn observe(&self) -> Self::Seen;
 }
 

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use pillarbox_core::port::{Admin, Inbox, Presence, Schema, Stage, Store};
 use pillarbox_core::{EventId, Timestamp};
 
-/// A store under test: how to open one, how its transactions work, and how to harm it.
+/// A store under test: how to open it, how its transactions work, and how to damage it.
 ///
-/// Every case gets a harness of its own, so cases run side by side and leave nothing behind for each other.
+/// Every case gets a harness of its own, so cases can run side by side and do not affect each other.
 #[async_trait]
 pub trait StoreHarness: Send + Sync + Sized + 'static {
     /// The application's transaction.
@@ -21,89 +21,90 @@ pub trait StoreHarness: Send + Sync + Sized + 'static {
     /// The store.
     type Store: Store + Admin + Schema + 'static;
 
-    /// The store's name in what the suite prints.
+    /// The store's name in the output of the suite.
     const NAME: &'static str;
 
-    /// A fresh, empty, migrated store of its own, with causal order on.
+    /// Opens a fresh, empty, migrated store of its own, with causal order on.
     async fn start() -> Self;
 
     /// The store.
     fn store(&self) -> Arc<Self::Store>;
 
-    /// Where relays of this store say that they are there; `None`: nowhere, and the cases about that are skipped.
+    /// Where relays of this store record that they are running. `None`: the store has no presence, and the
+    /// cases about it are skipped.
     fn presence(&self) -> Option<Arc<dyn Presence>> {
         None
     }
 
-    /// An outbox of this route. A route that breaks a rule is refused when something is staged.
+    /// An outbox of this route. If the route breaks a rule, staging must refuse it.
     fn outbox(&self, route: &str) -> Self::Outbox;
 
     /// The inbox.
     fn inbox(&self) -> Self::Inbox;
 
-    /// The time now, by the clock that the store decides by.
+    /// The current time of the clock that the store uses for its decisions.
     async fn now(&self) -> Timestamp;
 
     /// Begins a transaction as an application would.
     async fn begin(&self) -> Self::Tx;
 
-    /// Commits it.
+    /// Commits the transaction.
     async fn commit(&self, tx: Self::Tx);
 
-    /// Rolls it back.
+    /// Rolls the transaction back.
     async fn rollback(&self, tx: Self::Tx);
 
-    /// Sets the one savepoint that the suite uses at a time.
+    /// Sets a savepoint. The suite uses one at a time.
     async fn savepoint(&self, tx: &mut Self::Tx);
 
-    /// Rolls back to that savepoint; the transaction goes on.
+    /// Rolls back to that savepoint. The transaction goes on.
     async fn rollback_to_savepoint(&self, tx: &mut Self::Tx);
 
-    /// Harms this transaction as an application does that takes no notice of it: what commits it afterwards must say
-    /// that it did not commit. Not a method, because callbacks do it too. `false`: it cannot be harmed that way here,
-    /// and the case prints that it was skipped.
+    /// Damages this transaction, as an application can do without noticing. A later commit of it must report
+    /// that it did not commit. This is not a method, because callbacks use it too. `false`: the transaction
+    /// cannot be damaged in this way, and the case prints that it was skipped.
     async fn ruin(_tx: &mut Self::Tx, _how: Ruin) -> bool {
         false
     }
 
-    /// Harms or changes the store behind the port's back. `false`: this store cannot do that, and the case
+    /// Damages or changes the store without using the port. `false`: this store cannot do that, and the case
     /// prints that it was skipped.
     async fn tamper(&self, tamper: Tamper) -> bool;
 
-    /// Whether several transactions can write at the same time. `false` for a database with one writer: the
-    /// cases that interleave open transactions are then skipped, and say so.
+    /// Whether several transactions can write at the same time. `false` is for a database with one writer.
+    /// The cases that interleave open transactions are then skipped, and print that they were.
     fn concurrent_writers(&self) -> bool {
         true
     }
 }
 
-/// How a transaction is harmed, so that it cannot be committed any more.
+/// How a transaction is damaged, so that it can no longer be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ruin {
-    /// A statement fails, and the database gives the whole transaction up for it.
+    /// A statement fails, and the database aborts the whole transaction.
     FailedStatement,
-    /// Its own statements end it: a plain ROLLBACK.
+    /// A statement of the transaction ends it: a plain ROLLBACK.
     Ended,
     /// Its connection breaks.
     BrokenConnection,
 }
 
-/// What the suite does to a store behind the port's back.
+/// A change that the suite makes to a store without using the port.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Tamper {
     /// From now on no audit record can be written.
     FailAudit,
-    /// Audit records can be written again.
+    /// From now on audit records can be written again.
     RepairAudit,
     /// Makes the headers of this entry unreadable, on every route that carries it.
     SpoilHeaders(EventId),
     /// Deletes this entry.
     DeleteEntry(EventId),
-    /// Leaves this entry in flight without a lease end.
+    /// Leaves this entry in flight without an end of its lease.
     ForgetLeaseEnd(EventId),
-    /// Stages by plain means and three columns, as an application in any language would.
+    /// Stages with a plain INSERT of three columns, as an application in any language would.
     StagePlain {
         /// The column `route`.
         route: String,
@@ -112,7 +113,8 @@ pub enum Tamper {
         /// The column `payload_bytes`.
         payload: Vec<u8>,
     },
-    /// The same with a text, written as a literal: as its first user does it, and as many drivers do with every value.
+    /// Stages with a plain INSERT and a text payload, written as a literal. The first user of Pillarbox does
+    /// it in this way, and many drivers do so with every value.
     StageText {
         /// The column `route`.
         route: String,
@@ -121,17 +123,17 @@ pub enum Tamper {
         /// The column `payload`.
         payload: String,
     },
-    /// Stages on the route `orders` by plain means with a value in this column that is not as it should be. `false`:
+    /// Stages on the route `orders` with a plain INSERT that has an invalid value in this column. `false`:
     /// the store refuses it.
     StageWrong {
-        /// Under which id.
+        /// The event id of the entry.
         id: EventId,
-        /// The column.
+        /// The column with the invalid value.
         column: &'static str,
-        /// What is in it, as text.
+        /// The invalid value, as text.
         value: &'static str,
     },
-    /// Stages by plain means and four columns.
+    /// Stages with a plain INSERT of four columns.
     StageKeyed {
         /// The column `route`.
         route: String,
@@ -146,8 +148,8 @@ pub enum Tamper {
     LockEntry(EventId),
     /// Ends the transactions that [`Tamper::LockEntry`] began.
     UnlockEntries,
-    /// Takes the column `last_error` away from the outbox table.
+    /// Drops the column `last_error` of the outbox table.
     DropColumn,
-    /// Moves the database's clock on, and not the worker's. `false`: they are one clock.
+    /// Moves the database's clock forward, but not the worker's. `false`: both use the same clock.
     AdvanceClock(Duration),
 }

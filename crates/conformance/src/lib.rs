@@ -1,8 +1,8 @@
-//! Behaviour as a product: what every store, sink, source, inbox and handler must show, as named cases that anyone can run on
-//! an adapter of their own.
+//! Conformance suites for adapters: the behaviour that every store, sink, source, inbox and handler must
+//! show, as named cases. The author of an adapter runs them on that adapter.
 //!
-//! A case is a sentence. It takes a harness, uses only the ports, pins the time it acts at, and panics where
-//! the adapter does not behave as the sentence says.
+//! The name of a case is a sentence. The case takes a harness, uses only the ports, and pins the time at
+//! which it acts. If the adapter does not behave as the sentence says, the case panics.
 //!
 #![doc = include_str!("checklist.md")]
 // A case is a test: a panic is its report.

@@ -1,7 +1,8 @@
-//! Outages: a destination that takes nothing for a while, whatever the reason, is no fault of any message.
+//! Outages: a destination takes nothing for a while, for whatever reason. That must not count against any
+//! message.
 //!
-//! One case for every way in which a destination can be away: full, stopped, without a majority. A transport's tests say
-//! how it goes away and how it comes back.
+//! There is one case for every way in which a destination can fail: full, stopped, without a majority. The
+//! tests of a transport say how its destination fails and how it recovers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,23 +15,24 @@ use tokio::sync::oneshot;
 
 use pillarbox_testkit::{MemoryOutbox, MemoryStore, eventually};
 
-/// A destination, how it goes away, and how it comes back.
+/// A destination, how it fails, and how it recovers.
 #[allow(async_fn_in_trait, reason = "run on the spot, never sent to another thread")]
 pub trait OutageHarness {
-    /// A sink to it.
+    /// A sink to the destination.
     fn sink(&self) -> Arc<dyn Sink>;
 
-    /// From now on it takes nothing.
+    /// Starts the outage: from now on the destination takes nothing.
     async fn begin(&self);
 
-    /// It takes messages again.
+    /// Ends the outage: the destination takes messages again.
     async fn end(&self);
 
-    /// The ids of everything that it has taken so far.
+    /// The event ids of all messages that the destination has taken so far.
     async fn received(&self) -> Vec<EventId>;
 
-    /// How many attempts an entry may have had when the outage is over. Default: 1, an outage spends none. 2 where
-    /// it begins with confirmations that do not come: the outcome of what was just written is unknown then.
+    /// How many attempts an entry may have had when the outage is over. Default: 1, because an outage spends
+    /// no attempt. Use 2 if the outage begins with missing confirmations: the outcome of the messages just
+    /// written is then unknown.
     fn attempts_max(&self) -> u32 {
         1
     }

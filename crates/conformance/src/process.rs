@@ -1,4 +1,4 @@
-//! Servers of a test's own, which it may configure, kill, pause and start again.
+//! Servers that belong to one test, which may configure, kill, pause and restart them.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::delivery::SOON;
 use pillarbox_testkit::eventually;
 
-/// A server on a free port of the loopback. It ends with this value.
+/// A server on a free port of the loopback interface. It is stopped when this value is dropped.
 pub struct OwnServer {
     port: u16,
     command: Box<dyn Fn() -> Command + Send + Sync>,
@@ -15,8 +15,8 @@ pub struct OwnServer {
 }
 
 impl OwnServer {
-    /// Starts a server and waits until it answers. `prepare` is given the port, and makes what starts the server each
-    /// time; it may own the server's directory.
+    /// Starts a server and waits until it answers. `prepare` is given the port, and returns a function that
+    /// makes the command for each start. That function may own the server's directory.
     ///
     /// # Panics
     /// When the program cannot be started, or does not answer.
@@ -32,20 +32,20 @@ impl OwnServer {
         server
     }
 
-    /// Its port on the loopback.
+    /// The server's port on the loopback interface.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Kills it as a power cut would.
+    /// Kills the server as a power cut would.
     pub fn kill(&self) {
         let mut process = self.process();
         let _ = process.kill();
         let _ = process.wait();
     }
 
-    /// Starts it again on what it stored.
+    /// Starts the server again on the data that it stored.
     ///
     /// # Panics
     /// When the program cannot be started, or does not answer.
@@ -56,7 +56,7 @@ impl OwnServer {
         self.answers().await;
     }
 
-    /// Stops its process where it is.
+    /// Pauses the server's process.
     ///
     /// # Panics
     /// When the signal cannot be sent.
@@ -64,7 +64,7 @@ impl OwnServer {
         self.signal("-STOP");
     }
 
-    /// Lets its process go on.
+    /// Lets the server's process go on.
     ///
     /// # Panics
     /// When the signal cannot be sent.

@@ -1,4 +1,4 @@
-//! What a client that is not ours reads of what a sink has published.
+//! Helpers for tests that read with a foreign client what a sink has published.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::delivery::entry;
 
-/// An entry with everything set that an envelope carries, and one of bare bytes.
+/// An entry that sets everything that an envelope carries, and an entry of bare bytes.
 #[must_use]
 pub fn published() -> [Entry; 2] {
     let full = Event::new("order.placed", br#"{"id": 7}"#.to_vec())
@@ -22,7 +22,7 @@ pub fn published() -> [Entry; 2] {
     [entry(full), entry(bytes)]
 }
 
-/// Asserts that these are the attributes of the first of them.
+/// Asserts that these are the attributes of the first of those entries.
 #[track_caller]
 pub fn assert_attributes(attributes: &Value, full: &Entry, source: &str) {
     for (name, value) in [
@@ -45,7 +45,7 @@ pub fn assert_attributes(attributes: &Value, full: &Entry, source: &str) {
     }
 }
 
-/// Runs a script of Python, and reads each line that it prints as JSON.
+/// Runs a Python script, and reads each line of its output as JSON.
 ///
 /// # Panics
 /// When the script fails.

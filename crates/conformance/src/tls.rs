@@ -1,4 +1,4 @@
-//! The suite for TLS: the right certificate is accepted, every wrong one is refused.
+//! The suite for TLS: a sink and a source accept the right certificate and refuse every wrong one.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,21 @@ use super::tls;
 /// A server that speaks TLS, with an empty destination of its own.
 #[async_trait]
 pub trait TlsHarness: Send + Sync + Sized + 'static {
-    /// The server's name in what the suite prints.
+    /// The server's name in the output of the suite.
     const NAME: &'static str;
 
     /// Starts a server with this certificate.
     async fn start(certificate: &Issued) -> Self;
 
-    /// A sink to it by the name `localhost` that trusts this authority, or those of the system.
+    /// A sink to the server under the name `localhost`. It trusts this authority, or those of the system if
+    /// there is none.
     fn sink(&self, ca: Option<&Path>) -> Arc<dyn Sink>;
 
     /// A source of the same destination.
     fn source(&self, ca: Option<&Path>) -> Arc<dyn Source>;
 }
 
-/// An authority of a test.
+/// A certificate authority for a test.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -44,7 +45,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// A certificate for this host, changed as asked.
+    /// A certificate for this host. `change` may change its parameters.
     #[must_use]
     pub fn issue(&self, host: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
         let key = KeyPair::generate().unwrap();
@@ -59,23 +60,23 @@ impl Authority {
     }
 }
 
-/// A certificate, its key and its authority, as files.
+/// A certificate, its key and the certificate of its authority, as files.
 pub struct Issued(TempDir);
 
 impl Issued {
-    /// The authority's own certificate.
+    /// The file with the authority's own certificate.
     #[must_use]
     pub fn ca(&self) -> PathBuf {
         self.0.path().join("ca.pem")
     }
 
-    /// The certificate.
+    /// The file with the certificate.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.0.path().join("cert.pem")
     }
 
-    /// The key of the certificate.
+    /// The file with the key of the certificate.
     #[must_use]
     pub fn key(&self) -> PathBuf {
         self.0.path().join("key.pem")

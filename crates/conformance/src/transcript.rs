@@ -1,4 +1,5 @@
-//! The suite for transcripts: what `pillarbox verify` relies on when it reads all that a destination holds.
+//! The suite for transcripts: the behaviour that `pillarbox verify` relies on when it reads everything in a
+//! destination.
 
 use std::sync::Arc;
 
@@ -11,40 +12,42 @@ use super::delivery::{confirm, entries, ids};
 use super::suite::{run_named, table};
 use super::transcript;
 
-/// A destination that keeps what it was given, and how to read all of it.
+/// A destination that keeps the messages that it received, and how to read all of them.
 #[async_trait]
 pub trait TranscriptHarness: Send + Sync + Sized + 'static {
-    /// The destination's name in what the suite prints.
+    /// The destination's name in the output of the suite.
     const NAME: &'static str;
 
-    /// A fresh, empty destination of its own.
+    /// Creates a fresh, empty destination of its own.
     async fn start() -> Self;
 
-    /// A sink to it.
+    /// A sink to the destination.
     fn sink(&self) -> Arc<dyn Sink>;
 
-    /// What reads it: one transcript for each way to name the destination, such as the URL of a sink and its own.
+    /// The transcripts of the destination: one for each way to name it, such as the URL of a sink and a URL
+    /// of its own.
     fn transcripts(&self) -> Vec<Box<dyn Transcript>>;
 
-    /// Publishes something that is no event.
+    /// Publishes a message that is not an event.
     async fn publish_foreign(&self);
 
-    /// Transcripts of what does not exist.
+    /// Transcripts of destinations that do not exist.
     fn missing(&self) -> Vec<Box<dyn Transcript>>;
 
-    /// Whether the destination knows exactly how much it holds.
+    /// Whether the destination knows exactly how many messages it holds.
     fn tells_total(&self) -> bool {
         true
     }
 
-    /// Deletes the oldest messages but for so many. `false`: the harness cannot do that, and the case prints that it
-    /// was skipped.
+    /// Deletes the oldest messages and keeps this many. `false`: the harness cannot do that, and the case
+    /// prints that it was skipped.
     async fn keep(&self, _messages: usize) -> bool {
         false
     }
 }
 
-/// The ids of all that is read, and how much was deleted. What is no event has an empty id.
+/// The event ids of all messages that were read, and the number of deleted messages. A message that is not an
+/// event has an empty id.
 ///
 /// # Errors
 /// Those of the transcript.

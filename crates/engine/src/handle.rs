@@ -10,29 +10,29 @@ use tokio::time::Instant;
 use crate::circuit::Down;
 use crate::tally::Tally;
 
-/// What a relay is doing, as it last said.
+/// What a relay is doing, as of its last update.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RelayState {
-    /// Whether its destination is taken to be up.
+    /// The state of the circuit: whether the relay takes its destination to be up.
     pub circuit: CircuitState,
     /// Entries claimed and not yet settled.
     pub in_flight: usize,
-    /// Why the store cannot be used at the moment; `None` while it answers.
+    /// Why the store cannot be used at the moment. `None`: the store answers.
     pub stalled: Option<String>,
-    /// What it has done since it started.
+    /// What the relay has done since it started.
     pub tally: Tally,
     pub(crate) down: Option<Down>,
 }
 
 impl RelayState {
-    /// Whether anything can move: a relay that cannot claim or deliver does not call itself healthy.
+    /// Whether the relay can claim and deliver: the store answers and the circuit is closed.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.stalled.is_none() && self.circuit == CircuitState::Closed
     }
 
-    /// What is known of the outage while the circuit is not closed.
+    /// The outage of the destination, while the circuit is not closed.
     #[must_use]
     pub fn outage(&self) -> Option<Outage> {
         self.down.as_ref().map(|down| Outage {
@@ -57,17 +57,18 @@ impl Shared {
     }
 }
 
-/// Wakes a relay and tells what it is doing. Clones are the same handle.
+/// Wakes a relay and shows its state. All clones belong to the same relay.
 #[derive(Clone, Debug)]
 pub struct Handle(pub(crate) Arc<Shared>);
 
 impl Handle {
-    /// There is work: claim now instead of at the next poll. Call it after the commit.
+    /// Tells the relay that there is work, so that it claims now instead of at its next poll. Call it after
+    /// the commit.
     pub fn wake(&self) {
         self.0.wake.notify_one();
     }
 
-    /// What the relay is doing.
+    /// The current state of the relay.
     #[must_use]
     pub fn state(&self) -> RelayState {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).clone()

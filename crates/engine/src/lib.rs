@@ -1,8 +1,8 @@
-//! The async shell of Pillarbox: a relay that claims, delivers and settles; a consumer that applies once; retention;
-//! and the sinks that need no broker.
+//! The async shell of Pillarbox. It has the relay, which claims, delivers and settles, and the consumer,
+//! which applies each event once. It also has retention, and the sinks that need no broker.
 //!
-//! Nothing here spawns a task: `run(shutdown)` is one future, and whoever awaits it owns all of its work. The
-//! engine knows neither databases nor brokers, only the ports of [`pillarbox_core::port`].
+//! Nothing here spawns a task: `run(shutdown)` is one future, and the task that awaits it does all of the
+//! work. The engine knows neither databases nor brokers, only the ports of [`pillarbox_core::port`].
 
 mod circuit;
 mod consumer;

@@ -10,40 +10,44 @@ use pillarbox_core::{Backoff, Error, OnDead, Result};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RelayOptions {
-    /// Attempts allowed where the entry does not say. Default: 5 for brokers, 8 for handlers.
+    /// How many attempts an entry has, unless the entry itself sets a number. Default: 5 for brokers, 8 for
+    /// handlers.
     pub max_attempts: u32,
     /// The wait between attempts. Default: [`Backoff::BROKER`] or [`Backoff::HANDLER`].
     pub backoff: Backoff,
-    /// How long a claim protects an entry; renewed while it is being delivered. Default: 30 s for brokers,
-    /// 5 min for handlers.
+    /// How long a claim protects an entry. The relay renews the lease while it delivers the entry. Default:
+    /// 30 s for brokers, 5 min for handlers.
     pub lease: Duration,
-    /// Most entries of one claim. Default: 500.
+    /// The largest number of entries that one claim takes. Default: 500.
     pub batch: u32,
-    /// Most entries claimed and not yet settled. Default: 2,000.
+    /// The largest number of entries that are claimed and not yet settled. Default: 2,000.
     pub in_flight_max: u32,
-    /// Most payload bytes claimed and not yet settled, as an estimate from what was seen. Default: 32 MiB.
+    /// The most payload bytes that are claimed and not yet settled. The relay estimates them from the
+    /// payloads that it has seen. Default: 32 MiB.
     pub in_flight_bytes_max: usize,
-    /// Which due entry is the oldest. Default: by staging.
+    /// The order in which due entries are claimed. Default: by staging.
     pub order: ClaimOrder,
-    /// How long one delivery may take before its outcome counts as unknown. Default: 20 s for brokers; none
-    /// for handlers, whose lease is renewed for as long as they run.
+    /// How long one delivery may take before its outcome counts as unknown. Default: 20 s for brokers. None
+    /// for handlers: their lease is renewed for as long as they run.
     pub publish_timeout: Option<Duration>,
-    /// How long deliveries may go on after shutdown was asked for. Default: 10 s.
+    /// How long deliveries may go on after the shutdown was requested. Default: 10 s.
     pub grace: Duration,
     /// The shortest wait after an empty claim. Default: 5 ms.
     pub poll_min: Duration,
     /// The longest wait after empty claims. Default: 1 s.
     pub poll_max: Duration,
-    /// How often expired leases of others are looked for. Default: 10 s for brokers, 30 s for handlers.
+    /// How often the relay looks for expired leases of other relays. Default: 10 s for brokers, 30 s for
+    /// handlers.
     pub reap_interval: Duration,
-    /// The wait before a destination that is down is tried again. Default: 500 ms doubling to 30 s.
+    /// The wait before the relay tries a destination that is down again. Default: 500 ms doubling to 30 s.
     pub circuit: Backoff,
-    /// What happens to delivered entries at once. Default: they stay until retention takes them.
+    /// What happens to an entry when it is delivered. Default: it stays until retention deletes it.
     pub keep: Keep,
-    /// How many relays can share the route at once, 1 to 64; the others stand by. Where running relays differ, the
-    /// lowest counts for all. Only by lanes. Default: 64.
+    /// How many relays can share the route at the same time, 1 to 64. Further relays stand by. If the running
+    /// relays have different values, the lowest applies to all. Only by lanes. Default: 64.
     pub relays_max: u8,
-    /// What a dead entry does to the entries of its key behind it. Only by lanes. Default: they wait for an operator.
+    /// What happens to the later entries of a key when one of its entries is dead. Only by lanes. Default:
+    /// they wait for an operator.
     pub on_dead: OnDead,
 }
 
@@ -91,7 +95,7 @@ impl Default for RelayOptions {
 }
 
 impl RelayOptions {
-    /// For a destination that confirms in milliseconds.
+    /// The options for a destination that confirms in milliseconds.
     #[must_use]
     pub fn broker() -> Self {
         Self {
@@ -114,7 +118,7 @@ impl RelayOptions {
         }
     }
 
-    /// For functions of this process, which may run for long.
+    /// The options for handlers: functions of this process, which may run for a long time.
     #[must_use]
     pub fn handlers() -> Self {
         Self {
@@ -127,7 +131,7 @@ impl RelayOptions {
         }
     }
 
-    /// Refuses what cannot work, before anything runs.
+    /// Refuses values that cannot work, before anything runs.
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the field.

@@ -15,19 +15,19 @@ use pillarbox_core::{Error, Result};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RetentionOptions {
-    /// How long delivered and discarded entries stay. Dead ones are never purged by age. Default: 1 day.
+    /// How long delivered and discarded entries stay. Dead entries are never purged by age. Default: 1 day.
     pub delivered: Duration,
-    /// How long the inbox remembers what was accepted. It must be longer than a broker or a relay can bring an event
-    /// again: what is forgotten is applied again. Default: 30 days.
+    /// How long the inbox remembers an accepted event. Set it longer than the time after which a broker or a
+    /// relay can still redeliver the event: a forgotten event is applied again. Default: 30 days.
     pub inbox: Duration,
-    /// How long sagas stay that have completed, were compensated or were abandoned. Others are never purged, and no audit record is.
-    /// Default: 30 days.
+    /// How long a saga stays after it completed, was compensated or was abandoned. Other sagas are never
+    /// purged, and neither are audit records. Default: 30 days.
     pub sagas: Duration,
-    /// How often to look. Default: 1 min.
+    /// How often the store is purged. Default: 1 min.
     pub interval: Duration,
-    /// Most entries, rows or sagas of one delete. Default: 1,000.
+    /// The most entries, rows or sagas that one delete takes. Default: 1,000.
     pub batch: u32,
-    /// Who purges, for the audit trail. Default: `retention`.
+    /// The actor of the purge in the audit trail. Default: `retention`.
     pub actor: String,
 }
 
@@ -61,7 +61,8 @@ impl Default for RetentionOptions {
     }
 }
 
-/// Purges what was settled, accepted, or ended long enough ago.
+/// Purges entries that were settled, events that were accepted, and sagas that ended, once they are old
+/// enough.
 pub struct Retention {
     admin: Arc<dyn Admin>,
     sagas: Option<Arc<dyn SagaAdmin>>,
@@ -69,7 +70,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Checks the options and builds.
+    /// Checks the options and builds the retention.
     ///
     /// # Errors
     /// When the batch, the interval or the inbox's time cannot work.
@@ -86,7 +87,7 @@ impl Retention {
         Ok(Self { admin, sagas: None, options })
     }
 
-    /// Retention of all that a store has to purge.
+    /// Retention of everything that a store can purge.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -94,17 +95,18 @@ impl Retention {
         Ok(Self { sagas: purging.sagas, ..Self::new(purging.admin, options)? })
     }
 
-    /// Purges ended sagas too. Without it they stay for ever.
+    /// Purges ended sagas too. Without this call they are kept for ever.
     #[must_use]
     pub fn sagas(mut self, sagas: Arc<dyn SagaAdmin>) -> Self {
         self.sagas = Some(sagas);
         self
     }
 
-    /// Purges everything that is old enough now, batch by batch, and returns how many entries, rows and sagas.
+    /// Purges everything that is old enough now, batch by batch. Returns the number of deleted entries, rows
+    /// and sagas.
     ///
     /// # Errors
-    /// When the store fails; what was purged by then stays purged, and is audited.
+    /// When the store fails. Batches that were deleted by then stay deleted, and are audited.
     pub async fn run_once(&self) -> Result<u64> {
         let entries = self.batches(self.options.delivered, |request| self.admin.purge(request)).await?;
         let rows = self.batches(self.options.inbox, |request| self.admin.purge_inbox(request)).await?;
@@ -139,7 +141,7 @@ impl Retention {
         }
     }
 
-    /// Purges at every interval until `shutdown` resolves. A failing store is tried again at the next one.
+    /// Purges at every interval until `shutdown` resolves. If the store fails, the next interval tries again.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
         let mut shutdown = pin!(shutdown);
         loop {

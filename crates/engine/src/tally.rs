@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-/// What a relay did, counted when it was durable in the store.
+/// What a relay did. Each outcome is counted once it is durable in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Entries taken from the store.
+    /// Entries that were claimed from the store.
     pub claimed: u64,
     /// Entries that the destination confirmed.
     pub delivered: u64,
-    /// Entries that failed and will be tried again.
+    /// Entries that will be tried again: they failed, or their handler parked them.
     pub retried: u64,
-    /// Entries that were given up.
+    /// Entries that became dead: they are not tried again.
     pub dead: u64,
     /// Entries that were given back without spending the attempt.
     pub released: u64,
-    /// Verdicts that came too late: another owner had the entry by then.
+    /// Verdicts that came too late, so that the store refused them: this relay no longer owned the entry.
     pub fenced: u64,
-    /// Expired leases of others that were returned to the queue.
+    /// Entries with an expired lease of another relay that were returned to the queue.
     pub reaped: u64,
-    /// How long it took.
+    /// How long the run took.
     pub elapsed: Duration,
 }
 

@@ -17,10 +17,10 @@ use crate::sql::{Accepting, Sql};
 use crate::store::PostgresStore;
 use crate::tables::Tables;
 
-/// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
+/// Marks events as seen, in the transaction of the handler's own write. Cheap to clone.
 ///
-/// A consumer takes its transactions from the inbox's pool; [`accept`](Self::accept) also works in a transaction that
-/// was begun elsewhere.
+/// A consumer takes its transactions from the inbox's pool. [`accept`](Self::accept) also works in a
+/// transaction that the application began elsewhere.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,8 +51,8 @@ pub struct Inbox {
 }
 
 impl PostgresStore {
-    /// The inbox in the same database: what a consumer needs. It shares [`pool`](Self::pool), so
-    /// [`Options::connections`] bounds how many messages are handled at once.
+    /// The inbox in the same database, for a consumer. It shares [`pool`](Self::pool), so
+    /// [`Options::connections`] limits how many messages are handled at the same time.
     #[must_use]
     pub fn inbox(&self) -> Inbox {
         Inbox::new(self.pool().clone(), self.options())
@@ -60,11 +60,11 @@ impl PostgresStore {
 }
 
 impl Inbox {
-    /// The inbox that these settings name, in a database that this pool has open.
+    /// The inbox in the tables that these settings name. The pool must be connected to their database.
     ///
-    /// Every message that is being handled holds a connection: a pool with fewer of them than the consumer's
-    /// concurrency is what bounds it. Behind a transaction pooler say so with [`Options::mode`];
-    /// [`PostgresStore::inbox`](crate::PostgresStore::inbox) knows it.
+    /// Each message holds a connection while it is handled. If the pool has fewer connections than the
+    /// consumer's concurrency, the pool is the limit. Behind a transaction pooler, set [`Options::mode`].
+    /// [`PostgresStore::inbox`](crate::PostgresStore::inbox) sets it by itself.
     #[must_use]
     pub fn new(pool: PgPool, options: &Options) -> Self {
         let statements = Arc::new(Accepting::new(Tables::new(options)));
@@ -73,10 +73,11 @@ impl Inbox {
 
     /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
     ///
-    /// A concurrent duplicate waits for this transaction's end, at most for the lock timeout of its connection.
+    /// A concurrent duplicate waits until this transaction ends, at most for the lock timeout of its own
+    /// connection.
     ///
     /// # Errors
-    /// For a consumer name out of bounds, or when the database fails; the transaction should then be
+    /// When the consumer's name is out of bounds, or when the database fails. The transaction should then be
     /// rolled back.
     pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
         request.check()?;

@@ -1,12 +1,12 @@
 //! Pillarbox on PostgreSQL: an outbox inside your own database.
 //!
 //! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
-//! - [`PostgresStore`] is what relays and operators work on: the ports
+//! - [`PostgresStore`] is the store that relays and operators use. It implements the ports
 //!   [`Store`](pillarbox_core::port::Store), [`Admin`](pillarbox_core::port::Admin),
 //!   [`Lanes`](pillarbox_core::port::Lanes), [`Schema`](pillarbox_core::port::Schema) and
 //!   [`Presence`](pillarbox_core::port::Presence).
-//! - [`Sagas`] settle the steps of sagas; [`PostgresStore::sagas`] makes one.
-//! - [`Inbox`] applies an event once on the other side.
+//! - [`Sagas`] settles the steps of sagas. [`PostgresStore::sagas`] creates it.
+//! - [`Inbox`] applies each event once on the receiving side.
 //!
 //! ```no_run
 //! use pillarbox_core::{Event, Result};
@@ -26,7 +26,8 @@
 //! # }
 //! ```
 //!
-//! Any other language stages with one plain `INSERT` of route, type and payload, or with the function:
+//! An application in any other language stages with one plain `INSERT` of route, type and payload, or with
+//! the function:
 //!
 //! ```sql
 //! select pillarbox_stage('orders', 'order.placed', '{"id": 1}'::jsonb, key => 'o-1');

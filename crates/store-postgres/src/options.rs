@@ -4,24 +4,27 @@ use std::time::Duration;
 
 use pillarbox_core::Ident;
 
-/// Settings of an outbox, a store or an inbox on PostgreSQL. All three must name the same tables.
+/// Settings of an outbox, a store or an inbox on PostgreSQL. All three must use the same tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// What the names of the tables begin with. Default: `pillarbox`.
+    /// The prefix of all table names. Default: `pillarbox`.
     pub prefix: Ident,
-    /// The schema of the tables; nothing ever depends on the `search_path`. Default: `None`, which is `public`.
+    /// The schema of the tables. No statement depends on the `search_path`. Default: `None`, which is
+    /// `public`.
     pub schema: Option<Ident>,
-    /// Whether `migrate` may create the schema if it does not exist. Default: `false`, because it may be a misspelt one.
+    /// Whether `migrate` may create the schema if it does not exist. Default: `false`, because the name may
+    /// be misspelt.
     pub create_schema: bool,
-    /// Whether routes claim in causal order: `migrate` then makes the index for it. Default: `false`.
+    /// Whether `migrate` also creates the index that claims in causal order need. Default: `false`.
     pub causal_order: bool,
-    /// How calls are made. Default: `None`. [`PostgresStore::connect`](crate::PostgresStore::connect) then
-    /// looks for a transaction pooler, a store on a given pool is careful, and an outbox takes the
-    /// application's connections for direct ones.
+    /// How the store calls the server. Default: `None`.
+    /// [`PostgresStore::connect`](crate::PostgresStore::connect) then detects whether there is a transaction
+    /// pooler. A store on a given pool assumes that there is one. An outbox assumes that the application's
+    /// connections are direct.
     pub mode: Option<Mode>,
-    /// Whether a server that is not on this machine may be talked to without verified encryption; only then
-    /// `sslmode` may be `prefer`, `allow` or `disable`. Default: `false`.
+    /// Whether a connection to another machine may be in plain text. Only if this is `true`, `sslmode` may be
+    /// `prefer`, `allow` or `disable`. Default: `false`.
     pub insecure: bool,
     /// How long opening one connection may take. Default: 10 seconds.
     pub connect_timeout: Duration,
@@ -29,20 +32,22 @@ pub struct Options {
     pub acquire_timeout: Duration,
     /// How long one call of a relay may run on the server. Default: 30 seconds.
     pub statement_timeout: Duration,
-    /// How long one call waits for somebody else's lock. Default: 5 seconds.
+    /// How long one call waits for a lock that another transaction holds. Default: 5 seconds.
     pub lock_timeout: Duration,
-    /// Connections for operators and the application's transactions. Claims have two of their own, extends
-    /// and settles have three, so that nobody can starve them. All are opened when needed. Default: 4.
+    /// Connections for operators and for the application's transactions. Claims have two connections of their
+    /// own, and extends and settles have three, so that no other call can starve them. All are opened when
+    /// needed. Default: 4.
     pub connections: u32,
 }
 
-/// How the store talks to the server.
+/// How the store calls the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// One connection is one session: prepared statements are kept, and a call is one round trip.
+    /// Each connection is a session of its own. Prepared statements are kept, and a call is one round trip.
     Direct,
-    /// Behind a transaction pooler such as PgBouncer: every call is a transaction of its own that leaves
-    /// nothing behind in the session. Works everywhere, and costs a few round trips more.
+    /// The server is behind a transaction pooler such as PgBouncer. Every call is a transaction of its own
+    /// that leaves nothing behind in the session. This mode works everywhere, and costs a few more round
+    /// trips.
     Pooled,
 }
 
@@ -94,7 +99,7 @@ impl Options {
         self
     }
 
-    /// Sets what the names of the tables begin with.
+    /// Sets the prefix of all table names.
     #[must_use]
     pub fn prefix(mut self, prefix: Ident) -> Self {
         self.prefix = prefix;
@@ -108,28 +113,28 @@ impl Options {
         self
     }
 
-    /// Sets whether routes claim in causal order.
+    /// Sets whether `migrate` also creates the index that claims in causal order need.
     #[must_use]
     pub fn causal_order(mut self, on: bool) -> Self {
         self.causal_order = on;
         self
     }
 
-    /// Sets how calls are made instead of finding it out.
+    /// Sets how the store calls the server, instead of detecting it.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = Some(mode);
         self
     }
 
-    /// Allows connections to other machines without verified encryption.
+    /// Sets whether a connection to another machine may be in plain text.
     #[must_use]
     pub fn insecure(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
         self
     }
 
-    /// Sets how long one call waits for somebody else's lock.
+    /// Sets how long one call waits for a lock that another transaction holds.
     #[must_use]
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;

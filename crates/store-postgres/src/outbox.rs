@@ -25,9 +25,9 @@ static DEFAULT_STATEMENTS: LazyLock<Arc<Statements>> =
 
 /// Stages events of one route inside the application's own transaction. Cheap to clone.
 ///
-/// Nothing is committed here: an event becomes durable exactly when the application's transaction does, and a
-/// rollback takes it along. Staging is one statement, however many events there are, and a future that is
-/// dropped half-way leaves either all of them in the transaction or none.
+/// Staging commits nothing: an event becomes durable when the application's transaction commits, and a
+/// rollback removes it. Staging is one statement, however many events there are. If its future is dropped
+/// half-way, either all of the events are in the transaction or none.
 #[derive(Clone)]
 pub struct Outbox {
     pub(crate) staging: Staging,
@@ -43,15 +43,14 @@ impl PostgresStore {
 }
 
 impl Outbox {
-    /// The outbox of this route, in the default tables. A route that breaks a rule is refused when
-    /// something is staged.
+    /// The outbox of this route, in the default tables. If the route breaks a rule, staging refuses it.
     pub fn new(route: impl Into<String>) -> Self {
         let statements = Arc::clone(&DEFAULT_STATEMENTS);
         Self { staging: Staging::new(route), statements, mode: Mode::Direct }
     }
 
     /// Sets which tables to write to, and whether the application's connections go through a transaction
-    /// pooler: with [`Mode::Pooled`] no prepared statement is left in a session.
+    /// pooler. With [`Mode::Pooled`] staging leaves no prepared statement in a session.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.statements = Arc::new(Statements::new(Tables::new(&options)));
@@ -62,8 +61,8 @@ impl Outbox {
     /// Stages one event.
     ///
     /// # Errors
-    /// For an event out of bounds, before anything is written; or when the database fails, and the
-    /// transaction should then be rolled back.
+    /// When the event is out of bounds, before anything is written. When the database fails: the transaction
+    /// should then be rolled back.
     pub async fn stage(&self, tx: &mut Tx<'_>, event: Event) -> Result<Staged> {
         let known = event.id.is_some();
         let entry = self.staging.entry(&self.staging.route()?, event)?;
@@ -80,11 +79,11 @@ impl Outbox {
         Ok(if done.rows_affected() == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
     }
 
-    /// Stages any number of events in one statement; the outcomes are in their order. Nothing in, nothing
-    /// done.
+    /// Stages any number of events in one statement. The outcomes are in the order of the events. Without
+    /// events it does nothing.
     ///
     /// # Errors
-    /// As for [`stage`](Self::stage); then none of them is staged.
+    /// As for [`stage`](Self::stage). Then none of the events is staged.
     pub async fn stage_all(
         &self,
         tx: &mut Tx<'_>,
@@ -116,12 +115,15 @@ impl Outbox {
         Ok(Staged::tell(ids, fresh.map_err(|error| classify(error, Phase::Application))?))
     }
 
-    /// Takes the turn of this key until the transaction ends: whoever else calls this for the same route and key waits
-    /// until then, so that the events of both have an order. Without it, two transactions that stage one key at the
-    /// same time are unordered. Call it before staging; several keys in one order, or the database may find a deadlock.
+    /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
+    /// key waits until then, so that the events of both have an order. Without this call, two transactions
+    /// that stage one key at the same time are unordered.
+    ///
+    /// Call it before staging. If you lock several keys, lock them in the same order everywhere, or the
+    /// database may detect a deadlock.
     ///
     /// # Errors
-    /// For a route or key that breaks a rule, or when the database fails.
+    /// When the route or the key breaks a rule, or when the database fails.
     pub async fn serialize(&self, tx: &mut Tx<'_>, key: &str) -> Result<()> {
         let route = self.staging.route()?;
         check_name("key", key)?;
@@ -132,24 +134,25 @@ impl Outbox {
 
     /// Commits the transaction and wakes the relay of this process.
     ///
-    /// `Ok` means that it is committed. The driver's own `commit` does not say that: after a statement of the
-    /// transaction failed it is `Ok` as well, although PostgreSQL has rolled everything back. That costs a round trip
-    /// more than the driver's.
+    /// `Ok` means that the transaction is committed. The driver's own `commit` does not promise that. If a
+    /// statement of the transaction had failed, it returns `Ok` too, although PostgreSQL has rolled
+    /// everything back. This check costs one round trip more than the driver's `commit`.
     ///
     /// # Errors
-    /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when a statement of the transaction had failed, or had ended it: nothing was
-    /// committed by this call. Or when the commit fails. [`Retry::Unknown`](pillarbox_core::Retry::Unknown): its answer was lost; stage
-    /// the same event ids again to find out.
+    /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when a statement of the transaction had failed or had
+    /// ended the transaction: this call committed nothing. Also when the commit fails.
+    /// [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the answer to the commit was lost. To
+    /// find out whether it committed, stage the same event ids again.
     pub async fn commit(&self, tx: Tx<'_>) -> Result<()> {
         commit(tx).await?;
         self.staging.committed();
         Ok(())
     }
 
-    /// The statement that stages this event, for any other driver.
+    /// The statement that stages this event, for use with any other driver.
     ///
     /// # Errors
-    /// For an event out of bounds.
+    /// When the event is out of bounds.
     pub fn statement(&self, event: Event) -> Result<Statement> {
         let entry = self.staging.entry(&self.staging.route()?, event)?;
         Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))

@@ -230,10 +230,12 @@ const WANTED_INDEXES: [&str; 14] = [
 const VERSION: u32 = MIGRATIONS.len() as u32;
 
 impl PostgresStore {
-    /// Creates or upgrades the tables. Concurrent calls are safe: one does the work, the others see it done.
+    /// Creates or upgrades the tables. Concurrent calls are safe: one call does the work, and the others find
+    /// it done.
     ///
     /// # Errors
-    /// When the tables are damaged or newer than this program, when a right is missing, or when the database fails.
+    /// When the tables are damaged or newer than this program, when a right is missing, or when the database
+    /// fails.
     pub async fn migrate(&self) -> Result<Migrated> {
         Schema::migrate(self).await
     }

@@ -19,7 +19,7 @@ const RELAY: u32 = 2;
 /// Connections that only extends and settles use: two settles may be under way, and an extend does not wait for them.
 const RESERVED: u32 = 3;
 
-/// The outbox on PostgreSQL as relays and operators use it. Cheap to clone.
+/// The outbox on PostgreSQL, for relays and operators. Cheap to clone.
 #[derive(Clone)]
 pub struct PostgresStore {
     inner: Arc<Inner>,
@@ -52,14 +52,14 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects with pools of its own, after looking for a transaction pooler.
+    /// Connects with pools of its own. It first detects whether there is a transaction pooler.
     ///
-    /// Encryption: to another machine the certificate is verified unless the URL's `sslmode` says
-    /// otherwise, and plain text needs [`Options::insecure`].
+    /// On a connection to another machine, the server's certificate is verified unless the URL's `sslmode`,
+    /// or `PGSSLMODE`, says otherwise. Plain text needs [`Options::insecure`].
     ///
     /// # Errors
-    /// For a bad URL or setting, or a server that cannot be reached. Missing tables are not an error here:
-    /// [`Schema::inspect`](pillarbox_core::port::Schema::inspect) tells.
+    /// When the URL or a setting is wrong, or when the server cannot be reached. Missing tables are not an
+    /// error here: [`Schema::inspect`](pillarbox_core::port::Schema::inspect) reports them.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let target = connect::target(url, &options)?;
         let mode = match options.mode {
@@ -80,14 +80,14 @@ impl PostgresStore {
         Ok(Self::build(pools, mode, options))
     }
 
-    /// Takes a pool that is there already, for everything.
+    /// Uses an existing pool for everything.
     ///
-    /// Unless [`Options::mode`] says that its connections are direct ones, every call is careful and works
-    /// through a transaction pooler too. With [`Mode::Direct`], timeouts and settings of the planner are what
-    /// the pool's own connections have set.
+    /// Unless [`Options::mode`] says that the connections are direct, every call also works through a
+    /// transaction pooler. With [`Mode::Direct`], the pool's own connections decide the timeouts and the
+    /// settings of the planner.
     ///
     /// # Errors
-    /// None at present; settings that cannot work will be refused here.
+    /// None at present. Settings that cannot work will be refused here.
     pub fn new(pool: PgPool, options: Options) -> Result<Self> {
         let mode = options.mode.unwrap_or(Mode::Pooled);
         let pools = Pools { operator: pool.clone(), relay: pool.clone(), reserved: pool };
@@ -116,27 +116,30 @@ impl PostgresStore {
         }
     }
 
-    /// The pool of operators' calls; [`begin`](Self::begin) begins the application's transactions here. Its connections have
-    /// the store's timeouts. Relays do not use it: an application that exhausts it does not stop them.
+    /// The pool for operators' calls. [`begin`](Self::begin) begins the application's transactions on it.
+    ///
+    /// If the store was made by [`connect`](Self::connect), its connections have the store's timeouts. Relays
+    /// then do not use this pool: an application that exhausts it does not stop them. If the store was made
+    /// by [`new`](Self::new), this is the given pool, and relays use it too.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.inner.pools.operator
     }
 
-    /// The settings, with the mode that is in use: give them to an outbox that stages through
+    /// The settings, with the mode that is in use. Give them to an outbox that stages through
     /// [`pool`](Self::pool).
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.inner.options
     }
 
-    /// How calls are made.
+    /// How the store calls the server.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.inner.mode
     }
 
-    /// Closes all connections; calls fail from then on.
+    /// Closes all connections. Later calls fail.
     pub async fn close(&self) {
         for line in [Line::Operator, Line::Relay, Line::Reserved] {
             self.line(line).close().await;

@@ -10,10 +10,10 @@ use crate::outbox::Outbox;
 use crate::store::PostgresStore;
 
 impl PostgresStore {
-    /// Begins a transaction of the application's, on the [pool](Self::pool) that has the store's timeouts.
+    /// Begins a transaction of the application, on the [pool](Self::pool) that has the store's timeouts.
     ///
-    /// Any other transaction of `sqlx` does as well, of a pool of the application's own: whatever an outbox stages in it
-    /// is committed with it. A consumer's transaction is one, too.
+    /// Any other `sqlx` transaction works as well, also one from the application's own pool: events that an
+    /// outbox stages in it are committed with it. A consumer's transaction is such a transaction too.
     ///
     /// ```
     /// # use pillarbox_core::{Event, Result};
@@ -27,7 +27,7 @@ impl PostgresStore {
     /// ```
     ///
     /// # Errors
-    /// When no connection comes free in time, or the server cannot be reached.
+    /// When no connection becomes free in time, or when the server cannot be reached.
     pub async fn begin(&self) -> Result<Tx<'static>> {
         sealed::Begin::begin_one(self.pool()).await
     }

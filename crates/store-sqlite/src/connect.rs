@@ -121,15 +121,17 @@ impl Target {
     }
 }
 
-/// A pool for applications that stage: write-ahead log, every commit on disk, and the default
-/// [busy timeout](Options::busy_timeout). A missing file is made, readable and writable by its owner only.
+/// A pool for applications that stage. It uses the write-ahead log, every commit is on disk when it returns,
+/// and the [busy timeout](Options::busy_timeout) is the default. If the file does not exist, it is created,
+/// readable and writable by its owner only.
 ///
-/// Begin transactions that read before they write with `pool.begin_with("BEGIN IMMEDIATE")`: SQLite cannot turn
-/// a reader into a writer when somebody else wrote in between. Where many write at once,
-/// [`SqliteStore::begin`](crate::SqliteStore::begin) has them wait in line; here they poll the lock of the file.
+/// If a transaction reads before it writes, begin it with `pool.begin_with("BEGIN IMMEDIATE")`. SQLite cannot
+/// turn a reader into a writer when another transaction wrote in between. Transactions of this pool poll the
+/// lock of the file. Where many transactions write at the same time, use
+/// [`SqliteStore::begin`](crate::SqliteStore::begin), which queues them.
 ///
 /// # Errors
-/// [`Invalid`](ErrorKind::Invalid) for a URL that is not one of SQLite; or what the database reports.
+/// [`Invalid`](ErrorKind::Invalid) for a URL that is not a SQLite URL. Also any error of the database.
 pub async fn app_pool(url: &str) -> Result<SqlitePool> {
     Target::parse(url, &Options::default())?.durable_pool().await
 }

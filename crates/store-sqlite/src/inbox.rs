@@ -19,10 +19,10 @@ use crate::sql::{Sql, Statements};
 use crate::store::SqliteStore;
 use crate::tables::Tables;
 
-/// Marks events as seen in the transaction of the handler's own write. Cheap to clone.
+/// Marks events as seen, in the transaction of the handler's own write. Cheap to clone.
 ///
-/// A consumer takes its transactions from the inbox's pool; [`accept`](Self::accept) also works in a transaction that
-/// was begun elsewhere.
+/// A consumer takes its transactions from the inbox's pool. [`accept`](Self::accept) also works in a
+/// transaction that the application began elsewhere.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,7 +51,8 @@ pub struct Inbox {
 }
 
 impl SqliteStore {
-    /// The inbox in the same file: what a consumer needs. Its transactions are begun as with [`begin`](Self::begin).
+    /// The inbox in the same file, for a consumer. Its transactions begin in the same way as with
+    /// [`begin`](Self::begin).
     #[must_use]
     pub fn inbox(&self) -> Inbox {
         Inbox { writer: self.writer.clone(), statements: Arc::clone(&self.statements) }
@@ -59,12 +60,12 @@ impl SqliteStore {
 }
 
 impl Inbox {
-    /// The inbox that these settings name, in a file that this pool has open.
+    /// The inbox in the tables that these settings name. The pool must have their file open.
     ///
-    /// SQLite has one writer at a time. On a pool of one connection the transactions of a consumer wait in line for
-    /// each other; on a larger one they poll the lock of the file. How durable their commits are is the pool's choice:
-    /// [`SqliteStore::inbox`](crate::SqliteStore::inbox) has one connection, and every commit is on disk when it
-    /// returns.
+    /// SQLite allows one writer at a time. On a pool of one connection, the transactions of a consumer wait
+    /// in a queue. On a larger pool they poll the lock of the file. The pool also decides how durable their
+    /// commits are. [`SqliteStore::inbox`](crate::SqliteStore::inbox) has one connection, and every commit is
+    /// on disk when it returns.
     #[must_use]
     pub fn new(pool: SqlitePool, options: &Options) -> Self {
         let statements = Arc::new(Statements::new(Tables::new(options)));
@@ -73,11 +74,12 @@ impl Inbox {
 
     /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
     ///
-    /// SQLite has one writer at a time: a concurrent duplicate waits for this transaction's end, at most for
-    /// the busy timeout of its connection. Begin the transaction with `BEGIN IMMEDIATE`: this reads before it writes.
+    /// SQLite allows one writer at a time: a concurrent duplicate waits until this transaction ends, at most
+    /// for the busy timeout of its own connection. Begin the transaction with `BEGIN IMMEDIATE`, because this
+    /// call reads before it writes.
     ///
     /// # Errors
-    /// When the consumer's name breaks a rule, before anything is written; or what the database reports.
+    /// When the consumer's name breaks a rule, before anything is written. Also any error of the database.
     pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
         request.check()?;
         let known = self.known(&mut *tx, &request).await?;

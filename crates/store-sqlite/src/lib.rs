@@ -1,11 +1,12 @@
 //! Pillarbox on SQLite: an outbox inside your own database file, and nothing else to install.
 //!
 //! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
-//! - [`SqliteStore`] is what relays and operators work on: the ports [`Store`](pillarbox_core::port::Store),
-//!   [`Lanes`](pillarbox_core::port::Lanes), [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
+//! - [`SqliteStore`] is the store that relays and operators use. It implements the ports
+//!   [`Store`](pillarbox_core::port::Store), [`Lanes`](pillarbox_core::port::Lanes),
+//!   [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
 //!   [`Presence`](pillarbox_core::port::Presence).
-//! - [`Sagas`] settle the steps of sagas; [`SqliteStore::sagas`] makes one.
-//! - [`Inbox`] applies an event once on the other side.
+//! - [`Sagas`] settles the steps of sagas. [`SqliteStore::sagas`] creates it.
+//! - [`Inbox`] applies each event once on the receiving side.
 //!
 //! ```
 //! use pillarbox_core::Event;
@@ -29,19 +30,22 @@
 //! # }
 //! ```
 //!
-//! Any other language stages with one plain `INSERT` in its own transaction; the payload may be text or a blob:
+//! An application in any other language stages with one plain `INSERT` in its own transaction. The payload
+//! may be text or a blob:
 //!
 //! ```sql
 //! insert into pillarbox_outbox (route, type, payload) values ('orders', 'order.placed', '{"id": 1}');
 //! ```
 //!
-//! The file is in write-ahead mode, and SQLite lets one writer in at a time. Whoever writes through one store,
-//! [transactions](SqliteStore::begin) of the application included, waits in line; for another process it waits at most
-//! for the [busy timeout](Options::busy_timeout). Several processes may share a file on a local disk, not on
-//! a network share. What an application commits is on disk when its commit returns. Claims and settles do not wait for
-//! the disk, because a lost one only means a redelivery; deaths and the changes of operators do.
+//! The file is in write-ahead mode, and SQLite allows one writer at a time. All writers of one store wait in
+//! one queue, also the application's [transactions](SqliteStore::begin). A writer waits for another process
+//! at most for the [busy timeout](Options::busy_timeout). Several processes may share a file on a local disk,
+//! but not on a network share.
 //!
-//! Needs SQLite 3.38 or later in every program that opens the file; this crate brings its own.
+//! A commit of the application is on disk when it returns. Claims and settles do not wait for the disk,
+//! because a lost one only causes a redelivery. Deaths and the changes of operators do wait for it.
+//!
+//! Needs SQLite 3.38 or later in every program that opens the file. This crate includes its own SQLite.
 
 mod admin;
 mod batch;

@@ -8,11 +8,11 @@ use pillarbox_core::Ident;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// What the names of all tables and indexes start with. Default: `pillarbox`.
+    /// The prefix of the names of all tables and indexes. Default: `pillarbox`.
     pub prefix: Ident,
-    /// Whether `migrate` also makes the index that claims in causal order need. Default: false.
+    /// Whether `migrate` also creates the index that claims in causal order need. Default: false.
     pub causal_order: bool,
-    /// How long a call waits for another writer of the file before it gives up with
+    /// How long a call waits for another writer of the file. After that it fails with
     /// [`Contention`](pillarbox_core::ErrorKind::Contention). Default: 5 seconds.
     pub busy_timeout: Duration,
 }
@@ -24,21 +24,21 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets what the names of all tables and indexes start with.
+    /// Sets the prefix of the names of all tables and indexes.
     #[must_use]
     pub fn prefix(mut self, prefix: Ident) -> Self {
         self.prefix = prefix;
         self
     }
 
-    /// Sets whether `migrate` also makes the index that claims in causal order need.
+    /// Sets whether `migrate` also creates the index that claims in causal order need.
     #[must_use]
     pub fn causal_order(mut self, causal_order: bool) -> Self {
         self.causal_order = causal_order;
         self
     }
 
-    /// Sets how long a connection waits for another writer of the file.
+    /// Sets how long a call waits for another writer of the file.
     #[must_use]
     pub fn busy_timeout(mut self, busy_timeout: Duration) -> Self {
         self.busy_timeout = busy_timeout;

@@ -19,12 +19,11 @@ use crate::statement::{Param, Statement, params};
 use crate::store::SqliteStore;
 use crate::tables::Tables;
 
-/// Stages events of one route inside the application's own transaction.
+/// Stages events of one route inside the application's own transaction. Cheap to clone: one for each route
+/// and process is enough.
 ///
-/// The events become durable exactly when that transaction does, and a rollback takes them with it. Cheap to
-/// clone; one per route and process is enough.
-///
-/// A future of this type that is dropped half-way leaves all of its events in the transaction or none of them.
+/// The events become durable when that transaction commits, and a rollback removes them. If the future of a
+/// call is dropped half-way, either all of its events are in the transaction or none.
 #[derive(Clone)]
 pub struct Outbox {
     pub(crate) staging: Staging,
@@ -43,14 +42,13 @@ impl SqliteStore {
 }
 
 impl Outbox {
-    /// An outbox of this route with default settings. A route that breaks a rule is refused when something is
-    /// staged.
+    /// The outbox of this route, with default settings. If the route breaks a rule, staging refuses it.
     #[must_use]
     pub fn new(route: impl Into<String>) -> Self {
         Self { staging: Staging::new(route), statements: Arc::clone(&DEFAULT_STATEMENTS) }
     }
 
-    /// Sets which tables are meant. Default: those of [`Options::default`].
+    /// Sets which tables to write to. Default: those of [`Options::default`].
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.statements = Arc::new(Statements::new(Tables::new(&options)));
@@ -60,16 +58,16 @@ impl Outbox {
     /// Stages one event.
     ///
     /// # Errors
-    /// When the route or the event breaks a rule, before anything is written; or what the database reports.
+    /// When the route or the event breaks a rule, before anything is written. Also any error of the database.
     pub async fn stage(&self, tx: &mut Tx<'_>, event: Event) -> Result<Staged> {
         let staged = self.stage_all(tx, [event]).await?;
         staged.into_iter().next().ok_or_else(|| Error::invalid("nothing was staged"))
     }
 
-    /// Stages any number of events in one statement; the outcomes are in the order of the events.
+    /// Stages any number of events in one statement. The outcomes are in the order of the events.
     ///
     /// # Errors
-    /// When the route or an event breaks a rule, before anything is written; or what the database reports.
+    /// When the route or an event breaks a rule, before anything is written. Also any error of the database.
     pub async fn stage_all(
         &self,
         tx: &mut Tx<'_>,
@@ -79,32 +77,36 @@ impl Outbox {
         self.insert(tx, entries).await
     }
 
-    /// Takes the turn of this key until the transaction ends: whoever else calls this for the same route and key waits
-    /// until then, so that the events of both have an order. Without it, two transactions that stage one key at the
-    /// same time are unordered. Call it before staging; several keys in one order, or the database may find a deadlock.
-    /// On SQLite this is the write lock of the file, whatever the key; a transaction begun with `BEGIN IMMEDIATE` has
-    /// it already.
+    /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
+    /// key waits until then, so that the events of both have an order. Without this call, two transactions
+    /// that stage one key at the same time are unordered.
+    ///
+    /// Call it before staging. If you lock several keys, lock them in the same order everywhere, or the
+    /// database may detect a deadlock. On SQLite this takes the write lock of the file, whatever the key. A
+    /// transaction that began with `BEGIN IMMEDIATE` has that lock already.
     ///
     /// # Errors
-    /// For a route or key that breaks a rule, or when the lock is not had within the busy timeout.
+    /// When the route or the key breaks a rule, or when the lock is not free within the busy timeout.
     pub async fn serialize(&self, tx: &mut Tx<'_>, key: &str) -> Result<()> {
         self.staging.route()?;
         check_name("key", key)?;
         query(&self.statements.serialize).execute(&mut **tx).await.map(|_| ()).map_err(classify)
     }
 
-    /// Commits the transaction, then wakes the relay in this process, if there is one.
+    /// Commits the transaction, then wakes the relay of this process if there is one.
     ///
     /// # Errors
-    /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when the transaction had ended before. Or what the database
-    /// reports; [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the commit may have happened.
+    /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when the transaction had already ended. Also any error
+    /// of the database. [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the commit may have
+    /// happened.
     pub async fn commit(&self, tx: Tx<'_>) -> Result<()> {
         commit(tx).await?;
         self.staging.committed();
         Ok(())
     }
 
-    /// The SQL and the parameters that stage this event with any other driver, in a transaction of that driver.
+    /// The SQL and the parameters that stage this event with any other driver, in a transaction of that
+    /// driver.
     ///
     /// # Errors
     /// When the route or the event breaks a rule.

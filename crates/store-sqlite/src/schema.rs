@@ -95,7 +95,8 @@ const WANTED_INDEXES: [&str; 15] = [
 const VERSION: u32 = MIGRATIONS.len() as u32;
 
 impl SqliteStore {
-    /// Creates or upgrades the tables. Concurrent calls are safe: one does the work, the others see it done.
+    /// Creates or upgrades the tables. Concurrent calls are safe: one call does the work, and the others find
+    /// it done.
     ///
     /// # Errors
     /// When the tables are damaged or newer than this program, or when the database fails.

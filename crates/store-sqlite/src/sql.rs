@@ -238,7 +238,7 @@ statements! {
     }
 }
 
-/// Every statement with its name, the names of the tables filled in: for tests of query plans.
+/// Every statement by its name, with the names of the tables filled in. For tests of query plans.
 #[doc(hidden)]
 #[must_use]
 pub fn statements(options: &Options) -> Vec<(String, String)> {

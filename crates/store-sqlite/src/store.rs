@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::sql::Statements;
 use crate::tables::Tables;
 
-/// The outbox in a SQLite file, as relays and operators see it. Cheap to clone.
+/// The outbox in a SQLite file, for relays and operators. Cheap to clone.
 ///
 /// Several stores, in one process or in many, may share one file.
 #[derive(Clone)]
@@ -30,12 +30,12 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the file of a URL: `sqlite://path`, `sqlite:path`, or `sqlite::memory:` on one connection.
     ///
-    /// A missing file is made, readable and writable by its owner only, unless the URL says `mode=rw` or
-    /// `mode=ro`. The tables are not: see [`migrate`](Self::migrate).
+    /// If the file does not exist, it is created, readable and writable by its owner only, unless the URL
+    /// says `mode=rw` or `mode=ro`. The tables are not created: see [`migrate`](Self::migrate).
     ///
     /// # Errors
-    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for a URL that is not one of SQLite; or what the
-    /// database reports.
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for a URL that is not a SQLite URL. Also any error of
+    /// the database.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let target = Target::parse(url, &options)?;
         let pool = target.durable_pool().await?;
@@ -46,8 +46,8 @@ impl SqliteStore {
         Ok(Self { writer, reading, ..Self::new(pool, options)? })
     }
 
-    /// A store on a pool of the application's own. How durable claims and settles are is that pool's choice;
-    /// deaths and the changes of operators are on disk when they return, whatever it is.
+    /// A store on the application's own pool. The pool decides how durable claims and settles are. Deaths and
+    /// the changes of operators are always on disk when the call returns.
     ///
     /// # Errors
     /// None today.
@@ -61,19 +61,21 @@ impl SqliteStore {
         })
     }
 
-    /// The pool that operators read from. Applications may stage on it: every commit is on disk when it returns.
+    /// The pool from which operators read. Applications may stage on it. If the store was made by
+    /// [`connect`](Self::connect), every commit on it is on disk when it returns.
     #[must_use]
     pub fn pool(&self) -> &SqlitePool {
         &self.pool
     }
 
-    /// The settings: give them to an outbox or inbox of the same tables.
+    /// The settings. Give them to an outbox or inbox of the same tables.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Closes all connections; calls fail from then on. The last one on a file also puts its log away.
+    /// Closes all connections. Later calls fail. When the last connection to a file closes, SQLite also
+    /// removes its log.
     pub async fn close(&self) {
         self.writer.close().await;
         self.reading.close().await;

@@ -12,9 +12,13 @@ use crate::store::SqliteStore;
 impl SqliteStore {
     /// Begins a transaction that writes. Its commit is on disk when it returns.
     ///
-    /// It waits in line with the relays and consumers of this store, longest waiting first, and has the write lock
-    /// from its start: what it reads is what it changes. SQLite by itself keeps no line: transactions of a pool of several
-    /// connections poll the lock of the file, with growing pauses, and may be passed by any number of others.
+    /// It waits in one queue with the relays and consumers of this store, in the order of arrival. It has the
+    /// write lock from its start, so that no other writer changes what it reads. SQLite by itself has no
+    /// queue. Transactions of a pool with several connections poll the lock of the file, with growing pauses,
+    /// and any number of others may overtake them.
+    ///
+    /// If the store was made by [`new`](Self::new), it has no queue, and the application's pool decides how
+    /// durable a commit is.
     ///
     /// ```
     /// # use pillarbox_core::{Event, Result};
@@ -28,10 +32,10 @@ impl SqliteStore {
     /// ```
     ///
     /// # Errors
-    /// [`Contention`](pillarbox_core::ErrorKind::Contention) when another process had the lock for all of the
-    /// [busy timeout](crate::Options::busy_timeout); [`Timeout`](pillarbox_core::ErrorKind::Timeout) when the line did
-    /// not move for half a minute, as it does not if a transaction is begun while another one is open in the same task; or
-    /// what the database reports.
+    /// [`Contention`](pillarbox_core::ErrorKind::Contention) when another process held the lock for the whole
+    /// [busy timeout](crate::Options::busy_timeout). [`Timeout`](pillarbox_core::ErrorKind::Timeout) when the
+    /// queue did not move for half a minute. That happens if one task begins a transaction while it has
+    /// another one open. Also any error of the database.
     pub async fn begin(&self) -> Result<Tx<'static>> {
         self.writer.begin().await
     }

@@ -10,9 +10,9 @@ use pillarbox_engine::{Relay, Tally};
 
 use crate::memory::sample_entry;
 
-/// Delivers everything that is due on a route, through a real relay, and says what it did.
+/// Delivers all due entries of a route through a real relay, and returns its tally.
 ///
-/// Entries that fail wait for their backoff, as in production: drain again once they are due.
+/// A failed entry waits for its backoff, as in production. Drain again once it is due.
 ///
 /// ```
 /// # use pillarbox_core::Event;
@@ -53,8 +53,8 @@ pub async fn drain_to(store: Arc<dyn Store>, sink: Arc<dyn Sink>, route: &str) -
     drained.unwrap_or_else(|error| panic!("draining route {route:?} failed: {error}"))
 }
 
-/// Delivers one event twice, as a relay does after a lost confirmation, and asserts that the second time changed
-/// nothing. `observe` reads whatever the handler changes; it is called after each delivery.
+/// Delivers one event twice, as a relay does after a lost confirmation. Asserts that the second delivery
+/// changed nothing. `observe` reads the state that the handler changes. It is called after each delivery.
 ///
 /// ```
 /// # use std::sync::{Arc, Mutex};

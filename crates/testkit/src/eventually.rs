@@ -9,9 +9,10 @@ use tokio::time::{Instant, sleep};
 /// How long between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Looks again and again until `check` is true; panics once `within` has passed. It looks at least twice.
+/// Calls `check` again and again until it returns true. Panics once `within` has passed. If the first check
+/// is false, there is at least one more.
 ///
-/// `within` is only a guard against hanging: make it generous, a test that passes does not wait for it.
+/// `within` is only a guard against hanging. Make it generous: a test that passes does not wait for it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -28,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// ```
 ///
 /// # Panics
-/// When it did not become true in time.
+/// When `check` did not return true in time.
 // Not an `async fn`, so that the panic names the caller's line.
 #[track_caller]
 #[allow(clippy::manual_async_fn)]

@@ -1,10 +1,10 @@
 //! The test kit of Pillarbox, for tests of applications.
 //!
-//! * [`MemoryStore`], [`MemoryOutbox`], [`MemoryInbox`], [`MemorySink`] and [`MemoryBroker`]: an outbox, an inbox,
-//!   a destination and a broker in memory, deterministic, and good enough to be the model that real ones are
-//!   compared with.
+//! * [`MemoryStore`], [`MemoryOutbox`], [`MemoryInbox`], [`MemorySink`] and [`MemoryBroker`]: an outbox, an
+//!   inbox, a destination and a broker in memory. They are deterministic. They are also the model with which
+//!   real adapters are compared.
 //! * [`assert_staged!`], [`drain`], [`eventually`], [`assert_idempotent`]: for an application's own tests.
-//! * [`FaultProxy`]: a TCP proxy that fails as it is told, for tests against real servers.
+//! * [`FaultProxy`]: a TCP proxy that causes faults on request, for tests against real servers.
 //!
 //! The crate `pillarbox-conformance` has the suites for authors of stores, sinks, sources and inboxes.
 
@@ -24,7 +24,7 @@ pub use memory::{
     MemorySource, MemoryStore, MemoryTx, Published, Reply, TokioClock, Which, sample_entry,
 };
 
-/// What the macros expand to; not part of the contract.
+/// Items that the macros expand to. They are not part of the contract.
 #[doc(hidden)]
 pub mod __private {
     pub use pillarbox_core::port::Admin;

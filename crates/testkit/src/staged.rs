@@ -7,7 +7,7 @@ use pillarbox_core::port::Filter;
 use pillarbox_core::{Entry, Result};
 use serde_json::Value;
 
-/// What `assert_staged!` looks for. Every field that is set must fit.
+/// The expectation of `assert_staged!`. Every field that is set must match.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
@@ -81,10 +81,12 @@ fn describe(entries: &[Entry]) -> String {
     text
 }
 
-/// Asserts that an event was staged and committed; on failure it prints what was staged instead.
+/// Asserts that an event was staged and committed. If it was not, the panic lists the entries that are staged
+/// instead.
 ///
-/// Takes any store, or reference to one, and is used in async code. `type`, `key`, `route`, `tenant` must be
-/// equal, `payload` must be within the staged JSON, `count` says how many (without it: at least one).
+/// Takes any store, or a reference to one, and is used in async code. `type`, `key`, `route` and `tenant`
+/// must be equal. `payload` must be contained in the staged JSON. `count` is the exact number of such
+/// entries. Without `count`, at least one must exist.
 ///
 /// ```
 /// # use pillarbox_core::Event;

@@ -1,5 +1,5 @@
-//! Pillarbox on RabbitMQ, over AMQP 0-9-1: a sink that publishes confirmed and pipelined, a source that consumes, and a
-//! transcript that reads all that a stream holds.
+//! Pillarbox on RabbitMQ, over AMQP 0-9-1. The sink publishes in a pipeline, with confirmations. The source
+//! consumes a queue. The transcript reads all messages of a stream.
 //!
 //! ```no_run
 //! # use std::sync::Arc;

@@ -25,8 +25,8 @@ const REPLY_SUCCESS: u16 = 200;
 
 /// Consumes one queue of RabbitMQ, classic or quorum. Several consumers share a queue's messages.
 ///
-/// A message that fails goes back to the queue, near its head. A parked one is rejected: the queue's dead-letter
-/// exchange gets it, and without one it is gone.
+/// A failed message goes back to the queue, near its head. A parked message is rejected, and the queue's
+/// dead-letter exchange gets it. If the queue has no dead-letter exchange, the parked message is lost.
 pub struct AmqpSource {
     options: Arc<Options>,
     queue: ShortString,
@@ -36,7 +36,8 @@ pub struct AmqpSource {
 }
 
 impl AmqpSource {
-    /// A source from `amqp://host/vhost?queue=…`. Only looks at the URL: it connects when it is subscribed to.
+    /// A source from `amqp://host/vhost?queue=…`. This only checks the URL. The source connects when a
+    /// consumer subscribes.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid), naming the part of the URL and what is allowed.

@@ -27,8 +27,8 @@ const QUIET: Duration = Duration::from_millis(500);
 /// Most messages of one chunk, by the format of streams. A broker tells only where the last chunk begins.
 const CHUNK_MAX: u64 = 65_536;
 
-/// All messages that a stream of RabbitMQ holds, in their order. Whoever consumes the stream does not notice. A queue
-/// of another kind forgets what was consumed, so that it is no record of what arrived.
+/// All messages that a stream of RabbitMQ holds, in their order. Reading does not affect the stream's
+/// consumers. A queue of another type drops consumed messages, so it is no record of what arrived.
 pub struct AmqpTranscript {
     options: Options,
     queue: ShortString,
@@ -43,11 +43,11 @@ impl AmqpTranscript {
         Self::with_options(Options::of_transcript(url)?)
     }
 
-    /// Where a sink of this URL puts the entries of a route, if it publishes to the default exchange: that one routes
-    /// to the queue of the routing key's name.
+    /// The transcript of the queue to which a sink of this URL delivers the entries of a route. The sink must
+    /// publish to the default exchange: that exchange routes to the queue with the name of the routing key.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) when the URL does not say which queue gets them.
+    /// [`Invalid`](ErrorKind::Invalid) when the URL does not say which queue gets the entries.
     pub fn of_sink(url: &str, route: &RouteName) -> Result<Self> {
         let mut options = Options::of_sink(url)?;
         let routing_key = options.routing_key.of_route(route);

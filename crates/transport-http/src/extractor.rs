@@ -10,11 +10,12 @@ use tokio::time::timeout;
 
 use crate::receiver::{NotTaken, Receiver};
 
-/// An event that was signed with one of our keys just now. What came a second time comes out a second time: accept its
-/// `event_id` in the inbox, in the transaction of its effect.
+/// An event that was just verified: it is signed with one of the receiver's keys, and recent. An event that
+/// was sent twice is extracted twice. So accept its `event_id` in the inbox, in the transaction of its
+/// effect.
 ///
-/// The signature covers the id, the time and the body. Type, key and the other attributes are headers that it does not
-/// cover: what must not be forged belongs in the payload.
+/// The signature covers the id, the time and the body. Type, key and the other attributes are headers, which
+/// it does not cover. Put every value that must not be forged into the payload.
 ///
 /// ```no_run
 /// use axum::{Router, http::StatusCode, routing::post};

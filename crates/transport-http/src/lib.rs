@@ -1,7 +1,8 @@
-//! Pillarbox over HTTP: a sink that sends webhooks, and what a service needs to receive them.
+//! Pillarbox over HTTP: a sink that sends webhooks, and the receiving side for services.
 //!
-//! A webhook is one POST per entry: CloudEvents 1.0 in binary mode, signed as [Standard Webhooks] says. An address
-//! that is not on the public internet is refused unless it is allowed; redirects are never followed.
+//! A webhook is one POST per entry: CloudEvents 1.0 in binary mode, signed as [Standard Webhooks] says. An
+//! address that is not on the public internet is refused unless the options allow it. Redirects are never
+//! followed.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -18,8 +19,8 @@
 //! # }
 //! ```
 //!
-//! The other side takes events with [`Receiver`], or with the extractor `VerifiedEvent` where it uses axum 0.8
-//! (feature `axum`); [`Verifier`] alone verifies webhooks of others.
+//! The receiving service takes events with [`Receiver`]. If it uses axum 0.8, it can use the extractor
+//! `VerifiedEvent` (feature `axum`). [`Verifier`] alone verifies webhooks of other senders.
 //!
 //! [Standard Webhooks]: https://www.standardwebhooks.com
 

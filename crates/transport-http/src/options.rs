@@ -17,22 +17,24 @@ use crate::resolver::{Resolver, SystemResolver};
 use crate::secret::Secret;
 use crate::signature;
 
-/// Requests under way at the same time to one endpoint.
+/// The default of [`Options::concurrency`]: requests to one endpoint at the same time.
 pub const CONCURRENCY_DEFAULT: usize = 32;
-/// Most requests under way at the same time that may be configured.
+/// The highest value of [`Options::concurrency`].
 pub const CONCURRENCY_MAX: usize = 1024;
-/// Ports that a URL may name.
+/// The default of [`Options::ports`]: ports that a URL may name.
 pub const PORTS_DEFAULT: [u16; 2] = [443, 80];
-/// How long it may take to find the host and to connect to it.
+/// The default of [`Options::connect_timeout`]: how long the name lookup and the connection may take.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
-/// How long an answer may take once the request is on its way.
+/// The default of [`Options::timeout`]: how long an answer may take once the request is on its way.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
-/// How long a connection may rest before it is not used again. Below the five seconds after which Node.js closes
-/// one: a request that is written just then is lost, and nobody knows whether it was read.
+/// The default of [`Options::idle_max`]: how long a connection may be idle before it is no longer used.
+///
+/// It is below the five seconds after which Node.js closes an idle connection. A request that is written just
+/// then is lost, and the sender cannot know whether it was read.
 pub const IDLE_MAX_DEFAULT: Duration = Duration::from_secs(4);
 
-/// Settings of a sink: `https://host/path?query`, with `{type}`, `{key}` and `{route}` in path and query where they are
-/// wanted. Its `Debug` shows no key, no path and no query.
+/// Settings of a sink: `https://host/path?query`. Path and query may contain `{type}`, `{key}` and `{route}`.
+/// The `Debug` output shows no key, no path and no query.
 ///
 /// ```
 /// # use pillarbox_transport_http::Options;
@@ -46,38 +48,39 @@ pub const IDLE_MAX_DEFAULT: Duration = Duration::from_secs(4);
 pub struct Options {
     /// The CloudEvents `source` of every event. Default: `pillarbox`.
     pub source: String,
-    /// Keys that sign every request, all of them; the newest first while keys change. Default: none, and requests
-    /// are not signed.
+    /// Keys for signing. Every request is signed with all of them. During a key rotation the newest comes
+    /// first. Default: none, and requests are not signed.
     pub secrets: Vec<Secret>,
-    /// Whether the endpoint may be in a private network or on this machine, on any port, and there without TLS.
-    /// Default: false.
+    /// Whether the endpoint may be in a private network or on this machine, where it needs no TLS. The URL
+    /// may then name any port. Default: false.
     pub allow_private: bool,
-    /// Whether `http://` may go to the public internet, where everybody on the way can read it. Default: false.
+    /// Whether `http://` may be used on the public internet, where it can be read in transit. Default: false.
     pub allow_http: bool,
-    /// Ports that the URL may name. With `allow_private`: any. Default: 443 and 80.
+    /// Ports that the URL may name. With `allow_private`, any port is allowed. Default: 443 and 80.
     pub ports: Vec<u16>,
-    /// Requests under way at the same time, over all batches. 1 keeps everything in order; more keep the order of
-    /// each key. Default: [`CONCURRENCY_DEFAULT`].
+    /// How many requests run at the same time, over all batches. With 1, everything stays in order. With
+    /// more, the entries of each key stay in order. Default: [`CONCURRENCY_DEFAULT`].
     pub concurrency: usize,
-    /// How long it may take to find the host and to connect to it. Default: [`CONNECT_TIMEOUT_DEFAULT`].
+    /// How long the name lookup and the connection may take. Default: [`CONNECT_TIMEOUT_DEFAULT`].
     pub connect_timeout: Duration,
     /// How long an answer may take once the request is on its way. Default: [`TIMEOUT_DEFAULT`].
     pub timeout: Duration,
-    /// How long a connection may rest before it is not used again. Default: [`IDLE_MAX_DEFAULT`].
+    /// How long a connection may be idle before it is no longer used. Default: [`IDLE_MAX_DEFAULT`].
     pub idle_max: Duration,
-    /// Largest payload in bytes that the endpoint takes; a larger one is rejected without being sent. Default: none.
+    /// The largest payload in bytes that the endpoint takes. A larger one is rejected without being sent.
+    /// Default: none.
     pub payload_bytes_max: Option<usize>,
     /// Certificate authorities to trust instead of the system's. Default: none, the system's are trusted.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// Who looks names up. Default: the operating system.
+    /// The resolver that looks up host names. Default: the operating system.
     pub resolver: Arc<dyn Resolver>,
-    /// What time it is for `webhook-timestamp` and `Retry-After`. Default: the system's clock.
+    /// The clock for `webhook-timestamp` and `Retry-After`. Default: the system's clock.
     pub clock: Arc<dyn Clock>,
     pub(crate) endpoint: Endpoint,
 }
 
 impl Options {
-    /// Reads the URL of a sink. Whether the endpoint is allowed is looked at when the sink is made.
+    /// Reads the URL of a sink. Whether the endpoint is allowed is checked when the sink is built.
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong.
@@ -100,7 +103,7 @@ impl Options {
         })
     }
 
-    /// Adds a key that signs.
+    /// Adds a key for signing.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secrets.push(secret);
@@ -110,7 +113,7 @@ impl Options {
     /// Trusts the certificate authorities of this PEM text instead of the system's.
     ///
     /// # Errors
-    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) when there is no certificate in it.
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) when the text contains no certificate.
     pub fn authorities_pem(mut self, pem: &[u8]) -> Result<Self> {
         let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let found = found.ok().filter(|found| !found.is_empty());
@@ -136,23 +139,23 @@ setters! {
         source: String as into;
         /// Sets whether the endpoint may be in a private network or on this machine.
         allow_private: bool;
-        /// Sets whether `http://` may go to the public internet.
+        /// Sets whether `http://` may be used on the public internet.
         allow_http: bool;
         /// Sets the ports that the URL may name.
         ports: Vec<u16> as into;
-        /// Sets how many requests are under way at the same time.
+        /// Sets how many requests run at the same time.
         concurrency: usize;
-        /// Sets how long it may take to find the host and to connect to it.
+        /// Sets how long the name lookup and the connection may take.
         connect_timeout: Duration;
         /// Sets how long an answer may take once the request is on its way.
         timeout: Duration;
-        /// Sets how long a connection may rest before it is not used again.
+        /// Sets how long a connection may be idle before it is no longer used.
         idle_max: Duration;
         /// Sets the largest payload that the endpoint takes.
         payload_bytes_max: usize as some;
-        /// Sets who looks names up.
+        /// Sets the resolver that looks up host names.
         resolver: Arc<dyn Resolver>;
-        /// Sets what time it is.
+        /// Sets the clock for `webhook-timestamp` and `Retry-After`.
         clock: Arc<dyn Clock>;
     }
 }

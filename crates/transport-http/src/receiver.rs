@@ -10,12 +10,12 @@ use pillarbox_core::{Error, ErrorKind, HybridClock, Received};
 use crate::binding::from_headers;
 use crate::verify::{Unverified, Verifier};
 
-/// How long the extractor waits for the body of a request.
+/// The default of [`Receiver::body_timeout`]: how long the extractor waits for the body of a request.
 pub const BODY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// What a service needs to receive webhooks. Cheap to clone.
+/// Receives webhooks in a service. Cheap to clone.
 ///
-/// With axum it is part of the service's state, and `VerifiedEvent` takes it from there. With anything else:
+/// With axum the receiver is part of the service's state, from which `VerifiedEvent` takes it. Without axum:
 ///
 /// ```
 /// use http::HeaderMap;
@@ -36,7 +36,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Receives what this verifies.
+    /// A receiver that takes the webhooks that this verifier verifies.
     #[must_use]
     pub fn new(verifier: Verifier) -> Self {
         Self {
@@ -61,8 +61,8 @@ impl Receiver {
         self
     }
 
-    /// Sets the clock that the stamps of received events are merged into. Default: the clock of this process, which
-    /// stamps what an outbox stages.
+    /// Sets the clock into which the stamps of received events are merged. Default: the clock of this
+    /// process, which stamps the events that an outbox stages.
     #[must_use]
     pub fn clock(mut self, clock: Arc<HybridClock>) -> Self {
         self.clock = Some(clock);
@@ -81,11 +81,11 @@ impl Receiver {
         self.body_timeout
     }
 
-    /// Verifies and decodes a request whose body has arrived. What this process stages afterwards is stamped above the
-    /// event's own stamp.
+    /// Verifies and decodes a request whose body has arrived. Events that this process stages afterwards have
+    /// a later stamp than this event.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// The reason why the request is not taken.
     pub fn receive(&self, headers: &HeaderMap, body: Vec<u8>) -> Result<Received, NotTaken> {
         if body.len() > self.body_bytes_max {
             return Err(NotTaken::TooLarge(self.body_bytes_max));
@@ -116,23 +116,24 @@ impl Receiver {
     }
 }
 
-/// Why a request was not taken: the answer that its sender gets.
+/// Why a request was not taken. It determines the answer to the sender.
 ///
-/// A sender of Pillarbox keeps what was answered with 401, because the wrong key is nobody's fault but the operator's,
-/// and gives up what was answered with another 4xx.
+/// If the answer is 401, a sink of Pillarbox keeps the entry, because a wrong key is an error of
+/// configuration, not of the entry. After a 408 it tries the entry again. After any other of these answers
+/// the entry is rejected, and is dead.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NotTaken {
-    /// 401: not signed, wrongly signed, too old or too new.
+    /// 401: the request has no signature or a wrong one, or it is too old or too new.
     Unverified(Unverified),
-    /// 413: the body has more bytes than this.
+    /// 413: the body has more than this many bytes.
     TooLarge(usize),
     /// 408: the body did not arrive in time.
     TooSlow,
     /// 400: the body did not arrive.
     Incomplete,
-    /// Signed, and not an event that can be read. 400, or 431 for too many or too long headers, or 415 when it is not
-    /// in binary mode.
+    /// The request is signed, but it is not a readable event. The status is 415 if it is not in binary mode,
+    /// 431 if headers are too many or too long, and 400 otherwise.
     NotAnEvent(Error),
 }
 

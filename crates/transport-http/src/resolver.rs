@@ -5,17 +5,17 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 
-/// Looks names up. Whatever it answers is checked before anybody connects to it.
+/// Looks up host names. The sink checks every address of the answer before it connects to it.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// The addresses of this host, in the order in which they are to be tried.
+    /// The addresses of this host, in the order in which the sink tries them.
     ///
     /// # Errors
-    /// When the name is not known, or nobody could be asked.
+    /// When the name is unknown, or no name server answered.
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the operating system.
+/// The resolver of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 

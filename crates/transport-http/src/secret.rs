@@ -20,11 +20,11 @@ pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A key that signs or verifies webhooks. It is never shown: its `Debug` says only which kind it is.
+/// A key that signs or verifies webhooks. It is never shown: its `Debug` output names only the kind of key.
 ///
 /// * `whsec_…`: a shared secret of 24 to 64 bytes, in base64. Signs and verifies (`v1`, HMAC-SHA256).
-/// * `whsk_…`: an Ed25519 private key, in base64: its seed of 32 bytes, or seed and public key. Signs and verifies
-///   (`v1a`).
+/// * `whsk_…`: an Ed25519 private key, in base64: its seed of 32 bytes, or seed and public key. Signs and
+///   verifies (`v1a`).
 /// * `whpk_…`: an Ed25519 public key of 32 bytes, in base64. Only verifies (`v1a`).
 ///
 /// ```
@@ -46,7 +46,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether it can sign; a public key cannot.
+    /// Whether this key can sign. A public key cannot.
     #[must_use]
     pub fn signs(&self) -> bool {
         !matches!(*self.0, Kind::Public(_))

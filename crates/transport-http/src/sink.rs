@@ -30,15 +30,16 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!("pillarbox/", env!("
 /// Most refusals with 429, 502, 503 or 504 before the rest of a batch is not tried.
 const REFUSALS_MAX: usize = 32;
 
-/// Delivers each entry as a webhook: a POST with the payload as body, its attributes as CloudEvents headers, signed
-/// as Standard Webhooks says.
+/// Delivers each entry as a webhook: a POST with the payload as body and the attributes as CloudEvents
+/// headers, signed as Standard Webhooks says.
 ///
-/// Entries of one key are sent one after the other, in the order in which they were handed over; a failed one does not
-/// hold up the next. When the endpoint is found down, the rest of the batch is reported down without being tried; so is
-/// it when the endpoint asks to be left alone, unless it refused a few messages only.
+/// Entries of one key are sent one after the other, in the order in which the relay handed them over. A
+/// failed entry does not hold up the next one. If the endpoint is down, the rest of the batch is reported as
+/// down without being tried. The same happens if the endpoint asks the sink to wait, unless it did so for
+/// only a few messages.
 ///
-/// Every delivery ends by itself: a relay needs no `publish_timeout` for this sink, and with one it has to be long
-/// enough for the whole batch to be sent.
+/// Every delivery ends by itself, so a relay needs no `publish_timeout` for this sink. If you set one, it
+/// must be long enough to send the whole batch.
 pub struct HttpSink {
     endpoint: Endpoint,
     options: Options,
@@ -52,8 +53,8 @@ pub struct HttpSink {
 }
 
 impl HttpSink {
-    /// A sink to `https://host/path`, which signs nothing. Only looks at the URL: nothing is sent, and no name is
-    /// looked up.
+    /// A sink to `https://host/path` that signs nothing. This only checks the URL: it sends nothing and looks
+    /// up no name.
     ///
     /// # Errors
     /// As [`with_options`](Self::with_options).
@@ -61,11 +62,12 @@ impl HttpSink {
         Self::with_options(Options::of_sink(url)?)
     }
 
-    /// A sink with these settings. Nothing is sent, and no name is looked up.
+    /// A sink with these settings. This sends nothing and looks up no name.
     ///
     /// # Errors
-    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for a URL or option that cannot work or is not allowed, naming
-    /// what would allow it; [`NotFound`](pillarbox_core::ErrorKind::NotFound) without any certificate authority.
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for a URL or option that cannot work or is not
+    /// allowed. The error names the option that would allow it.
+    /// [`NotFound`](pillarbox_core::ErrorKind::NotFound) if there is no certificate authority.
     pub fn with_options(options: Options) -> Result<Self> {
         options.check()?;
         let endpoint = options.endpoint.clone();
@@ -82,11 +84,11 @@ impl HttpSink {
         })
     }
 
-    /// Signs with these keys from now on, instead of the ones before. To change keys without a gap: sign with the new
-    /// and the old one, let receivers change, sign with the new one alone.
+    /// Signs with these keys from now on, instead of the earlier ones. To rotate keys without a gap, first
+    /// sign with the new and the old key. After all receivers have the new key, sign with the new key alone.
     ///
     /// # Errors
-    /// When a key cannot sign, or there are too many.
+    /// When a key cannot sign, or there are too many keys.
     pub fn set_secrets(&self, secrets: impl IntoIterator<Item = Secret>) -> Result<()> {
         let secrets: Arc<[Secret]> = secrets.into_iter().collect();
         signature::check(&secrets)?;

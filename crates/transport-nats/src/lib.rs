@@ -1,10 +1,10 @@
-//! Pillarbox on NATS JetStream: a sink that publishes with confirmations, a source that consumes with
-//! acknowledgements, and a transcript that reads all that a stream holds.
+//! Pillarbox on NATS JetStream. The sink publishes with confirmations. The source consumes with
+//! acknowledgements. The transcript reads all messages of a stream.
 //!
-//! A destination is a URL: `nats://host:4222/orders.{type}`. The subject may name the entry's `{type}`, `{key}` and
-//! `{route}`, and a stream must take it: JetStream, not core NATS, is what confirms. Every event crosses as a
-//! CloudEvent in binary mode, by the NATS binding of CloudEvents, and its id is the `Nats-Msg-Id`, so that the server
-//! drops a repetition inside the stream's duplicate window.
+//! A destination is a URL: `nats://host:4222/orders.{type}`. The subject may contain the entry's `{type}`,
+//! `{key}` and `{route}`. A stream must take that subject, because only JetStream confirms, not core NATS.
+//! Every event is sent as a CloudEvent in binary mode, by the NATS binding of CloudEvents. Its id is the
+//! `Nats-Msg-Id`, so that the server drops a duplicate inside the stream's duplicate window.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -21,8 +21,9 @@
 //! # }
 //! ```
 //!
-//! What a confirmation is worth is the server's setting: JetStream writes a message to its file before it confirms,
-//! and syncs that file every two minutes unless `sync_interval: always` is set. The guide has a page on it.
+//! How durable a confirmed message is depends on the server's settings. JetStream writes a message to its
+//! file before it confirms. It syncs that file every two minutes unless `sync_interval: always` is set. The
+//! guide has a page on it.
 
 mod binding;
 mod connection;

@@ -22,7 +22,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// A server that is silent for this long is taken to be gone.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// All messages that a stream holds of some subjects, in their order. Whoever consumes the stream does not notice.
+/// All messages that a stream holds of some subjects, in their order. Reading does not affect the stream's
+/// consumers.
 pub struct NatsTranscript {
     options: Options,
     subject: String,
@@ -37,8 +38,8 @@ impl NatsTranscript {
         Self::with_options(Options::of_transcript(url)?)
     }
 
-    /// Where a sink of this URL puts the entries of a route. With places like `{type}` in the subject that is every
-    /// subject that begins in the same way.
+    /// The transcript of the subjects to which a sink of this URL delivers the entries of a route. If the
+    /// subject contains placeholders such as `{type}`, these are all subjects that begin in the same way.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) when that could be any subject, and the URL names no stream.

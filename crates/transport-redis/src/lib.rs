@@ -1,10 +1,11 @@
-//! Pillarbox on Redis Streams, and on Valkey: a sink that publishes with confirmations, a source that consumes in a
-//! group, and a transcript that reads all that a stream holds.
+//! Pillarbox on Redis Streams, and on Valkey. The sink publishes with confirmations. The source consumes as a
+//! member of a group. The transcript reads all entries of a stream.
 //!
-//! A destination is a URL: `redis://host:6379/0?stream=orders:{type}`. The stream may name the entry's `{type}`,
-//! `{key}` and `{route}`. There is no official binding of CloudEvents to Redis, so this is ours: an entry of the stream
-//! has a field `ce-NAME` for each attribute, a field `h-NAME` for each header of the application, and the payload in
-//! the field `data`, byte for byte. Nothing is encoded: fields of Redis are bytes.
+//! A destination is a URL: `redis://host:6379/0?stream=orders:{type}`. The stream may contain the entry's
+//! `{type}`, `{key}` and `{route}`. CloudEvents has no official binding to Redis, so this crate defines its
+//! own. An entry of the stream has a field `ce-NAME` for each attribute and a field `h-NAME` for each header
+//! of the application. The payload is in the field `data`, byte for byte. Nothing is encoded: fields of Redis
+//! are bytes.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -21,8 +22,9 @@
 //! # }
 //! ```
 //!
-//! What a confirmation is worth is the server's setting: without `appendonly yes` a restart forgets, and with it the
-//! file is synced once a second unless `appendfsync always` is set. The guide has a page on it.
+//! How durable a confirmed entry is depends on the server's settings. Without `appendonly yes`, a restart
+//! loses it. With `appendonly yes`, the file is synced once a second unless `appendfsync always` is set. The
+//! guide has a page on it.
 
 mod binding;
 mod connection;

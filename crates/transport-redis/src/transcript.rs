@@ -14,7 +14,7 @@ use crate::source::reply::{self, Read};
 /// Entries of one question. They come with their payloads, so that many at once may be much.
 const PAGE: usize = 200;
 
-/// All entries that a stream holds, in their order. Whoever consumes the stream does not notice.
+/// All entries that a stream holds, in their order. Reading does not affect the stream's consumers.
 pub struct RedisTranscript {
     options: Options,
     stream: String,
@@ -29,10 +29,10 @@ impl RedisTranscript {
         Self::with_options(Options::of_transcript(url)?)
     }
 
-    /// Where a sink of this URL puts the entries of a route.
+    /// The transcript of the stream to which a sink of this URL delivers the entries of a route.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) when that is not one stream.
+    /// [`Invalid`](ErrorKind::Invalid) when the entries do not all go to one stream.
     pub fn of_sink(url: &str, route: &RouteName) -> Result<Self> {
         let mut options = Options::of_sink(url)?;
         options.stream = options.stream.of_route(route);

@@ -1,5 +1,5 @@
-//! The suite for consuming: a source and an inbox, under the engine's consumer. Whoever writes one of the two runs
-//! it with the other in memory.
+//! The suite for consuming: a source and an inbox, under the engine's consumer. The author of a source runs it
+//! with the inbox in memory, and the author of an inbox with the broker in memory.
 //!
 //! | promise | cases |
 //! |---|---|

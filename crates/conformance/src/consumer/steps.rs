@@ -22,7 +22,7 @@ pub(super) const SOON: Duration = Duration::from_secs(60);
 /// Records of calls and effects leave them out; tallies do not.
 pub(super) const MARK: u64 = 1_000_000;
 
-/// A broker and an inbox under test.
+/// The input of a case: a broker and an inbox under test.
 pub struct World<B, I> {
     pub(super) broker: B,
     pub(super) inbox: Arc<I>,

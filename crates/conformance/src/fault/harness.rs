@@ -12,42 +12,44 @@ use crate::delivery::ids;
 use crate::process::OwnServer;
 use pillarbox_testkit::FaultProxy;
 
-/// A destination on a real server, which a proxy can stand before.
+/// A destination on a real server, in front of which a proxy can be placed.
 #[async_trait]
 pub trait FaultHarness: Send + Sync + Sized + 'static {
-    /// The server's name in what the suite prints.
+    /// The server's name in the output of the suite.
     const NAME: &'static str;
 
-    /// A fresh, empty destination of its own.
+    /// Creates a fresh, empty destination of its own.
     async fn start() -> Self;
 
     /// The URL of the server. Its host is an address with a port.
     fn server(&self) -> String;
 
-    /// A new sink to the destination. `server` is [`server`](Self::server), or the URL of a proxy before it.
+    /// A new sink to the destination. `server` is [`server`](Self::server), or the URL of a proxy in front of
+    /// it.
     fn sink(&self, server: &str, timeouts: Timeouts) -> Arc<dyn Sink>;
 
-    /// The ids of what arrived so far, in the order of arrival, with repetitions. It does not ask through the proxy.
+    /// The event ids of all messages that arrived so far, in the order of arrival, with repetitions. This
+    /// must not go through the proxy.
     async fn received(&self) -> Vec<EventId>;
 
-    /// What the sink calls each fault.
+    /// How the sink reports each fault.
     fn told(&self) -> Told {
         Told::default()
     }
 }
 
-/// How long a sink waits. `None` stands for its default.
+/// The timeouts of a sink. `None` stands for the sink's default.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// For a connection.
+    /// The timeout for a connection.
     pub connect: Option<Duration>,
-    /// For a confirmation.
+    /// The timeout for a confirmation.
     pub confirm: Option<Duration>,
 }
 
 impl Timeouts {
-    /// Both as parameters of a URL, `connect_timeout=300ms&confirm_timeout=300ms`, as far as they are set.
+    /// The timeouts that are set, as parameters of a URL: `connect_timeout=300ms&confirm_timeout=300ms`.
     #[must_use]
     pub fn parameters(&self) -> String {
         let parameter = |(name, timeout): (&str, Option<Duration>)| {
@@ -74,12 +76,12 @@ pub struct Told {
     pub withheld: &'static str,
     /// The connection was lost after the message was written. Default: `unknown/connection_lost`.
     pub lost: &'static str,
-    /// Nobody listens. Default: `down/unreachable`.
+    /// No server listens at the address. Default: `down/unreachable`.
     pub unreachable: &'static str,
-    /// Somebody listens and says nothing. Default: `down/no_answer`.
+    /// A server accepts the connection but does not answer. Default: `down/no_answer`.
     pub silent: &'static str,
-    /// Whether the sink has one connection, and asks by it whether the server is still there before it calls the
-    /// outcome of a lost one unknown. Default: true.
+    /// Whether the sink has one connection, and asks the server again after losing it. If the server then
+    /// answers, the outcome is unknown. Default: true.
     pub asks: bool,
     /// Whether the reason for [`unreachable`](Self::unreachable) names the server's address. Default: true.
     pub names_server: bool,
@@ -98,23 +100,23 @@ impl Default for Told {
     }
 }
 
-/// A server of this test's own, which may be killed and paused.
+/// A server that belongs to one test, which may kill and pause it.
 #[async_trait]
 pub trait ServerHarness: Send + Sync + Sized + 'static {
-    /// The server's name in what the suite prints.
+    /// The server's name in the output of the suite.
     const NAME: &'static str;
 
-    /// Starts a server that keeps what it has confirmed when it is killed.
+    /// Starts a server that does not lose confirmed messages when it is killed.
     async fn start() -> Self;
 
-    /// A new sink to it.
+    /// A new sink to the server.
     fn sink(&self, timeouts: Timeouts) -> Arc<dyn Sink>;
 
-    /// The ids of what arrived so far, in the order of arrival, with repetitions.
+    /// The event ids of all messages that arrived so far, in the order of arrival, with repetitions.
     async fn received(&self) -> Vec<EventId>;
 
-    /// The process of the server. `None`: the harness kills and starts it in a way of its own, and the case that pauses
-    /// it prints that it was skipped.
+    /// The server's process. `None`: the harness kills and starts the server in its own way, and the case
+    /// that pauses the server prints that it was skipped.
     fn process(&self) -> Option<&OwnServer>;
 
     /// Kills the server as a power cut would.
@@ -122,13 +124,13 @@ pub trait ServerHarness: Send + Sync + Sized + 'static {
         self.process().expect("a process").kill();
     }
 
-    /// Starts it again on what it stored, and waits until it answers.
+    /// Starts the server again on the data that it stored, and waits until it answers.
     async fn start_again(&self) {
         self.process().expect("a process").restart().await;
     }
 }
 
-/// What a case works on: a destination, and a proxy before its server.
+/// The input of a case: a destination, and a proxy in front of its server.
 pub struct World<H> {
     /// The destination.
     pub harness: H,

@@ -1,8 +1,9 @@
-//! The suites for faults: what a sink says of each entry when the wire or the server fails, and what a relay makes of
-//! it.
+//! The suites for faults: which outcome a sink reports for each entry when the network or the server fails, and
+//! how a relay acts on it.
 //!
-//! [`fault_conformance!`](crate::fault_conformance) runs over a [`FaultProxy`](pillarbox_testkit::FaultProxy) before a real server,
-//! [`server_conformance!`](crate::server_conformance) on a server that is killed, paused and started again.
+//! [`fault_conformance!`](crate::fault_conformance) runs over a
+//! [`FaultProxy`](pillarbox_testkit::FaultProxy) in front of a real server.
+//! [`server_conformance!`](crate::server_conformance) runs on a server that is killed, paused and restarted.
 //!
 //! | promise | cases |
 //! |---|---|

@@ -9,7 +9,7 @@ use pillarbox_testkit::{MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx, Mutant
 
 use crate::{Ruin, SagaHarness, StoreHarness, Tamper};
 
-/// Runs the conformance suite on the in-memory store; also an example of a harness.
+/// Runs the conformance suite on the store in memory. It is also an example of a harness.
 pub struct MemoryHarness {
     store: MemoryStore,
 }

@@ -1,4 +1,4 @@
-//! The suite for sinks: what a relay relies on when it hands over a batch.
+//! The suite for sinks: the behaviour that a relay relies on when it hands over a batch.
 
 mod envelope;
 
@@ -18,39 +18,39 @@ use pillarbox_testkit::sample_entry;
 
 pub use envelope::*;
 
-/// The types of the events that the suite delivers; a registry of handlers registers both.
+/// The types of the events that the suite delivers. A registry of handlers must register both.
 pub const EVENT_TYPES: [&str; 2] = ["sample.first", "sample.second"];
 
-/// A sink under test, and a way to look at what arrived.
+/// A sink under test, and a way to read what arrived at its destination.
 #[async_trait]
 pub trait SinkHarness: Send + Sync + Sized + 'static {
-    /// The sink's name in what the suite prints.
+    /// The sink's name in the output of the suite.
     const NAME: &'static str;
 
-    /// A fresh destination of its own, with nothing in it.
+    /// Creates a fresh, empty destination of its own.
     async fn start() -> Self;
 
     /// The sink.
     fn sink(&self) -> Arc<dyn Sink>;
 
-    /// What arrived, in the order of arrival, with repetitions.
+    /// The events that arrived, in the order of arrival, with repetitions.
     async fn received(&self) -> Vec<Received>;
 
-    /// What arrived beside the payloads, in the order of arrival: CloudEvents attributes by their bare names, and
-    /// the caller's own headers; nothing that only means something to the broker. `None`: this destination has no
-    /// envelope, and the cases that look at it are skipped.
+    /// The context of the events that arrived, in the order of arrival: CloudEvents attributes by their bare
+    /// names, and the caller's own headers. It has nothing that is meant for the broker only. `None`: this
+    /// destination has no envelope, and the cases about it are skipped.
     async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
         None
     }
 
-    /// Whether anybody can look at what arrived. `false` for a sink that keeps nothing: the cases that look are
-    /// then skipped, and say so.
+    /// Whether the events that arrived can be read. `false` is for a sink that keeps nothing. The cases that
+    /// read them are then skipped, and print that they were.
     fn keeps(&self) -> bool {
         true
     }
 
-    /// Whether the blanks between the tokens of a JSON payload arrive too. `false` for a format that embeds it in
-    /// a JSON object of its own.
+    /// Whether whitespace between the tokens of a JSON payload is kept. `false` is for a format that embeds
+    /// the payload in a JSON object of its own.
     fn keeps_blanks(&self) -> bool {
         true
     }

@@ -1,5 +1,5 @@
-//! The suite for sources: what a consumer relies on when it subscribes, receives and answers. It runs on the harness of
-//! the [suite for consuming](super::consumer), without a consumer.
+//! The suite for sources: the behaviour that a consumer relies on when it subscribes, receives and answers. It
+//! runs on the harness of the [suite for consuming](super::consumer), without a consumer.
 //!
 //! | promise | cases |
 //! |---|---|

@@ -10,25 +10,25 @@ use crate::delivery::{SOON, confirm, entries, ids};
 use pillarbox_testkit::Published;
 use pillarbox_testkit::eventually;
 
-/// A source that is not like all others, for a case that needs such a one.
+/// A source with a special setting that one case needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wanted {
-    /// It takes at most so many messages ahead.
+    /// It takes at most this many messages ahead.
     Ahead(usize),
-    /// What is given back comes again at once. What is not answered does not come again within a test, as long as its
-    /// consumer stays connected.
+    /// A message that is given back is redelivered at once. While its consumer stays connected, an unanswered
+    /// message is not redelivered within a test.
     GivenBackAtOnce,
-    /// What is given back does not come again within a test.
+    /// A message that is given back is not redelivered within a test.
     GivenBackLate,
-    /// Neither what is given back nor what is not answered comes again within a test. What a closed subscription had
-    /// taken ahead does.
+    /// Neither a message that is given back nor an unanswered one is redelivered within a test. A message that a
+    /// closed subscription had taken ahead is.
     NothingAgain,
-    /// What is not answered comes again in a moment, although its consumer stays connected.
+    /// An unanswered message is redelivered soon, although its consumer stays connected.
     UnansweredSoon,
-    /// Of a queue that does not exist, with `missing` in its name.
+    /// The source of a queue that does not exist, with `missing` in its name.
     Missing,
-    /// Of a server that nobody listens as, at port 1 of the loopback.
+    /// The source of a server that does not exist, at port 1 of the loopback interface.
     Nobody,
 }
 

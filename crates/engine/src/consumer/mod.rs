@@ -17,11 +17,12 @@ pub use options::{ConsumerOptions, ConsumerTally};
 
 use flow::Flow;
 
-/// Applies the events of a source once each, through an inbox.
+/// Applies each event of a source once, through an inbox.
 ///
-/// The mark in the inbox and the handler's own write are one transaction, so a duplicate is acknowledged without
-/// running the handler, and a failed handler leaves no mark. The message is acknowledged after the commit: a crash
-/// in between brings it again, as a duplicate.
+/// The consumer writes its mark in the inbox in the same transaction as the handler's own write. So a
+/// duplicate is acknowledged without running the handler, and a failed handler leaves no mark. The consumer
+/// acknowledges the message after the commit. If it crashes between the two, the message comes again and is a
+/// duplicate.
 pub struct Consumer<S: Transactions> {
     source: Arc<dyn Source>,
     inbox: Arc<S>,
@@ -37,16 +38,18 @@ impl<S: Transactions> Consumer<S> {
         ConsumerBuilder { source, inbox, name: None, options: ConsumerOptions::default(), clock: None }
     }
 
-    /// Consumes until `shutdown` resolves, or until the source was idle for as long as the options say; then
-    /// finishes what is in flight and returns what it did. A lost connection is restarted.
+    /// Consumes until `shutdown` resolves, or until the source was idle for as long as the options allow. It
+    /// then finishes the messages in flight and returns a tally. If the connection is lost, the consumer
+    /// opens it again.
     ///
-    /// The handler gets the transaction that holds the mark: what it writes there happens once. A handler that fails
-    /// gives its message back to the broker; messages of its key that were received already are given back behind
-    /// it. How a broker orders what it delivers again is its own: where order must hold through failures, set
-    /// [`retries`](ConsumerOptions::retries), which keep the key waiting.
+    /// The handler gets the transaction that holds the mark: a write in that transaction happens once. If the
+    /// handler fails, the consumer gives the message back to the broker. Messages of the same key that were
+    /// already received are given back after it. The broker decides in which order it redelivers them. Where
+    /// order must hold through failures, set [`retries`](ConsumerOptions::retries): during a retry the other
+    /// messages of the key wait.
     ///
-    /// The future can be spawned when the handler owns what it uses, as an `async move` closure does: the compiler
-    /// cannot see yet that the future of a closure that borrows is `Send`.
+    /// If the handler owns everything that it uses, as an `async move` closure does, the future can be
+    /// spawned. For a closure that borrows, the compiler cannot yet prove that the future is `Send`.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -67,7 +70,7 @@ impl<S: Transactions> Consumer<S> {
     /// ```
     ///
     /// # Errors
-    /// Only for what waiting cannot mend, such as a queue that does not exist or missing rights.
+    /// Only for an error that does not go away by waiting, such as a missing queue or missing rights.
     pub async fn run<F>(&self, shutdown: impl Future<Output = ()>, handler: F) -> Result<ConsumerTally>
     where
         F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
@@ -87,25 +90,27 @@ pub struct ConsumerBuilder<S: Transactions> {
 }
 
 impl<S: Transactions> ConsumerBuilder<S> {
-    /// Who applies the events: consumers of distinct names are independent. 1 to 255 characters.
+    /// The name of the consumer, 1 to 255 characters. Consumers with different names are independent: each
+    /// applies every event once.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How to consume. Default: [`ConsumerOptions::default`].
+    /// How the consumer treats its messages. Default: [`ConsumerOptions::default`].
     pub fn options(mut self, options: ConsumerOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The clock that the stamps of fresh events are merged into. Default: the clock of this process.
+    /// The clock into which the consumer merges the stamps of fresh events. Default: the clock of this
+    /// process.
     pub fn clock(mut self, clock: Arc<HybridClock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Checks everything and builds.
+    /// Checks the name and the options, and builds the consumer.
     ///
     /// # Errors
     /// When the name is missing or out of bounds, or an option cannot work.

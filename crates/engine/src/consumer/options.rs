@@ -11,25 +11,27 @@ const CONCURRENCY_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConsumerOptions {
-    /// Messages handled at once; those of one key stay one after the other. Default: 16.
+    /// How many messages are handled at the same time. Messages of one key are always handled one after the
+    /// other. Default: 16.
     pub concurrency: usize,
-    /// Tries of one delivery beyond the first, each in a fresh transaction, before it is given back to the
-    /// broker. Default: 0.
+    /// How often a failed delivery is retried before the message is given back to the broker. Each retry has
+    /// a fresh transaction. Default: 0.
     pub retries: u32,
-    /// The wait between these tries. Default: [`Backoff::BROKER`].
+    /// The wait between these retries. Default: [`Backoff::BROKER`].
     pub backoff: Backoff,
-    /// How long a failed or a stale message is held before it is given back: brokers deliver it again at once, and a
-    /// message that fails every time would spin. Default: 1 s.
+    /// How long a failed or stale message is held before it is given back. A broker redelivers it at once, so
+    /// without this wait a message that fails every time would spin. Default: 1 s.
     pub redeliver_after: Duration,
-    /// A message that was delivered more often than this is parked without running the handler. Only where the
-    /// source tells a delivery count. Default: none.
+    /// A message that was delivered more often than this is parked without running the handler. It has an
+    /// effect only if the source reports a delivery count. Default: none.
     pub max_deliveries: Option<u32>,
-    /// The wait before a lost connection is restarted. Default: 5 s.
+    /// The wait before a lost connection is opened again. Default: 5 s.
     pub restart_backoff: Duration,
-    /// Ends the run when nothing arrived for this long. Default: none, it runs for ever.
+    /// If no message arrived for this long, the run ends. Default: none, the consumer runs until it is
+    /// stopped.
     pub idle: Option<Duration>,
-    /// Whether events are marked in the inbox. Without it duplicates run the handler again: for effects that are
-    /// idempotent by themselves, and as a control in tests. Default: true.
+    /// Whether events are marked in the inbox. If `false`, a duplicate runs the handler again. Use that for
+    /// effects that are idempotent by themselves, and as a control in tests. Default: true.
     pub dedup: bool,
 }
 
@@ -70,7 +72,7 @@ impl Default for ConsumerOptions {
 }
 
 impl ConsumerOptions {
-    /// Refuses what cannot work, before anything runs.
+    /// Refuses values that cannot work, before anything runs.
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the field.
@@ -91,11 +93,13 @@ impl ConsumerOptions {
 pub struct ConsumerTally {
     /// Events whose effect was committed.
     pub processed: u64,
-    /// Events that had been applied before.
+    /// Events that this consumer had applied before.
     pub duplicates: u64,
-    /// Messages of a relay that had lost their lane; given back to the broker without running the handler.
+    /// Messages published by a relay that had already lost their lane. They were given back to the broker
+    /// without running the handler.
     pub stale: u64,
-    /// Messages that were set aside: undecodable, refused for good, or delivered too often.
+    /// Messages that were parked: they could not be decoded, the handler rejected them, or they were
+    /// delivered too often.
     pub parked: u64,
     /// Deliveries that failed and were given back to the broker.
     pub failed: u64,

@@ -35,8 +35,9 @@ type DeathHook = Arc<dyn Fn(&Death) + Send + Sync>;
 
 /// Delivers the entries of one route to one sink, at least once.
 ///
-/// The next batch is claimed while this one is delivered and the last one is settled; what is in flight is
-/// bounded. Any number of relays may work on one route: they share it through the store.
+/// Claiming, delivering and settling overlap: the relay claims the next batch while it delivers this one and
+/// settles the last one. The number of entries in flight is bounded. Any number of relays may work on one
+/// route: they share it through the store.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -62,19 +63,19 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay from this store to this sink, by rows: any number of relays take what is due, without order. Steps of
-    /// sagas are left alone: see [`Relay::sagas`].
+    /// A relay from this store to this sink, by rows: any number of relays claim due entries, in no promised
+    /// order. It does not claim steps of sagas: see [`Relay::sagas`].
     pub fn builder(store: impl Store + 'static, sink: impl Sink + 'static) -> RelayBuilder {
         Self::from(From::Rows(Arc::new(store)), Arc::new(sink))
     }
 
-    /// A relay from this store to this sink, by lanes: in order per key, and faster, because nothing is written before
-    /// an entry is settled. Steps of sagas are left alone.
+    /// A relay from this store to this sink, by lanes. It keeps the order of each key. It is also faster,
+    /// because it writes nothing before an entry is settled. It does not claim steps of sagas.
     pub fn ordered(lanes: impl Lanes + 'static, sink: impl Sink + 'static) -> RelayBuilder {
         Self::from(From::Lanes(Arc::new(lanes)), Arc::new(sink))
     }
 
-    /// A relay whose handlers do the steps of sagas, beside any other entry of its route. The policy is
+    /// A relay whose handlers run the steps of sagas, and any other entry of its route. The policy is
     /// [`RelayOptions::handlers`] unless another one is set.
     ///
     /// `sagas` comes from the store, with the callback for the end of a saga: `store.sagas().on_end(…)`.
@@ -101,33 +102,34 @@ impl Relay {
         }
     }
 
-    /// Claims, delivers and settles one batch, and returns what it did.
+    /// Claims, delivers and settles one batch, and returns a tally.
     ///
     /// # Errors
-    /// When the store fails. What was claimed by then moves again when its lease ends.
+    /// When the store fails. Entries that were claimed by then can be claimed again when their lease ends.
     pub async fn run_once(&self) -> Result<Tally> {
         self.left(Pipeline::new(self, Until::Once).run(std::future::pending())).await
     }
 
-    /// Works until nothing is due, or the destination is down; then lets go of what is old
-    /// ([retention](RelayBuilder::retention)). Safe to call from overlapping cron jobs.
+    /// Works until no entry is due or the destination is down. It then purges old entries
+    /// ([retention](RelayBuilder::retention)). It is safe to call it from overlapping cron jobs.
     ///
     /// # Errors
-    /// When the store fails. What was claimed by then moves again when its lease ends.
+    /// When the store fails. Entries that were claimed by then can be claimed again when their lease ends.
     pub async fn drain(&self) -> Result<Tally> {
         self.drain_until(std::future::pending()).await
     }
 
-    /// [`drain`](Self::drain) that takes at most so many entries, so that one tick of a cron job has an end whatever the
-    /// backlog is. An entry that is tried twice counts twice.
+    /// Like [`drain`](Self::drain), but claims at most this many entries. So one run of a cron job ends,
+    /// however large the backlog is. An entry that is tried twice counts twice.
     ///
     /// # Errors
-    /// When the store fails. What was claimed by then moves again when its lease ends.
+    /// When the store fails. Entries that were claimed by then can be claimed again when their lease ends.
     pub async fn drain_at_most(&self, entries: u64) -> Result<Tally> {
         self.drain_until_or_at_most(std::future::pending(), Some(entries)).await
     }
 
-    /// [`drain`](Self::drain) that can be asked to stop early: it then finishes or releases what is in flight.
+    /// Like [`drain`](Self::drain), but stops early when `shutdown` resolves. It then finishes or releases
+    /// the entries in flight.
     ///
     /// # Errors
     /// When the store fails.
@@ -135,7 +137,8 @@ impl Relay {
         self.drain_until_or_at_most(shutdown, None).await
     }
 
-    /// [`drain_until`](Self::drain_until) and [`drain_at_most`](Self::drain_at_most) in one; `None`: no bound.
+    /// [`drain_until`](Self::drain_until) and [`drain_at_most`](Self::drain_at_most) in one. `None`: the
+    /// number of entries is not limited.
     ///
     /// # Errors
     /// When the store fails.
@@ -155,11 +158,13 @@ impl Relay {
         Ok(tally)
     }
 
-    /// Works until `shutdown` resolves, and lets go of what is old meanwhile ([retention](RelayBuilder::retention)); then stops claiming, finishes or releases what is in flight, and
-    /// returns what it did. A lost database or destination does not end it: it waits and tries again.
+    /// Works until `shutdown` resolves, and purges old entries meanwhile
+    /// ([retention](RelayBuilder::retention)). After `shutdown` it stops claiming, finishes or releases the
+    /// entries in flight, and returns a tally. If the database or the destination is lost, the relay waits
+    /// and tries again.
     ///
     /// # Errors
-    /// Only for what waiting cannot mend: wrong tables or a wrong configuration.
+    /// Only for an error that does not go away by waiting: wrong tables or a wrong configuration.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Tally> {
         let run = Pipeline::new(self, Until::Stopped).run(shutdown);
         announced(self, self.mode("run", "run sagas"), self.left(self.retaining(run))).await
@@ -197,13 +202,13 @@ impl Relay {
         ended
     }
 
-    /// A handle to wake this relay and to look at it.
+    /// A handle that wakes this relay and shows its state.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle(Arc::clone(&self.shared))
     }
 
-    /// The route that it delivers.
+    /// The route that this relay delivers.
     #[must_use]
     pub fn route(&self) -> &RouteName {
         &self.route
@@ -253,50 +258,54 @@ impl RelayBuilder {
         self
     }
 
-    /// The name that people see on claimed entries. Default: process id and a random number. Two relays of one
-    /// name do not disturb each other: ownership is the fence.
+    /// The name that operators see on claimed entries. Default: process id and a random number. Two relays
+    /// with the same name do not disturb each other: ownership is the fence, not the name.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Where it says that it is there and whether its circuit is open, for operators in other processes. A run
-    /// of one batch says nothing. Default: nowhere.
+    /// Where the relay records that it is running and whether its circuit is open, for operators in other
+    /// processes. A [`run_once`](Relay::run_once) records nothing. Default: nowhere.
     pub fn presence(mut self, presence: impl Presence + 'static) -> Self {
         self.presence = Some(Arc::new(presence));
         self
     }
 
-    /// Is told of each death once it is durable. A hook that panics changes nothing.
+    /// Sets a hook that is called for each dead entry, once its death is durable. If the hook panics, nothing
+    /// changes.
     pub fn on_death(mut self, hook: impl Fn(&Death) + Send + Sync + 'static) -> Self {
         self.on_death = Some(Arc::new(hook));
         self
     }
 
-    /// How long what is done stays. Default: on, with [`RetentionOptions::default`]: delivered entries go after a day.
+    /// How long settled entries, the inbox's rows and ended sagas stay. Default: on, with
+    /// [`RetentionOptions::default`], which deletes delivered entries after a day.
     ///
-    /// It is of the store, not of the route: each relay purges the entries of all routes, the inbox and ended sagas, and of
-    /// several relays that differ the shortest time counts. A [`run`](Relay::run) purges every minute, a
-    /// [`drain`](Relay::drain) at its end, a [`run_once`](Relay::run_once) never.
+    /// Retention belongs to the store, not to the route: each relay purges the entries of all routes, the
+    /// inbox and ended sagas. If several relays have different times, the shortest applies. A
+    /// [`run`](Relay::run) purges at every interval, by default every minute. A [`drain`](Relay::drain)
+    /// purges at its end, a [`run_once`](Relay::run_once) never.
     pub fn retention(mut self, options: RetentionOptions) -> Self {
         self.retention = Some(options);
         self
     }
 
-    /// Purges nothing: a [`Retention`] of the application's own does, or nobody, and the tables grow.
+    /// Turns retention off in this relay. If the application runs no [`Retention`] of its own either, the
+    /// tables grow without limit.
     pub fn without_retention(mut self) -> Self {
         self.retention = None;
         self
     }
 
-    /// The seed of jitter, poll spread and the names of lane sessions. Default: random. Relays by lanes that share a
-    /// route must not have both the same seed and the same owner.
+    /// The seed of the jitter, of the spread between polls, and of the names of lane sessions. Default:
+    /// random. Relays by lanes that share a route must differ in their seed or in their owner.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Checks everything and builds.
+    /// Checks the route and the options, and builds the relay.
     ///
     /// # Errors
     /// When the route is missing or out of bounds, or an option cannot work.

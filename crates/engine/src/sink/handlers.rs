@@ -68,7 +68,7 @@ impl Handlers {
         Self::default()
     }
 
-    /// Most handlers at work at once. Default: 16.
+    /// The largest number of handlers that run at the same time. Default: 16.
     #[must_use]
     pub fn concurrency(mut self, most: usize) -> Self {
         self.permits = Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS));
@@ -77,8 +77,8 @@ impl Handlers {
 
     /// Registers a handler under a name.
     ///
-    /// It answers `()` for done, or [`Handled`] for more than that: that it was done before, that it is to be called
-    /// later, or, as a step of a saga, what it passes on to later ones.
+    /// The handler answers `()` if its work is done, or [`Handled`] to say more: the work was done before, or
+    /// call the handler later. As a step of a saga, it can also answer with data for later steps.
     ///
     /// # Errors
     /// When the name is out of bounds or taken.
@@ -100,8 +100,8 @@ impl Handlers {
         Ok(self)
     }
 
-    /// Registers a handler of a Rust type under the name of that event type. A payload of another shape is rejected for
-    /// good, without a call.
+    /// Registers a handler of a Rust type under the name of that event type. An entry whose payload has
+    /// another shape is rejected for good, without calling the handler.
     ///
     /// ```
     /// # use pillarbox_core::TypedEvent;
@@ -143,10 +143,11 @@ impl Handlers {
         })
     }
 
-    /// Most runs of one handler at once, below the limit of all. Default: none of its own.
+    /// The largest number of runs of one handler at the same time, below the limit of all handlers. Default:
+    /// no limit of its own.
     ///
     /// # Errors
-    /// When nobody is registered under the name, or the limit is zero.
+    /// When no handler is registered under the name, or the limit is zero.
     pub fn limit(mut self, name: &str, most: usize) -> Result<Self> {
         if most == 0 || most > Semaphore::MAX_PERMITS {
             return Err(Error::invalid(format!("the limit of the handler {name:?} must be more than zero")));
@@ -162,7 +163,8 @@ impl Handlers {
         self.handlers.contains_key(name)
     }
 
-    /// Refuses a saga of which a step or compensation has no handler here: better known before it is staged.
+    /// Refuses a saga if one of its steps or compensations has no handler here. Call it before the saga is
+    /// staged.
     ///
     /// # Errors
     /// [`NotFound`](pillarbox_core::ErrorKind::NotFound), naming the handler.

@@ -13,14 +13,15 @@ use serde_json::Value;
 
 use super::cause::outcome_of;
 
-/// What a handler is given: the entry, with its idempotency key and the number of this attempt.
+/// The input of a handler: the entry, with its idempotency key and the number of this attempt.
 ///
 /// The entry's lease is renewed for as long as the handler runs.
 #[derive(Clone, Debug)]
 pub struct Handling(pub(super) Entry);
 
 impl Handling {
-    /// The idempotency key: the same for every attempt of one event. Hand it on to whatever the handler calls.
+    /// The idempotency key: the same for every attempt of one event. Pass it to every service that the
+    /// handler calls.
     #[must_use]
     pub fn idempotency_key(&self) -> EventId {
         self.0.event_id
@@ -32,7 +33,7 @@ impl Handling {
         self.0.event_id
     }
 
-    /// The number of this attempt, from 1.
+    /// The number of this attempt, starting at 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.0.attempts
@@ -50,13 +51,13 @@ impl Handling {
         &self.0
     }
 
-    /// Whether this is a step of a saga, or its compensation.
+    /// Whether this entry is a step of a saga, or the compensation of a step.
     #[must_use]
     pub fn is_step(&self) -> bool {
         self.0.content_type == STEP_CONTENT_TYPE
     }
 
-    /// The step of a saga that is to be done or undone.
+    /// The step of a saga that the handler is to do or to undo.
     ///
     /// # Errors
     /// An entry that is not a step is rejected for good.
@@ -67,7 +68,7 @@ impl Handling {
         Ok(read_json(&self.0.payload)?)
     }
 
-    /// What a step is about.
+    /// A reference to the object that this step works on.
     ///
     /// # Errors
     /// An entry that is not a step is rejected for good.
@@ -75,7 +76,8 @@ impl Handling {
         Ok(self.step()?.reference)
     }
 
-    /// What an earlier step passed on; for a compensation also what the step itself did. `None`: nothing.
+    /// The data that an earlier step passed on. In a compensation, also the data of the step itself. `None`:
+    /// that step passed nothing on.
     ///
     /// # Errors
     /// Data of another shape is rejected for good.
@@ -88,10 +90,11 @@ impl Handling {
         read_value(data).map(Some).map_err(wrong)
     }
 
-    /// The payload as a JSON value of this type: of a step, the input that the application gave for it.
+    /// The payload as a JSON value of this type. For a step, this is the input that the application gave for
+    /// it.
     ///
     /// # Errors
-    /// A payload of another shape is rejected for good, with the path of the field and without its value.
+    /// A payload of another shape is rejected for good. The error has the path of the field, not its value.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         if !self.is_step() {
             return Ok(read_json(&self.0.payload)?);
@@ -114,28 +117,28 @@ impl Handling {
     }
 }
 
-/// What a handler answers when nothing broke. `()` is [`Handled::Done`].
+/// The answer of a handler that did not fail. `()` is [`Handled::Done`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Handled {
     /// The work is done.
     Done,
-    /// The work is done, and later steps of the saga are given this.
+    /// The work is done. Later steps of the saga are given this value.
     DoneWith(Value),
-    /// The work had been done before: the same as done.
+    /// The work had been done before. This counts as done.
     AlreadyDone,
-    /// Not now: try again after this long. The attempt is spent.
+    /// The work cannot be done now. Try again after this long. The attempt is spent.
     RetryAfter(Duration),
-    /// Never: the entry is dead at once.
+    /// The work can never be done: the entry is dead at once.
     Reject(String),
-    /// Not before this time: looked at again then, with all of its attempts.
+    /// The work must wait until this time. The entry is then tried again, with all of its attempts.
     ParkUntil(Timestamp),
-    /// The same, so long from now.
+    /// The work must wait for this long. Otherwise the same as [`Handled::ParkUntil`].
     ParkFor(Duration),
 }
 
 impl Handled {
-    /// The work is done, and later steps of the saga are given this.
+    /// The work is done. Later steps of the saga are given this value.
     ///
     /// # Errors
     /// A value that cannot be written as JSON is rejected for good.
@@ -153,37 +156,41 @@ impl From<()> for Handled {
 
 /// Why a handler did not do its work.
 ///
-/// Any error becomes one with `?`, `anyhow::Error` and `Box<dyn Error + Send + Sync>` too:
+/// The `?` operator turns any error into a `HandlerError`, also `anyhow::Error` and `Box<dyn Error + Send +
+/// Sync>`:
 ///
-/// - A [`PayloadError`](pillarbox_core::PayloadError), also as the source of another error, is rejected for good.
-/// - Every other one is tried again. Stored is its type with its module path, since its message may carry data. The
-///   whole chain of messages is logged, redacted: at WARN for the last attempt, at DEBUG before it.
+/// - A [`PayloadError`](pillarbox_core::PayloadError) is rejected for good, also if it is the source of
+///   another error.
+/// - Every other error is retried. The entry stores only the error's type with its module path, because the
+///   message may contain data. The whole chain of messages is logged, redacted: at WARN for the last attempt,
+///   at DEBUG before it.
 #[derive(Clone, Debug)]
 pub struct HandlerError(Outcome);
 
 impl HandlerError {
-    /// Never try this entry again.
+    /// The work failed for good: the entry is never tried again.
     pub fn reject(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self(Outcome::rejected(code, text))
     }
 
-    /// Try again after the route's backoff.
+    /// The work failed. The entry is tried again after the route's backoff.
     pub fn retry(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self(Outcome::failed(code, text))
     }
 
-    /// Try again after this long.
+    /// The work failed. The entry is tried again after this long.
     pub fn retry_after(wait: Duration, code: impl Into<String>, text: impl AsRef<str>) -> Self {
         let failure = Failure::new(FailureKind::Failed, code, text);
         Self(Outcome::Failed { failure, retry_after: Some(wait) })
     }
 
-    /// Not known whether the work was done, as after a timeout: tried again under the same key, and never compensated.
+    /// It is unknown whether the work was done, as after a timeout. The entry is tried again under the same
+    /// key, and the step is never compensated.
     pub fn unknown(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self(Outcome::unknown(code, text))
     }
 
-    /// What the handler needs is down: no attempt is spent, and the whole route waits.
+    /// A service that the handler needs is down. The attempt is not spent, and the whole route waits.
     pub fn down(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self(Outcome::down(code, text))
     }

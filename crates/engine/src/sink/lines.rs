@@ -45,8 +45,9 @@ fn ordered() -> SinkCapabilities {
 
 /// Appends to a file. A batch is confirmed once it is synced to disk.
 ///
-/// Several processes may append to one file: each takes the file's lock while it writes, and cuts off the
-/// incomplete last line that a killed writer may have left. That line was never confirmed, so it comes again.
+/// Several processes may append to one file. Each takes the file's lock while it writes. Under the lock it
+/// removes an incomplete last line that a killed writer may have left. That line was never confirmed, so its
+/// entry is delivered again.
 #[derive(Clone, Debug)]
 pub struct FileSink {
     target: Arc<Target>,
@@ -62,8 +63,8 @@ struct Target {
 }
 
 impl FileSink {
-    /// Opens the file. One that is not there is made, readable and writable by its owner only: events are nobody else's
-    /// business. The rights of one that is there are left as they are.
+    /// Opens the file. If it does not exist, it is created, readable and writable by its owner only, because
+    /// events may be confidential. The rights of an existing file are not changed.
     ///
     /// # Errors
     /// When it cannot be opened for reading and writing.
@@ -84,7 +85,7 @@ impl FileSink {
         Ok(Self { target: Arc::new(Target { file, turn: Mutex::default() }), path })
     }
 
-    /// Where it writes.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,4 +1,5 @@
-//! The sinks that need no broker: handlers of this process, files, standard output, and nothing at all.
+//! The sinks that need no broker: handlers of this process, files, standard output, and a sink that keeps
+//! nothing.
 
 mod cause;
 mod handlers;

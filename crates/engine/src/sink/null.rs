@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Outcome};
 
-/// Confirms everything at once. For measuring, and for a route that is to be emptied.
+/// Confirms every entry at once and keeps nothing. Use it for measurements, and to empty a route.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullSink;
 

@@ -14,7 +14,7 @@ use pillarbox_core::saga_hooks;
 use crate::commit::Tx;
 use crate::store::PostgresStore;
 
-/// The sagas of a store, as a relay needs them. Cheap to clone.
+/// The sagas of a store, for use by a relay. Cheap to clone.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -46,7 +46,7 @@ impl fmt::Debug for Sagas {
 }
 
 impl PostgresStore {
-    /// The sagas of this store: what a relay needs to settle their steps.
+    /// The sagas of this store. A relay needs them to settle the steps of sagas.
     #[must_use]
     pub fn sagas(&self) -> Sagas {
         Sagas { store: self.clone(), hooks: SagaHooks::default() }

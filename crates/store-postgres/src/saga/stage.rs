@@ -17,10 +17,10 @@ use crate::sql::Sql;
 const TRIES: usize = 16;
 
 impl Outbox {
-    /// Stages a saga with the entries of the steps that may run now, on this route.
+    /// Stages a saga on this route, with the entries of the steps that can run at once.
     ///
     /// # Errors
-    /// When the database fails; the transaction should then be rolled back.
+    /// When the database fails. The transaction should then be rolled back.
     pub async fn stage_saga(&self, tx: &mut Tx<'_>, saga: Saga) -> Result<StagedSaga> {
         let draft = self.staging.saga(saga)?;
         let columns = &draft.columns;

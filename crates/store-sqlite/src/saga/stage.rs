@@ -11,10 +11,10 @@ use crate::outbox::Outbox;
 use crate::row::Cells;
 
 impl Outbox {
-    /// Stages a saga with the entries of the steps that may run now, on this route.
+    /// Stages a saga on this route, with the entries of the steps that can run at once.
     ///
     /// # Errors
-    /// What the database reports; the transaction should then be rolled back.
+    /// Any error of the database. The transaction should then be rolled back.
     pub async fn stage_saga(&self, tx: &mut Tx<'_>, saga: Saga) -> Result<StagedSaga> {
         let draft = self.staging.saga(saga)?;
         let columns = &draft.columns;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// One way of a connection, or both.
+/// The direction of traffic on a connection, or both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// What the client sends.
+    /// From the client to the server.
     ToServer,
-    /// What the server answers.
+    /// From the server to the client.
     ToClient,
-    /// Everything.
+    /// Both directions.
     Both,
 }
 
@@ -23,24 +23,25 @@ impl Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Everything arrives this much later, both ways.
+    /// Everything arrives later by this time, in both directions.
     Latency(Duration),
-    /// Once: closes every connection. Later ones are forwarded.
+    /// Once: closes every connection. Later connections are forwarded.
     Cut,
-    /// Once: resets every connection, as a crashed peer does. Later ones are forwarded.
+    /// Once: resets every connection, as a crashed peer does. Later connections are forwarded.
     Reset,
-    /// New connections are refused, those that are open go on.
+    /// Refuses new connections. Open connections go on.
     Refuse,
-    /// Closes every connection and refuses new ones, as a server that was stopped does.
+    /// Closes every connection and refuses new ones, as a stopped server does.
     Down,
-    /// Connections are accepted and stay open, but nothing of this direction arrives, not even the end.
+    /// Connections are accepted and stay open, but nothing of this direction arrives, not even the end of the
+    /// stream.
     BlackHole(Direction),
-    /// This many bytes of one direction still arrive, counted over all connections; whoever sends the last of
-    /// them, or one more, is cut.
+    /// This many bytes of one direction still arrive, counted over all connections. The connection that sends
+    /// the last of these bytes, or a byte beyond it, is cut.
     CutAfter {
         /// The direction that is counted.
         direction: Direction,
-        /// How many bytes still arrive.
+        /// The number of bytes that still arrive.
         bytes: u64,
     },
 }

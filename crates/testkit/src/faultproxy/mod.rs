@@ -18,8 +18,9 @@ pub use fault::{Direction, Fault};
 use gate::Gate;
 use wire::Wire;
 
-/// Listens on a free port of the loopback and forwards every connection to one server, with faults that can be
-/// changed while it runs. Dropping it cuts everything.
+/// A TCP proxy with faults. It listens on a free port of the loopback interface and forwards every connection
+/// to one server. The fault can be changed while the proxy runs. If the proxy is dropped, all connections are
+/// cut.
 ///
 /// ```no_run
 /// # async fn test(server: std::net::SocketAddr) {
@@ -54,8 +55,8 @@ impl FaultProxy {
         Self { address, wire, accepting }
     }
 
-    /// A proxy before the server of this URL, and the URL that leads through it. The host must be an address with
-    /// a port, as test servers have it.
+    /// A proxy in front of the server of this URL, and the URL that leads through the proxy. The host of the
+    /// URL must be an address with a port, as test servers have it.
     ///
     /// # Panics
     /// As [`start`](Self::start), and when the URL has no address with a port.
@@ -69,13 +70,14 @@ impl FaultProxy {
         (proxy, through)
     }
 
-    /// Where clients connect to.
+    /// The address to which clients connect.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on connections lead to this server, as a virtual address that moves does. Those that are open are cut.
+    /// Forwards connections to this server from now on, as if a virtual address had moved. Open connections
+    /// are cut.
     ///
     /// # Panics
     /// Outside a runtime.
@@ -84,8 +86,8 @@ impl FaultProxy {
         self.wire.set(Some(Fault::Reset));
     }
 
-    /// From now on this fault, instead of the one before. [`Fault::Cut`] and [`Fault::Reset`] happen once and
-    /// leave the one before in place.
+    /// Replaces the current fault. [`Fault::Cut`] and [`Fault::Reset`] happen once and leave the current
+    /// fault in place.
     ///
     /// # Panics
     /// Outside a runtime.
@@ -93,7 +95,7 @@ impl FaultProxy {
         self.wire.set(Some(fault));
     }
 
-    /// No fault any more. What a black hole held back goes on; connections that were cut stay cut.
+    /// Ends the fault. Data that a black hole held back is now forwarded. Connections that were cut stay cut.
     ///
     /// # Panics
     /// Outside a runtime.
@@ -119,7 +121,7 @@ impl FaultProxy {
         self.wire.broken()
     }
 
-    /// How many bytes were forwarded so far.
+    /// How many bytes of this direction were forwarded so far.
     #[must_use]
     pub fn forwarded(&self, direction: Direction) -> u64 {
         self.wire.forwarded(direction)

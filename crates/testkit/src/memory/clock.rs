@@ -14,23 +14,23 @@ pub(crate) fn origin() -> Timestamp {
     Timestamp::from_micros(ORIGIN_MICROS).unwrap_or(Timestamp::MIN)
 }
 
-/// A clock that only moves when it is told to, in either direction.
+/// A clock that moves only when the test sets it, in either direction.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Timestamp>);
 
 impl ManualClock {
-    /// A clock that stands at this time.
+    /// A clock that shows this time.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
         Self(Mutex::new(now))
     }
 
-    /// Moves it to this time; back is allowed, since real clocks do that.
+    /// Sets the clock to this time. It may be earlier, because real clocks are set back too.
     pub fn set(&self, now: Timestamp) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// Moves it on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *now = now.saturating_add(by);
@@ -38,7 +38,7 @@ impl ManualClock {
 }
 
 impl Default for ManualClock {
-    /// Stands at 2026-01-01T00:00:00Z.
+    /// A clock that shows 2026-01-01T00:00:00Z.
     fn default() -> Self {
         Self::new(origin())
     }
@@ -50,7 +50,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// A clock that runs with tokio's time: paused where that is paused, so that due times and sleeps agree.
+/// A clock that follows tokio's time. If tokio's time is paused, so is the clock, so that due times and
+/// sleeps agree.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock {
     origin: Timestamp,
@@ -66,7 +67,7 @@ impl TokioClock {
 }
 
 impl Default for TokioClock {
-    /// Begins at 2026-01-01T00:00:00Z.
+    /// A clock that starts at 2026-01-01T00:00:00Z.
     fn default() -> Self {
         Self::new(origin())
     }

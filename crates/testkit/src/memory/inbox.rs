@@ -12,7 +12,7 @@ use super::state::{Key, State};
 use super::store::{MemoryStore, Shared};
 use super::tx::{MemoryTx, Write};
 
-/// Marks events as seen in transactions of a [`MemoryStore`].
+/// Marks events as seen, in transactions of a [`MemoryStore`].
 pub struct MemoryInbox {
     shared: Arc<Shared>,
 }

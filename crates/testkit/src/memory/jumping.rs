@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::clock::ORIGIN_MICROS;
 
-/// A clock on tokio's time that can jump, as a server's clock does when somebody sets it.
+/// A clock on tokio's time that can jump, as a server's clock does when an operator sets it.
 #[derive(Debug)]
 pub struct JumpingClock {
     began: Instant,
@@ -17,27 +17,27 @@ pub struct JumpingClock {
 }
 
 impl JumpingClock {
-    /// What it shows at its beginning without a jump: 2026-01-01T00:00:00Z, in microseconds.
+    /// The time at which a clock without a jump starts: 2026-01-01T00:00:00Z, in microseconds.
     pub const ORIGIN_MICROS: i64 = ORIGIN_MICROS;
 
-    /// A clock that begins now, `ahead_millis` off from others that begin now.
+    /// A clock that starts now, `ahead_millis` ahead of other clocks that start now.
     #[must_use]
     pub fn new(ahead_millis: i64) -> Self {
         Self { began: Instant::now(), offset_micros: AtomicI64::new(ahead_millis * 1000) }
     }
 
-    /// Moves it ahead or back.
+    /// Moves the clock forward, or back if `millis` is negative.
     pub fn jump(&self, millis: i64) {
         self.offset_micros.fetch_add(millis * 1000, Ordering::Relaxed);
     }
 
-    /// How far it is from where it would be without jumps, in milliseconds.
+    /// How far `ahead_millis` and the jumps have moved the clock, in milliseconds.
     #[must_use]
     pub fn offset_millis(&self) -> i64 {
         self.offset_micros.load(Ordering::Relaxed) / 1000
     }
 
-    /// Time since it began, by the clock that never jumps.
+    /// The time since the clock started, without its jumps.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()

@@ -16,7 +16,7 @@ use super::tx::{MemoryTx, Write};
 
 /// Stages events of one route in transactions of a [`MemoryStore`].
 ///
-/// It takes the transaction, so staging outside one does not compile:
+/// Each call takes the transaction, so staging outside of a transaction does not compile:
 ///
 /// ```compile_fail
 /// # async fn outside(mut store: pillarbox_testkit::MemoryStore) {
@@ -32,7 +32,7 @@ pub struct MemoryOutbox {
 }
 
 impl MemoryOutbox {
-    /// An outbox of this route. A route that breaks a rule is refused when something is staged.
+    /// An outbox of this route. If the route breaks a rule, staging refuses it.
     pub fn new(store: &MemoryStore, route: impl Into<String>) -> Self {
         let shared = Arc::clone(&store.shared);
         Self { shared, route: route.into(), limits: EventLimits::default(), wake: None }
@@ -45,7 +45,7 @@ impl MemoryOutbox {
         self
     }
 
-    /// Whom [`commit`](Self::commit) tells that there is work.
+    /// Sets the relay that [`commit`](Self::commit) wakes.
     #[must_use]
     pub fn wake(mut self, wake: Arc<dyn Wake>) -> Self {
         self.wake = Some(wake);
@@ -62,8 +62,8 @@ impl MemoryOutbox {
         staged.into_iter().next().ok_or_else(missing)
     }
 
-    /// Runs an operation in a transaction of the store, stages what it has put into the buffer, and commits; an error
-    /// rolls everything back. As the outboxes of databases do.
+    /// Runs an operation in a transaction of the store, stages the events of its buffer, and commits. An
+    /// error rolls everything back. The outboxes of databases have the same method.
     ///
     /// # Errors
     /// Those of the operation, and those of staging.
@@ -79,7 +79,7 @@ impl MemoryOutbox {
         Ok(done)
     }
 
-    /// Commits, then wakes a relay in the same process.
+    /// Commits, then wakes a relay of the same process.
     pub fn commit(&self, tx: MemoryTx) {
         tx.commit();
         if let Some(wake) = &self.wake {
@@ -161,9 +161,9 @@ pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
     }
 }
 
-/// A claimed entry of this event, as a sink is handed it, without any store.
+/// The claimed entry of this event, as a relay hands it to a sink, without any store.
 ///
-/// Its id is the event's own, or a fixed one.
+/// Its id is the event's own id. If the event has none, it is a fixed id.
 #[must_use]
 pub fn sample_entry(route: RouteName, event: Event) -> Entry {
     let now = origin();

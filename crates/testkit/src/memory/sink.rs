@@ -9,23 +9,23 @@ use futures_util::future::join_all;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, EventId, Outcome};
 
-/// What the sink does with an entry.
+/// What a [`MemorySink`] does with an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Takes it and confirms.
+    /// Takes the entry and confirms it.
     Confirm,
-    /// Does not take it and answers this.
+    /// Does not take the entry, and answers with this outcome.
     Answer(Outcome),
-    /// Takes it, and the confirmation is lost.
+    /// Takes the entry, but the confirmation is lost.
     Lose,
-    /// Never answers; the others of the batch are answered.
+    /// Never answers for this entry. The other entries of the batch are answered.
     Hang,
     /// Panics.
     Panic,
 }
 
-/// Which entries a rule is about.
+/// The entries to which a rule applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Which {
@@ -47,18 +47,19 @@ impl Which {
     }
 }
 
-/// One entry handed to the sink, whatever came of it.
+/// One entry that was handed to the sink, whatever its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// The entry as the relay handed it over.
     pub entry: Entry,
-    /// How often this sink was handed this event, counting from 1.
+    /// How often this sink had been handed this event by then, starting at 1.
     pub nth: u32,
-    /// What the sink was told to do with it.
+    /// What the sink did with the entry, by its rules.
     pub reply: Reply,
 }
 
-/// A sink that records what it is handed, in order, and answers by a script. Clones share the record.
+/// A sink that records the entries that it is handed, in order, and answers by rules. Clones share the
+/// record.
 ///
 /// ```
 /// use pillarbox_core::Outcome;
@@ -96,44 +97,44 @@ impl MemorySink {
         Self::default()
     }
 
-    /// From now on these entries get this reply. A later rule wins over an earlier one.
+    /// Sets the reply for these entries from now on. A later rule overrides an earlier one.
     pub fn on(&self, which: Which, reply: Reply) {
         self.lock().rules.push(Rule { which, nth: None, reply });
     }
 
-    /// Only the nth time that this sink is handed the event, counting from 1.
+    /// Sets the reply for only the nth time that this sink is handed the event, starting at 1.
     pub fn on_nth(&self, which: Which, nth: u32, reply: Reply) {
         self.lock().rules.push(Rule { which, nth: Some(nth), reply });
     }
 
-    /// Forgets all rules: confirms everything again.
+    /// Removes all rules: the sink confirms everything again.
     pub fn heal(&self) {
         self.lock().rules.clear();
     }
 
-    /// Answers only after this long, by tokio's time.
+    /// Sets how long the sink waits before it answers, in tokio's time.
     pub fn set_latency(&self, latency: Duration) {
         self.lock().latency = latency;
     }
 
-    /// Changes what it says of itself; a payload over the limit is then rejected.
+    /// Changes the capabilities that the sink declares. A payload over the limit is then rejected.
     pub fn set_capabilities(&self, capabilities: SinkCapabilities) {
         self.lock().capabilities = capabilities;
     }
 
-    /// What it took, in order, with every repetition.
+    /// The entries that the sink took, in order, with every repetition.
     #[must_use]
     pub fn received(&self) -> Vec<Entry> {
         self.lock().received.clone()
     }
 
-    /// The ids of what it took, in order, with every repetition.
+    /// The event ids of the entries that the sink took, in order, with every repetition.
     #[must_use]
     pub fn received_ids(&self) -> Vec<EventId> {
         self.lock().received.iter().map(|entry| entry.event_id).collect()
     }
 
-    /// What it was handed, in order, whatever came of it.
+    /// The entries that the sink was handed, in order, whatever their outcome.
     #[must_use]
     pub fn attempts(&self) -> Vec<Attempt> {
         self.lock().attempts.clone()

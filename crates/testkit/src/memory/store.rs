@@ -21,7 +21,7 @@ use super::tx::MemoryTx;
 /// How far ahead of this clock a stamp may be; the in-memory store meets no remote clocks.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// An outbox in memory. Clones share what they hold.
+/// An outbox in memory. Clones share the same entries.
 ///
 /// ```
 /// # use pillarbox_core::{Event, port::Admin};
@@ -84,13 +84,13 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store whose clock follows tokio's time, from 2026-01-01T00:00:00Z on.
+    /// An empty store whose clock follows tokio's time and starts at 2026-01-01T00:00:00Z.
     #[must_use]
     pub fn new() -> Self {
         Self::with_clock(Arc::new(TokioClock::default()))
     }
 
-    /// An empty store that decides by this clock.
+    /// An empty store that uses this clock.
     #[must_use]
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let stamps = HybridClock::new(Arc::clone(&clock), DRIFT_MAX);
@@ -108,7 +108,7 @@ impl MemoryStore {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Makes the ids of fresh events differ from those of a store with another seed.
+    /// Sets the seed of event ids. Stores with different seeds give fresh events different ids.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         self.shared.lock().seed = seed;
@@ -124,25 +124,25 @@ impl MemoryStore {
         self
     }
 
-    /// The clock that this store decides by.
+    /// The clock that this store uses.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.shared.clock)
     }
 
-    /// Begins a transaction. Dropped without a commit, it is rolled back.
+    /// Begins a transaction. If it is dropped without a commit, it is rolled back.
     #[must_use]
     pub fn begin(&self) -> MemoryTx {
         MemoryTx::begin(&self.shared)
     }
 
-    /// Everything that is committed, oldest first.
+    /// All committed entries, oldest first.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         self.shared.lock().rows.values().map(|row| row.entry.clone()).collect()
     }
 
-    /// Which events each consumer has accepted: pairs of consumer and event id, sorted.
+    /// The events that each consumer has accepted: pairs of consumer and event id, sorted.
     #[must_use]
     pub fn accepted(&self) -> Vec<(String, pillarbox_core::EventId)> {
         let state = self.shared.lock();

@@ -13,29 +13,29 @@ use super::store::MemoryStore;
 
 #[doc(hidden)]
 impl MemoryStore {
-    /// The time by the store's own clock.
+    /// The current time of the store's own clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.shared.database_now()
     }
 
-    /// Moves the store's own clock on; the one that it was given stays.
+    /// Moves the store's own clock forward. The clock that the store was given does not change.
     pub fn advance_clock(&self, by: Duration) {
         let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         self.shared.ahead_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// No audit record can be written any more.
+    /// From now on no audit record can be written.
     pub fn fail_audit(&self) {
         self.shared.lock().audit_fails = true;
     }
 
-    /// Audit records can be written again.
+    /// From now on audit records can be written again.
     pub fn repair_audit(&self) {
         self.shared.lock().audit_fails = false;
     }
 
-    /// The headers of this event cannot be read any more.
+    /// Makes the headers of this event unreadable.
     pub fn spoil_headers(&self, id: EventId) {
         for row in self.shared.lock().rows.values_mut().filter(|row| row.entry.event_id == id) {
             row.entry.headers = Headers::new();
@@ -43,7 +43,7 @@ impl MemoryStore {
         }
     }
 
-    /// Takes the rows of this event away.
+    /// Deletes the rows of this event.
     pub fn delete_entry(&self, id: EventId) {
         let mut state = self.shared.lock();
         for seq in seqs(&state, id) {
@@ -51,7 +51,7 @@ impl MemoryStore {
         }
     }
 
-    /// The rows of this event are in flight, and nobody knows until when.
+    /// Puts the rows of this event in flight without an end of their lease.
     pub fn forget_lease_end(&self, id: EventId) {
         for row in self.shared.lock().rows.values_mut().filter(|row| row.entry.event_id == id) {
             row.entry.status = Status::InFlight;
@@ -59,19 +59,20 @@ impl MemoryStore {
         }
     }
 
-    /// Another transaction holds a lock on the rows of this event.
+    /// Locks the rows of this event, as another transaction would.
     pub fn lock_entry(&self, id: EventId) {
         let mut state = self.shared.lock();
         let seqs = seqs(&state, id);
         state.locked.extend(seqs);
     }
 
-    /// No row is locked any more.
+    /// Unlocks all rows.
     pub fn unlock_entries(&self) {
         self.shared.lock().locked.clear();
     }
 
-    /// As a plain INSERT does: no stamp, and everything else by default. `false`: it was refused.
+    /// Stages an event as a plain INSERT does: without a stamp, and with defaults for everything else.
+    /// `false`: it was refused.
     #[must_use]
     pub fn stage_plain(&self, route: &str, event: Event) -> bool {
         let state = &mut *self.shared.lock();

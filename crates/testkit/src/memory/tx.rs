@@ -10,7 +10,7 @@ use super::saga::subject_of;
 use super::state::{Key, Row, State, TxId};
 use super::store::Shared;
 
-/// A transaction of the in-memory store. Dropped without a commit, it is rolled back.
+/// A transaction of the store in memory. If it is dropped without a commit, it is rolled back.
 pub struct MemoryTx {
     shared: Arc<Shared>,
     id: TxId,
@@ -48,7 +48,8 @@ impl MemoryTx {
         Self { shared: Arc::clone(shared), id, writes: Vec::new(), savepoints: Vec::new(), aborted: false }
     }
 
-    /// Makes everything of this transaction visible at once. Of one that was [aborted](Self::abort), nothing.
+    /// Makes all writes of this transaction visible at once. If the transaction was [aborted](Self::abort),
+    /// it makes none visible.
     pub fn commit(self) {
         // Nothing is asked of the state, so nothing else can be refused.
         let _ = self.commit_with(|_| Ok(Some(())));
@@ -96,24 +97,25 @@ impl MemoryTx {
         u32::try_from(self.writes.iter().filter(of).count()).unwrap_or(u32::MAX)
     }
 
-    /// Forgets everything of this transaction.
+    /// Discards all writes of this transaction.
     pub fn rollback(self) {
         drop(self);
     }
 
-    /// Ends this transaction as a database does when a statement in it fails: everything of it is forgotten, nothing
-    /// more can be written, and an inbox or a saga that commits it is told so.
+    /// Aborts this transaction, as a database does when a statement in it fails. All of its writes are
+    /// discarded, and later writes fail. An inbox or a saga that commits it gets an error.
     pub fn abort(&mut self) {
         self.undo(0);
         self.aborted = true;
     }
 
-    /// Sets a savepoint; they nest.
+    /// Sets a savepoint. Savepoints can be nested.
     pub fn savepoint(&mut self) {
         self.savepoints.push(self.writes.len());
     }
 
-    /// Takes back what was written since the last savepoint, and forgets that savepoint. Without one, everything.
+    /// Discards the writes since the last savepoint, and that savepoint. Without a savepoint, all writes are
+    /// discarded.
     pub fn rollback_to_savepoint(&mut self) {
         let keep = self.savepoints.pop().unwrap_or(0);
         self.undo(keep);

@@ -37,8 +37,8 @@ const HEARTBEAT_MAX: Duration = Duration::from_secs(u16::MAX as u64);
 
 /// Settings of a sink, a source or a transcript: `amqp://user:password@host:port/vhost?name=value&…`.
 ///
-/// `amqps://` is TLS. Without a user it is `guest`, without a port the scheme's
-/// own, without a vhost `/` (written `%2f`).
+/// `amqps://` is TLS. The default user is `guest`, the default port is that of the scheme, and the default
+/// vhost is `/` (written `%2f`).
 ///
 /// ```
 /// # use pillarbox_transport_amqp::Options;
@@ -50,56 +50,59 @@ const HEARTBEAT_MAX: Duration = Duration::from_secs(u16::MAX as u64);
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The exchange to publish to; may hold `{type}`, `{key}` and `{route}`. Default: the default exchange, which
-    /// routes to the queue that the routing key names.
+    /// The exchange to publish to. It may contain `{type}`, `{key}` and `{route}`. Default: the default
+    /// exchange, which routes to the queue that the routing key names.
     pub exchange: Template,
-    /// The routing key; may hold the same places. Default: `{type}`.
+    /// The routing key. It may contain the same placeholders. Default: `{type}`.
     pub routing_key: Template,
-    /// The `source` attribute of what is published. Default: `pillarbox`.
+    /// The `source` attribute of published events. Default: `pillarbox`.
     pub source: String,
-    /// What stands before the names of attributes among the headers. Default: none; a sink then writes `cloudEvents:`
-    /// as the binding says, and a source reads whichever of the known ones a message has.
+    /// The prefix of attribute names among the headers. Default: none. A sink then writes `cloudEvents:`, as
+    /// the binding says. A source accepts whichever of the known prefixes a message has.
     pub header_prefix: Option<HeaderPrefix>,
-    /// Largest payload in bytes; a larger one is rejected before it is sent. Default: none, and the broker's own
-    /// limit is learned when it is first passed.
+    /// The largest payload in bytes. A larger one is rejected before it is sent. Default: none. The sink then
+    /// learns the broker's own limit when a payload exceeds it for the first time.
     pub payload_bytes_max: Option<usize>,
     /// The queue to consume. A source needs it. Default: none.
     pub queue: Option<String>,
-    /// What kind of queue that is, as far as a consumer must know. Default: none, told by what is seen.
+    /// The type of that queue, as far as a consumer must know it. Default: none. The source then finds it out
+    /// from what it receives.
     pub queue_type: Option<QueueType>,
-    /// Most messages received and not yet answered. Default: 100.
+    /// The most messages that are received and not yet answered. Default: 100.
     pub prefetch: u16,
-    /// How long the broker may confirm nothing of what was published, while it answers, before it counts as down. Keep
-    /// it below the relay's `publish_timeout`: what that ends has spent an attempt. Default: 15 s.
+    /// How long a broker that still answers may confirm nothing before it counts as down. Keep it below the
+    /// relay's `publish_timeout`: a delivery that reaches `publish_timeout` has spent an attempt. Default: 15
+    /// s.
     pub confirm_timeout: Duration,
-    /// How long opening a connection may take, and any question to the broker after that. Keep it below the
+    /// How long opening a connection may take, and each later request to the broker. Keep it below the
     /// relay's `publish_timeout`. Default: 10 s.
     pub connect_timeout: Duration,
-    /// How often each side shows that it is alive; twice this long without a sign ends the connection. In whole
-    /// seconds; the broker may ask for less. Default: 10 s.
+    /// The interval at which each side shows that it is alive. After twice this time without a sign the
+    /// connection ends. In whole seconds. The broker may ask for a shorter interval. Default: 10 s.
     pub heartbeat: Duration,
-    /// A file with certificates of authorities to trust beside those of the system. Default: none.
+    /// A file with the certificates of authorities to trust, in addition to those of the system. Default:
+    /// none.
     pub ca: Option<PathBuf>,
     server: AMQPUri,
 }
 
-/// What stands before the names of CloudEvents attributes among the headers of a message.
+/// The prefix of the names of CloudEvents attributes among the headers of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderPrefix {
-    /// `cloudEvents:`, as the CloudEvents binding for AMQP has it.
+    /// `cloudEvents:`, the prefix of the CloudEvents binding for AMQP.
     #[default]
     Colon,
     /// `cloudEvents_`, the binding's second form, for clients that cannot read a colon.
     Underscore,
-    /// `ce-`, what Knative and Python's `cloudevents` read from RabbitMQ.
+    /// `ce-`, the prefix that Knative and Python's `cloudevents` read from RabbitMQ.
     Ce,
 }
 
 impl HeaderPrefix {
     pub(crate) const ALL: [Self; 3] = [Self::Colon, Self::Underscore, Self::Ce];
 
-    /// The text itself.
+    /// The prefix as text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -119,13 +122,13 @@ impl FromStr for HeaderPrefix {
     }
 }
 
-/// The kinds of queue that differ for a consumer.
+/// The types of queue that differ for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueType {
-    /// Tells whether a message was delivered before, not how often.
+    /// A classic queue: it reports whether a message was delivered before, not how often.
     Classic,
-    /// Counts deliveries.
+    /// A quorum queue: it counts deliveries.
     Quorum,
 }
 
@@ -242,25 +245,25 @@ setters! {
         exchange: Template;
         /// Sets the routing key.
         routing_key: Template;
-        /// Sets the `source` attribute of what is published.
+        /// Sets the `source` attribute of published events.
         source: String as into;
-        /// Sets what stands before the names of attributes among the headers.
+        /// Sets the prefix of attribute names among the headers.
         header_prefix: HeaderPrefix as some;
         /// Sets the largest payload in bytes.
         payload_bytes_max: usize as some;
         /// Sets the queue to consume.
         queue: String as some_into;
-        /// Sets what kind of queue is consumed.
+        /// Sets the type of the queue.
         queue_type: QueueType as some;
         /// Sets how many messages may be received and not yet answered.
         prefetch: u16;
-        /// Sets how long the broker may confirm nothing before it counts as down.
+        /// Sets how long a broker that still answers may confirm nothing before it counts as down.
         confirm_timeout: Duration;
-        /// Sets how long opening a connection may take.
+        /// Sets how long opening a connection may take, and each later request to the broker.
         connect_timeout: Duration;
-        /// Sets how often each side shows that it is alive.
+        /// Sets the interval at which each side shows that it is alive.
         heartbeat: Duration;
-        /// Sets the file with certificates of authorities to trust beside those of the system.
+        /// Sets the file with the certificates of authorities to trust, in addition to those of the system.
         ca: PathBuf as some_into;
     }
 }

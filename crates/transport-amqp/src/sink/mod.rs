@@ -20,10 +20,10 @@ use crate::options::Options;
 
 use ledger::{Answer, Ledger, Outgoing};
 
-/// Publishes to RabbitMQ. One connection and one channel for all deliveries, so that they stay in order.
+/// Publishes to RabbitMQ. All deliveries use one connection and one channel, so that they stay in order.
 ///
-/// A message counts as delivered when the broker confirmed it: it is then on disk in every durable queue that it
-/// was routed to. A message that no queue is bound for is rejected.
+/// A message counts as delivered when the broker confirmed it. It is then on disk in every durable queue to
+/// which it was routed. If no queue is bound for a message, the message is rejected.
 pub struct AmqpSink {
     options: Arc<Options>,
     publisher: Lazy<Arc<Publisher>>,
@@ -42,8 +42,8 @@ struct Publisher {
 }
 
 impl AmqpSink {
-    /// A sink to `amqp://host/vhost?exchange=…&routing_key=…`. Only looks at the URL: it connects when something
-    /// is delivered.
+    /// A sink to `amqp://host/vhost?exchange=…&routing_key=…`. This only checks the URL. The sink connects at
+    /// the first delivery.
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL and what is allowed.

@@ -15,14 +15,15 @@ use subtle::ConstantTimeEq as _;
 use crate::secret::{BASE64, Kind, Secret};
 use crate::signature::{ID, SIGNATURE, SIGNATURES_MAX, TIMESTAMP, content, tag};
 
-/// How far a webhook's time may be from ours, both ways.
+/// The default of [`Verifier::tolerance`]: how far a webhook's time may differ from the receiver's clock,
+/// both ways.
 pub const TOLERANCE_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
-/// Verifies the signatures of Standard Webhooks, whoever sent them.
+/// Verifies the signatures of Standard Webhooks, from any sender.
 ///
-/// Several keys may be given while keys change: a signature of any of them is enough. Signatures are compared in
-/// constant time. A webhook that was recorded and sent again within the tolerance is verified again: its id is the
-/// idempotency key, so the inbox absorbs it.
+/// During a key rotation several keys may be given: a signature with any of them is enough. Signatures are
+/// compared in constant time. A webhook that was recorded and sent again within the tolerance is verified
+/// again. Its id is the idempotency key, so the inbox recognizes it as a duplicate.
 ///
 /// ```
 /// use pillarbox_transport_http::{Unverified, Verifier};
@@ -39,28 +40,28 @@ pub struct Verifier {
     clock: Arc<dyn Clock>,
 }
 
-/// A webhook whose signature is right.
+/// A webhook whose signature is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified<'a> {
-    /// The `webhook-id`: for the inbox. For an event of Pillarbox it is the event id.
+    /// The `webhook-id`, for the inbox. For an event of Pillarbox it is the event id.
     pub id: &'a str,
-    /// When this attempt was made, by the sender's clock.
+    /// When the sender made this attempt, by the sender's clock.
     pub timestamp: Timestamp,
 }
 
-/// Why a webhook was not verified. It names headers, never what is in them.
+/// Why a webhook was not verified. It names headers, never their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unverified {
-    /// This header is not there.
+    /// This header is missing.
     Missing(&'static str),
-    /// This header cannot be read, or is there twice.
+    /// This header cannot be read, or occurs twice.
     Malformed(&'static str),
-    /// The webhook is older than the tolerance: a replay, or a clock that is wrong.
+    /// The webhook is older than the tolerance: it is a replay, or a clock is wrong.
     TooOld,
-    /// The webhook is from the future by more than the tolerance: a clock is wrong.
+    /// The webhook's time is further in the future than the tolerance: a clock is wrong.
     TooNew,
-    /// No signature is of a key that we have.
+    /// No signature was made with one of the verifier's keys.
     NoMatch,
 }
 
@@ -79,10 +80,11 @@ impl fmt::Display for Unverified {
 impl std::error::Error for Unverified {}
 
 impl Verifier {
-    /// Verifies with any of these keys.
+    /// A verifier with these keys. A signature with any of them is enough.
     ///
     /// # Errors
-    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) without a key: nothing could ever be verified.
+    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) if no key is given, because then nothing could be
+    /// verified.
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Result<Self> {
         let secrets: Vec<_> = secrets.into_iter().collect();
         if secrets.is_empty() || secrets.len() > SIGNATURES_MAX {
@@ -91,24 +93,24 @@ impl Verifier {
         Ok(Self { secrets, tolerance: TOLERANCE_DEFAULT, clock: Arc::new(SystemClock) })
     }
 
-    /// Sets how far a webhook's time may be from ours. Default: [`TOLERANCE_DEFAULT`].
+    /// Sets how far a webhook's time may differ from the receiver's clock. Default: [`TOLERANCE_DEFAULT`].
     #[must_use]
     pub fn tolerance(mut self, tolerance: Duration) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// Sets what time it is. Default: the system's clock.
+    /// Sets the clock of the verifier. Default: the system's clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Verifies a request by its headers and its body, byte for byte as it came.
+    /// Verifies a request by its headers and its unchanged body.
     ///
     /// # Errors
-    /// Why it is not verified.
+    /// The reason why the request is not verified.
     pub fn verify<'a>(&self, headers: &'a HeaderMap, body: &[u8]) -> Result<Verified<'a>, Unverified> {
         let id = one(headers, ID)?;
         // A full stop in the id could make two requests look the same to the signature.

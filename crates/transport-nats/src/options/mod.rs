@@ -32,8 +32,8 @@ const OF_TRANSCRIPTS: [&str; 4] = ["stream", "connect_timeout", "credentials", "
 
 /// Settings of a sink, a source or a transcript: `nats://host:port/subject?name=value&…`.
 ///
-/// `tls://` is TLS whatever the server says. Before the host may stand `user:password@` or `token@`; several hosts of
-/// one cluster are separated by commas. The parameters have the names of the fields.
+/// `tls://` uses TLS whatever the server says. The host may be preceded by `user:password@` or `token@`.
+/// Several hosts of one cluster are separated by commas. The parameters have the names of the fields.
 ///
 /// ```
 /// # use pillarbox_transport_nats::Options;
@@ -48,36 +48,38 @@ pub struct Options {
     /// Scheme, host and port of each server.
     pub(crate) servers: Vec<String>,
     pub(crate) login: Login,
-    /// The path of the URL: for a sink the subject to publish to, with `{type}`, `{key}` and `{route}` in it where
-    /// they are wanted; for a source the subjects to consume, wildcards allowed. Default: none, and a sink needs one.
+    /// The path of the URL. For a sink it is the subject to publish to, which may contain `{type}`, `{key}`
+    /// and `{route}`. For a source it is the subjects to consume, and wildcards are allowed. Default: none,
+    /// and a sink needs one.
     pub subject: Template,
-    /// The stream. A sink has the server check that it is this one that takes the subject. Default: none; a source
+    /// The stream. A sink has the server check that this stream takes the subject. Default: none. A source
     /// then looks for the stream of its subject.
     pub stream: Option<String>,
-    /// The name of the durable consumer that a source reads through; sources of one name share the messages.
-    /// Default: none, and a source needs one.
+    /// The name of the durable consumer through which a source reads. Sources with the same name share the
+    /// messages. Default: none, and a source needs one.
     pub durable: Option<String>,
-    /// How long the server waits for the answer to a message before it delivers it again. It counts when the source
-    /// makes the durable consumer; one that exists keeps its own. Default: 30 s.
+    /// How long the server waits for the answer to a message before it redelivers it. This applies when the
+    /// source creates the durable consumer. An existing consumer keeps its own value. Default: 30 s.
     pub ack_wait: Duration,
-    /// How long the server waits before it delivers again what was given back. Default: 100 ms, so that it does not
-    /// send it to a consumer that is just going.
+    /// How long the server waits before it redelivers a message that was given back. Default: 100 ms, so that
+    /// the server does not send it to a consumer that is just stopping.
     pub nack_delay: Duration,
-    /// Messages that a source asks for ahead. Each waits under `ack_wait`. Default: 64.
+    /// How many messages a source requests ahead. `ack_wait` applies to each of them. Default: 64.
     pub prefetch: usize,
-    /// Where a source puts what nobody can handle: a subject that a stream takes. Default: none, such a message is
-    /// only never delivered again.
+    /// The subject to which a source publishes messages that cannot be handled. A stream must take that
+    /// subject. Default: none. Such a message is then only never redelivered.
     pub parked: Option<String>,
-    /// The `source` attribute of what a sink publishes. Default: `pillarbox`.
+    /// The `source` attribute of the events that a sink publishes. Default: `pillarbox`.
     pub source: String,
-    /// How long connecting may take, and each question to the server. Default: 5 s.
+    /// How long connecting may take, and each request to the server. Default: 5 s.
     pub connect_timeout: Duration,
-    /// How long a confirmation may take. The relay has a deadline of its own, which is shorter by default: this one
-    /// is for whoever has none. Default: 60 s.
+    /// How long a confirmation may take. The relay has a deadline of its own, which is shorter by default.
+    /// This one is for callers that have no deadline. Default: 60 s.
     pub confirm_timeout: Duration,
     /// A file with a JWT and an nkey, as `nsc` writes it. Default: none.
     pub credentials: Option<PathBuf>,
-    /// A file with the certificates of the authorities to trust. Default: none, those of the system.
+    /// A file with the certificates of the authorities to trust. Default: none, the authorities of the system
+    /// are trusted.
     pub ca: Option<PathBuf>,
 }
 
@@ -236,7 +238,7 @@ impl Options {
 
 setters! {
     impl Options {
-        /// Sets the `source` attribute of what a sink publishes.
+        /// Sets the `source` attribute of the events that a sink publishes.
         source: String as into;
         /// Sets the subject to publish to, or the subjects to consume.
         subject: Template;
@@ -246,13 +248,13 @@ setters! {
         durable: String as some_into;
         /// Sets how long the server waits for the answer to a message.
         ack_wait: Duration;
-        /// Sets how long the server waits before it delivers again what was given back.
+        /// Sets how long the server waits before it redelivers a message that was given back.
         nack_delay: Duration;
-        /// Sets how many messages a source asks for ahead.
+        /// Sets how many messages a source requests ahead.
         prefetch: usize;
-        /// Sets where a source puts what nobody can handle.
+        /// Sets the subject to which a source publishes messages that cannot be handled.
         parked: String as some_into;
-        /// Sets how long connecting may take, and each question to the server.
+        /// Sets how long connecting may take, and each request to the server.
         connect_timeout: Duration;
         /// Sets how long a confirmation may take.
         confirm_timeout: Duration;

@@ -18,9 +18,10 @@ const HEADERS_BYTES: usize = 16 * 1024;
 
 /// A sink that publishes to JetStream.
 ///
-/// Confirmed means that a stream has stored the message, or has it already: the event id is the `Nats-Msg-Id`, and
-/// a repetition within the stream's duplicate window is dropped by the server. The window is the stream's, not the
-/// subject's: two routes that publish the same event id into one stream are one message there.
+/// A confirmation means that a stream has stored the message, or had stored it before. The event id is the
+/// `Nats-Msg-Id`, so the server drops a duplicate within the stream's duplicate window. That window belongs
+/// to the stream, not to the subject. If two routes publish the same event id into one stream, the stream
+/// holds one message.
 pub struct NatsSink {
     connection: Connection,
     /// Whose turn it is to write. First come, first served, also while all wait for the connection.

@@ -19,11 +19,12 @@ use crate::options::Options;
 use subscription::NatsSubscription;
 pub(crate) use subscription::lost;
 
-/// A source that consumes a stream through a durable pull consumer, which it makes if it is not there.
+/// A source that consumes a stream through a durable pull consumer. If that consumer does not exist, the
+/// source creates it.
 ///
-/// Sources of one durable name share the messages, and the consumer remembers what was answered: what a dead source
-/// left unanswered comes again after `ack_wait`. A handler that takes longer than that sees its message come again
-/// while it still runs.
+/// Sources with the same durable name share the messages, and the durable consumer remembers which were
+/// answered. Messages that a dead source left unanswered are redelivered after `ack_wait`. If a handler takes
+/// longer than `ack_wait`, its message is redelivered while the handler still runs.
 pub struct NatsSource {
     connection: Arc<Connection>,
     subject: String,
@@ -31,8 +32,8 @@ pub struct NatsSource {
 }
 
 impl NatsSource {
-    /// A source of this URL, such as `nats://127.0.0.1:4222/orders.>?stream=ORDERS&durable=billing`. It connects
-    /// when it is subscribed to.
+    /// A source of this URL, such as `nats://127.0.0.1:4222/orders.>?stream=ORDERS&durable=billing`. It
+    /// connects when a consumer subscribes.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid), naming the part of the URL that is wrong.
@@ -40,7 +41,7 @@ impl NatsSource {
         Self::with_options(Options::of_source(url)?)
     }
 
-    /// A source with these settings. It connects when it is subscribed to.
+    /// A source with these settings. It connects when a consumer subscribes.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid), naming the setting that cannot work.

@@ -31,8 +31,8 @@ const OF_TRANSCRIPTS: [&str; 3] = ["stream", "connect_timeout", "ca"];
 
 /// Settings of a sink, a source or a transcript: `redis://user:password@host:port/db?name=value&…`.
 ///
-/// `rediss://` is TLS; `valkey://` and `valkeys://` are the same servers by their other name. Without a database it is
-/// 0. The parameters have the names of the fields.
+/// `rediss://` is TLS. `valkey://` and `valkeys://` mean the same as `redis://` and `rediss://`. The default
+/// database is 0. The parameters have the names of the fields.
 ///
 /// ```
 /// # use pillarbox_transport_redis::Options;
@@ -47,34 +47,38 @@ pub struct Options {
     /// Where the server is, and who connects. Holds the password: never to be printed.
     server: ConnectionInfo,
     address: String,
-    /// The key of the stream: for a sink with `{type}`, `{key}` and `{route}` in it where they are wanted. Default:
-    /// none, and both need one.
+    /// The key of the stream. For a sink it may contain `{type}`, `{key}` and `{route}`. Default: none, and
+    /// both a sink and a source need one.
     pub stream: Template,
-    /// About how many entries a sink lets the stream hold; older ones are deleted, read or not. Default: none, nothing
-    /// is deleted.
+    /// About how many entries a sink lets the stream hold. Older entries are deleted, whether they were read
+    /// or not. Default: none, nothing is deleted.
     pub maxlen: Option<u64>,
-    /// The `source` attribute of what a sink publishes. Default: `pillarbox`.
+    /// The `source` attribute of the events that a sink publishes. Default: `pillarbox`.
     pub source: String,
-    /// The group that a source reads in: its members share the entries. Default: none, and a source needs one.
+    /// The consumer group in which a source reads. The members of a group share the entries. Default: none,
+    /// and a source needs one.
     pub group: Option<String>,
-    /// The name of this member of the group. No two that run at the same time may share one; one that comes back under
-    /// its name begins with what it left unanswered. Default: none, a fresh name each time.
+    /// The name of this member of the group. Members that run at the same time must have different names. A
+    /// member that restarts under its old name begins with the entries that it left unanswered. Default:
+    /// none, a fresh name each time.
     pub consumer: Option<String>,
-    /// Whether a source makes the group, and the stream, if they are not there; it then begins with the oldest entry.
-    /// Default: true.
+    /// Whether a source creates the group and the stream if they do not exist. It then begins with the oldest
+    /// entry. Default: true.
     pub create_group: bool,
     /// How long an entry waits for its answer before another member takes it over. Default: 60 s.
     pub reclaim_after: Duration,
-    /// How long an entry that was given back waits before it comes again. Default: none, it comes at once.
+    /// How long an entry that was given back waits before it is redelivered. Default: none, it is redelivered
+    /// at once.
     pub nack_delay: Duration,
-    /// Entries that a source takes ahead. Each waits under `reclaim_after`. Default: 64.
+    /// How many entries a source takes ahead. `reclaim_after` applies to each of them. Default: 64.
     pub prefetch: usize,
-    /// How long connecting may take, and each question to the server. Default: 5 s.
+    /// How long connecting may take, and each request to the server. Default: 5 s.
     pub connect_timeout: Duration,
-    /// How long a confirmation may take. The relay has a deadline of its own, which is shorter by default: this one
-    /// is for whoever has none. Default: 60 s.
+    /// How long a confirmation may take. The relay has a deadline of its own, which is shorter by default.
+    /// This one is for callers that have no deadline. Default: 60 s.
     pub confirm_timeout: Duration,
-    /// A file with the certificates of the authorities to trust. Default: none, those of the system.
+    /// A file with the certificates of the authorities to trust. Default: none, the authorities of the system
+    /// are trusted.
     pub ca: Option<PathBuf>,
 }
 
@@ -213,25 +217,25 @@ impl Options {
 
 setters! {
     impl Options {
-        /// Sets the `source` attribute of what a sink publishes.
+        /// Sets the `source` attribute of the events that a sink publishes.
         source: String as into;
         /// Sets the key of the stream.
         stream: Template;
         /// Sets about how many entries a sink lets the stream hold.
         maxlen: u64 as some;
-        /// Sets the group that a source reads in.
+        /// Sets the consumer group in which a source reads.
         group: String as some_into;
         /// Sets the name of this member of the group.
         consumer: String as some_into;
-        /// Sets whether a source makes the group and the stream.
+        /// Sets whether a source creates the group and the stream if they do not exist.
         create_group: bool;
         /// Sets how long an entry waits for its answer before another member takes it over.
         reclaim_after: Duration;
-        /// Sets how long an entry that was given back waits before it comes again.
+        /// Sets how long an entry that was given back waits before it is redelivered.
         nack_delay: Duration;
         /// Sets how many entries a source takes ahead.
         prefetch: usize;
-        /// Sets how long connecting may take, and each question to the server.
+        /// Sets how long connecting may take, and each request to the server.
         connect_timeout: Duration;
         /// Sets how long a confirmation may take.
         confirm_timeout: Duration;

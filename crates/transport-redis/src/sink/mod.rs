@@ -18,8 +18,9 @@ use delivery::Delivery;
 
 /// A sink that publishes to Redis streams.
 ///
-/// Confirmed means that the server has added the entry to the stream. Whether that survives a crash is the server's
-/// setting, and a repetition is a second entry: the inbox of the consumer absorbs it.
+/// A confirmation means that the server has added the entry to the stream. The server's settings decide
+/// whether the entry survives a crash. A repeated delivery is a second entry, which the consumer's inbox
+/// recognizes as a duplicate.
 pub struct RedisSink {
     connection: Connection,
     /// Whose turn it is to write. First come, first served, also while all wait for the connection.

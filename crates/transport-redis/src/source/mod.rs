@@ -19,19 +19,21 @@ use subscription::RedisSubscription;
 
 /// A source that consumes a stream as a member of a group.
 ///
-/// The members of a group share the entries. What one of them leaves unanswered for `reclaim_after` is taken over by
-/// another, so what a dead one held comes again; a handler that takes longer than that sees its entry come again
-/// elsewhere while it still runs. Deliveries are counted by the server.
+/// The members of a group share the entries. If a member leaves an entry unanswered for `reclaim_after`,
+/// another member takes it over. So the entries of a dead member are redelivered. If a handler takes longer
+/// than `reclaim_after`, another member receives its entry while the handler still runs. The server counts
+/// deliveries.
 ///
-/// What nobody can handle is moved to the stream `NAME:parked`, with the fields `parked-id` and `parked-group` that
-/// say where it was.
+/// Entries that cannot be handled are moved to the stream `NAME:parked`. There the fields `parked-id` and
+/// `parked-group` say where the entry came from.
 pub struct RedisSource {
     group: Arc<Group>,
 }
 
 impl RedisSource {
-    /// A source of this URL, such as `redis://127.0.0.1:6379/0?stream=orders&group=billing&consumer=billing-1`. It
-    /// connects when it is subscribed to.
+    /// A source of this URL, such as
+    /// `redis://127.0.0.1:6379/0?stream=orders&group=billing&consumer=billing-1`. It connects when a consumer
+    /// subscribes.
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL that is wrong.
@@ -39,7 +41,7 @@ impl RedisSource {
         Self::with_options(Options::of_source(url)?)
     }
 
-    /// A source with these settings. It connects when it is subscribed to.
+    /// A source with these settings. It connects when a consumer subscribes.
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the setting that cannot work.

@@ -18,7 +18,7 @@ use queue::Queue;
 /// Where the events of this broker come from, as their envelopes say.
 const SOURCE: &str = "memory";
 
-/// A message as it is handed to a broker: what a transport makes of an envelope.
+/// A message as a transport hands it to a broker, made from an envelope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Published {
     /// CloudEvents attributes by their bare names.
@@ -44,11 +44,11 @@ impl Published {
     }
 }
 
-/// A broker in memory. As a [`Sink`] it puts each entry into the queue that has the name of its route; a queue is
-/// there as soon as it is named. Clones are the same broker.
+/// A broker in memory. As a [`Sink`] it puts each entry into the queue with the name of its route. A queue
+/// exists as soon as it is named. Clones are the same broker.
 ///
-/// A message that is not acknowledged comes again, in its old place: after a nack, a dropped receipt, a dropped or
-/// cut stream, or an answer that was lost.
+/// A message that is not acknowledged is redelivered in its old place. That happens after a nack, a dropped
+/// receipt, a dropped or cut stream, or a lost answer.
 ///
 /// ```
 /// use pillarbox_testkit::{MemoryBroker, Published};
@@ -92,26 +92,26 @@ impl Shared {
 }
 
 impl MemoryBroker {
-    /// A broker without any message.
+    /// An empty broker.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells no delivery counts, as some brokers do not.
+    /// Reports no delivery counts, like some real brokers.
     #[must_use]
     pub fn without_delivery_counts(self) -> Self {
         self.shared.lock().counts_hidden = true;
         self
     }
 
-    /// Puts a message into a queue, whatever it looks like.
+    /// Puts a message into a queue without checking it.
     pub fn publish(&self, queue: &str, message: Published) {
         self.shared.lock().queue(queue).publish(message);
         self.shared.changed.notify_waiters();
     }
 
-    /// A consumer's end of a queue. Several share its messages.
+    /// A source that consumes a queue. Several sources of one queue share its messages.
     #[must_use]
     pub fn source(&self, queue: &str) -> MemorySource {
         MemorySource::new(Arc::clone(&self.shared), queue)
@@ -123,31 +123,32 @@ impl MemoryBroker {
         self.shared.lock().queue(queue).ready()
     }
 
-    /// How many messages were delivered and not answered yet.
+    /// How many messages of a queue were delivered and not answered yet.
     #[must_use]
     pub fn unanswered(&self, queue: &str) -> usize {
         self.shared.lock().queue(queue).unanswered()
     }
 
-    /// What was rejected without requeue, in that order.
+    /// The messages that were rejected without requeue, in the order of rejection.
     #[must_use]
     pub fn parked(&self, queue: &str) -> Vec<Published> {
         self.shared.lock().queue(queue).parked.clone()
     }
 
-    /// Ends every stream of a queue with an error. What was not answered comes again.
+    /// Ends every stream of a queue with an error. Unanswered messages are redelivered.
     pub fn cut(&self, queue: &str) {
         self.shared.lock().queue(queue).cut();
         self.shared.changed.notify_waiters();
     }
 
-    /// The next answers of this many messages are lost: their consumers see an error, and they come again.
+    /// Loses the next answers to this many messages: their consumers see an error, and the messages are
+    /// redelivered.
     pub fn lose_answers(&self, messages: u32) {
         self.shared.lock().answers_to_lose = messages;
     }
 
-    /// Cannot be reached from now on, or can be reached again. Streams that are open stay open: see
-    /// [`cut`](Self::cut).
+    /// If `true`, the broker cannot be reached from now on. If `false`, it can be reached again. Open streams
+    /// stay open: see [`cut`](Self::cut).
     pub fn set_down(&self, down: bool) {
         self.shared.lock().down = down;
     }

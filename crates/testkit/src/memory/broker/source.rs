@@ -9,7 +9,7 @@ use pillarbox_core::{Error, ErrorKind, Result};
 use super::queue::{Answer, Stored};
 use super::{Shared, State};
 
-/// A queue of a [`MemoryBroker`](super::MemoryBroker) to consume from.
+/// A source that consumes a queue of a [`MemoryBroker`](super::MemoryBroker).
 pub struct MemorySource {
     shared: Arc<Shared>,
     queue: String,

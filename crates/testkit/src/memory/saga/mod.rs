@@ -21,7 +21,7 @@ use super::tx::MemoryTx;
 /// How long a planted defect leaves its window open.
 const MUTANT_WAITS: Duration = Duration::from_millis(100);
 
-/// The sagas of a [`MemoryStore`], as a relay needs them.
+/// The sagas of a [`MemoryStore`], for use by a relay.
 #[derive(Clone)]
 pub struct MemorySagas {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ pub struct MemorySagas {
 }
 
 impl MemoryStore {
-    /// The sagas of this store: what a relay needs to settle their steps.
+    /// The sagas of this store. A relay needs them to settle the steps of sagas.
     #[must_use]
     pub fn sagas(&self) -> MemorySagas {
         MemorySagas { shared: Arc::clone(&self.shared), hooks: SagaHooks::default() }
@@ -59,7 +59,7 @@ impl MemoryStore {
         self.shared.lock().sagas.values().filter(|saga| saga.ended_at.is_none()).count()
     }
 
-    /// All sagas.
+    /// All sagas of the store.
     #[doc(hidden)]
     #[must_use]
     pub fn saga_records(&self) -> Vec<SagaRecord> {

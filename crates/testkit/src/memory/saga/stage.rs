@@ -9,7 +9,7 @@ use crate::memory::state::{Key, Row, State};
 use crate::memory::tx::{MemoryTx, Write};
 
 impl MemoryOutbox {
-    /// Stages a saga with the entries of the steps that may run now, on this route.
+    /// Stages a saga on this route, with the entries of the steps that can run at once.
     ///
     /// # Errors
     /// When the route is out of bounds.
