@@ -86,7 +86,7 @@ impl<Tx: Send + 'static> SagaHooks<Tx> {
     /// Passes the audit records to the sinks, before anything is written.
     ///
     /// # Errors
-    /// When a sink fails. Nothing may be written then.
+    /// When a sink refuses; nothing may be written then.
     pub async fn record(&self, tx: &mut Tx, moves: &Moves) -> Result<()> {
         for sink in &self.sinks {
             if !moves.audit.is_empty() {
@@ -99,7 +99,7 @@ impl<Tx: Send + 'static> SagaHooks<Tx> {
     /// If the saga has just ended, runs the callback after everything was written and before the commit.
     ///
     /// # Errors
-    /// When the callback fails. Everything must be rolled back then.
+    /// When it fails; everything must be rolled back then.
     pub async fn ended(&self, tx: &mut Tx, moves: &Moves, saga: &SagaRecord) -> Result<()> {
         match &self.end {
             Some(end) if moves.ended => end.ended(tx, saga).await,

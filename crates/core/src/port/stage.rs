@@ -56,7 +56,7 @@ impl Buffer {
     /// Adds an event to the buffer.
     ///
     /// # Errors
-    /// After the flush, because the event would be lost.
+    /// After the flush: the event would be lost.
     pub fn stage(&mut self, event: Event) -> Result<()> {
         if self.flushed {
             return Err(Error::invalid("this buffer was flushed: an event staged now would be lost"));
@@ -89,7 +89,7 @@ impl Buffer {
     /// Stages all events of the buffer. Call it once, just before the commit.
     ///
     /// # Errors
-    /// When the buffer was flushed before, or staging fails. The transaction should then be rolled back.
+    /// When it was flushed before, or staging fails; the transaction should then be rolled back.
     pub async fn flush<Tx, S>(&mut self, outbox: &S, tx: &mut Tx) -> Result<Vec<Staged>>
     where
         Tx: Send,
@@ -105,7 +105,7 @@ impl Buffer {
     /// buffer itself to see the outcomes.
     ///
     /// # Errors
-    /// When staging fails. The transaction should then be rolled back.
+    /// When staging fails; the transaction should then be rolled back.
     pub async fn flush_rest<Tx, S>(&mut self, outbox: &S, tx: &mut Tx) -> Result<()>
     where
         Tx: Send,
