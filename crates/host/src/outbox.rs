@@ -77,7 +77,7 @@ macro_rules! outbox {
                         Ok(done)
                     }
                     (tx, Err(error)) => {
-                        // Now and not in the background: who sees the error may count on it.
+                        // Not in the background: a caller that sees the error may count on the rollback.
                         rollback(tx).await;
                         Err(error)
                     }

@@ -123,7 +123,7 @@ impl Horizon {
                 missed |= read & !stretch.owed;
                 stretch.owed_since = Set::MAX;
             }
-            // It may be any of those that seem to have ended.
+            // A renamed transaction may be any of those that seem to have ended.
             stretch.writers.extend(renamed());
         }
         missed
