@@ -114,8 +114,8 @@ impl Received {
     /// The same event with its payload decoded from JSON as this type.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape. The text says where and does not quote it; the
-    /// source is a [`PayloadError`], for which `?` in a handler rejects the message.
+    /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape. The text says where and does not quote it;
+    /// the source is a [`PayloadError`], for which `?` in a handler rejects the message.
     pub fn json<T: DeserializeOwned>(self) -> Result<Received<T>> {
         let payload = read_json(&self.payload).map_err(PayloadError::into_error)?;
         Ok(Received {

@@ -73,8 +73,8 @@ impl Received {
     /// ```
     ///
     /// # Errors
-    /// [`Corrupt`](crate::ErrorKind::Corrupt) when the event has another type or the payload another shape. `?` in a handler
-    /// rejects the message.
+    /// [`Corrupt`](crate::ErrorKind::Corrupt) when the event has another type or the payload another shape. `?` in a
+    /// handler rejects the message.
     pub fn typed<T: TypedEvent>(self) -> Result<Received<T>> {
         if self.event_type != T::TYPE {
             return Err(PayloadError::of_another_type(self.event_type, T::TYPE).into_error());
