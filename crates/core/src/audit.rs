@@ -1,4 +1,4 @@
-//! The append-only record of what ended an entry's life or changed it by hand.
+//! The append-only audit trail: how entries and sagas ended, and what operators changed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,39 +22,39 @@ pub enum AuditKind {
     Requeued,
     /// An operator gave a dead entry up for good.
     Discarded,
-    /// An operator made an entry that waited for its time due at once.
+    /// An operator made a waiting entry due at once.
     Hastened,
-    /// An operator gave up an entry that waited.
+    /// An operator gave up a waiting entry.
     Cancelled,
-    /// An operator paused a route; `detail` is the reason.
+    /// An operator paused a route. `detail` is the reason.
     RoutePaused,
-    /// An operator let a paused route go on; `detail` is the reason.
+    /// An operator resumed a paused route. `detail` is the reason.
     RouteResumed,
-    /// Delivered or discarded entries were deleted by age; `detail` says how many.
+    /// Delivered or discarded entries were deleted by age. `detail` says how many.
     Purged,
-    /// Rows of the inbox were deleted by age; `detail` says how many.
+    /// Rows of the inbox were deleted by age. `detail` says how many.
     InboxPurged,
-    /// Sagas that had ended were deleted by age; `detail` says how many.
+    /// Sagas that had ended were deleted by age. `detail` says how many.
     SagasPurged,
     /// A step of a saga was done.
     StepSucceeded,
-    /// A step of a saga was given up; `detail` begins with `abandoned`.
+    /// A step of a saga was given up. `detail` begins with `abandoned`.
     StepFailed,
-    /// A saga began to undo what may have run.
+    /// A saga began to undo the steps that may have run.
     Compensating,
     /// A step of a saga was undone.
     StepCompensated,
-    /// A compensation was given up; `detail` begins with `abandoned`.
+    /// A compensation was given up. `detail` begins with `abandoned`.
     CompensationFailed,
     /// Every step of a saga was done.
     Completed,
-    /// Everything that may have run of a saga was undone.
+    /// Every step of a saga that may have run was undone.
     Compensated,
     /// An operator let a saga go on.
     Resumed,
-    /// An operator let a saga go on without a step that was given up; `detail` says why.
+    /// An operator let a saga go on without a step that was given up. `detail` says why.
     StepSkipped,
-    /// An operator ended a saga as it was; `detail` says why.
+    /// An operator ended a saga as it was. `detail` says why.
     Abandoned,
 }
 
@@ -129,23 +129,23 @@ impl FromStr for AuditKind {
 /// One record of the audit trail.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuditRecord {
-    /// Its place in the trail.
+    /// The record's sequence number in the trail.
     pub seq: i64,
-    /// When, by the database's clock.
+    /// When it happened, by the database's clock.
     pub at: Timestamp,
     /// What it explains.
     pub kind: AuditKind,
-    /// Who did it: a relay's owner name or an operator.
+    /// The actor: the owner name of a relay, or an operator.
     pub actor: String,
-    /// The route, if it concerns one.
+    /// The route, if the record concerns one.
     pub route: Option<RouteName>,
-    /// The entry, if it concerns one.
+    /// The entry, if the record concerns one.
     pub event_id: Option<EventId>,
-    /// The saga, if it concerns one.
+    /// The saga, if the record concerns one.
     pub saga_id: Option<SagaId>,
-    /// The saga's subject, if it concerns one: its kind and value.
+    /// The kind and value of the saga's subject, if the record concerns a saga.
     pub subject: Option<Reference>,
-    /// The step, if it concerns one.
+    /// The step, if the record concerns one.
     pub step: Option<String>,
     /// The reason or the count, redacted.
     pub detail: String,

@@ -5,32 +5,33 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::limits::DELAY_MAX;
 
-/// Whether the computed delay is taken as it is.
+/// Whether the computed delay is randomised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Jitter {
     /// The delay is deterministic.
     #[default]
     None,
-    /// A random fraction of the delay, from nothing to all of it, so that entries that failed together do
-    /// not come back together.
+    /// A random fraction of the delay, from nothing to all of it. It keeps entries that failed together from coming
+    /// back together.
     Full,
 }
 
-/// The policy `min(base * multiplier^(attempts-1), max)`, with or without jitter. The multiplier is 2 unless it is set.
+/// The policy `min(base * multiplier^(attempts-1), max)`, with or without jitter. Default of the multiplier: 2.
 ///
-/// Checked when built, so that nothing can be wrong with it when an entry has just failed.
+/// A policy is checked when it is built, so that it cannot turn out to be invalid when an entry has just failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     base: Duration,
     max: Duration,
-    /// How much longer each wait is than the one before, in hundredths: a policy is compared, which a float is not.
+    /// How much longer each wait is than the one before, in hundredths. It is not a float, because policies are
+    /// compared.
     hundredths: u32,
     jitter: Jitter,
 }
 
 /// In hundredths: each wait is twice the one before.
 const DOUBLING: u32 = 200;
-/// In hundredths: waits that do not grow, and ones that are at their maximum with the second.
+/// The allowed multipliers, in hundredths. With the lowest, waits do not grow. The highest is 100.
 const MULTIPLIERS: std::ops::RangeInclusive<u32> = 100..=10_000;
 
 impl Backoff {
@@ -50,7 +51,7 @@ impl Backoff {
         Self { base, max, hundredths: DOUBLING, jitter }
     }
 
-    /// A checked policy that doubles; [`with_multiplier`](Self::with_multiplier) changes that.
+    /// A checked policy that doubles each wait. [`with_multiplier`](Self::with_multiplier) changes that.
     ///
     /// # Errors
     /// When `base` is zero, `max` is below `base`, or `max` is over [`DELAY_MAX`].
@@ -70,8 +71,8 @@ impl Backoff {
         Ok(Self::doubling(base, max, jitter))
     }
 
-    /// The same policy with waits that are so much longer each time, to two decimal places: 1 keeps them as they are, 2
-    /// doubles them.
+    /// The same policy with another multiplier, to two decimal places. 1 keeps the waits as they are, 2 doubles
+    /// them.
     ///
     /// # Errors
     /// When it is not a number from 1 to 100.
@@ -110,8 +111,8 @@ impl Backoff {
         self.jitter
     }
 
-    /// The wait after `attempts` attempts. `random` is looked at only with [`Jitter::Full`]: 0 gives no
-    /// wait, `u64::MAX` the whole deterministic one.
+    /// The wait after `attempts` attempts. `random` is used only with [`Jitter::Full`]: 0 gives no wait, `u64::MAX`
+    /// gives the whole deterministic one.
     ///
     /// # Errors
     /// When `attempts` is zero: nothing has failed yet.
@@ -126,7 +127,8 @@ impl Backoff {
         }))
     }
 
-    /// The base after so many multiplications, in nanoseconds. It stops where nothing changes any more, which is soon.
+    /// The base after this many multiplications, in nanoseconds. The loop stops as soon as the value does not
+    /// change any more.
     fn grown(&self, steps: u32) -> u128 {
         let (mut nanos, max) = (self.base.as_nanos(), self.max.as_nanos());
         for _ in 0..steps {

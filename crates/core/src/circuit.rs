@@ -1,20 +1,21 @@
-//! The state of a route's circuit, as relays tell it and operators read it.
+//! The state of a route's circuit, as relays announce it and operators see it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind};
 
-/// Whether a route's destination is taken to be up.
+/// Whether a relay treats a route's destination as up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CircuitState {
     /// The destination answers.
     #[default]
     Closed,
-    /// The destination is down; nothing is claimed.
+    /// The destination is down. Nothing is claimed.
     Open,
-    /// One entry is tried, to see whether the destination is back.
+    /// A probe is under way, to see whether the destination is back. It has one entry, or more after a destination
+    /// that answers refused earlier probes.
     Probing,
 }
 

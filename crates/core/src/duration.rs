@@ -61,8 +61,8 @@ fn parse(text: &str) -> Option<Duration> {
     Some(Duration::new(seconds, u32::try_from(nanos % NANOS_PER_SECOND).ok()?))
 }
 
-/// Writes a duration so that [`parse_duration`] reads it back exactly: the largest units first, zeros left
-/// out, and `0s` for nothing.
+/// Writes a duration so that [`parse_duration`] reads it back exactly. The largest units come first, zeros are left
+/// out, and a duration of zero is `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let mut rest = duration.as_nanos();

@@ -16,39 +16,39 @@ use crate::status::Status;
 use crate::suspect::attempts_counted;
 use crate::time::Timestamp;
 
-/// The growing number that proves a claim. Whoever settles shows the fence that the claim returned.
+/// The growing number that proves a claim. To settle, a relay shows the fence that the claim returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(transparent)]
 pub struct Fence(pub i64);
 
 impl Fence {
-    /// What the first claim exceeds.
+    /// The fence before the first claim. Every claim has a higher one.
     pub const NONE: Self = Self(0);
 
     /// The fence of the next claim.
     ///
-    /// At least the database's time in microseconds, so that it grows even when the database lost the
-    /// write of the last claim in a crash or a failover; always above the last one, so that it grows even
-    /// when that clock steps back.
+    /// It is at least the database's time in microseconds. So it grows even if a crash or a failover lost the write
+    /// of the last claim. It is always above the last fence, so it grows even if that clock steps back.
     #[must_use]
     pub fn next(self, now: Timestamp) -> Self {
         Self(self.0.saturating_add(1).max(now.as_micros()))
     }
 }
 
-/// Proof of one claimed entry: which row, under which fence.
+/// The proof of one claimed entry: its row and its fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Held {
-    /// The row.
+    /// The row's sequence number.
     pub seq: i64,
-    /// The claim.
+    /// The fence of the claim.
     pub fence: Fence,
 }
 
-/// What a store noted about a row when it read it, by which it may find it sooner when it is settled. It means nothing to
-/// anybody else, and a store that needs none leaves it empty. The row may have changed since: whoever looks checks.
+/// A store's own note about a row that it read, by which it may find the row sooner when the entry is settled. It
+/// means nothing to other code, and a store that needs none leaves it empty. The row may have changed since, so the
+/// store checks it.
 ///
-/// It says nothing about the entry, so any two are equal.
+/// A hint says nothing about the entry, so any two hints are equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowHint(pub Option<NonZeroU64>);
 
@@ -61,11 +61,11 @@ impl PartialEq for RowHint {
 /// One row of the outbox. The fields are the columns of the SQL contract.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Stage order inside the store; internal.
+    /// The sequence number: the order of staging inside the store. Internal.
     pub seq: i64,
-    /// The idempotency key; unique per route.
+    /// The idempotency key, unique per route.
     pub event_id: EventId,
-    /// Which route delivers it.
+    /// The route that delivers the entry.
     pub route: RouteName,
     /// The event type.
     pub event_type: String,
@@ -73,59 +73,60 @@ pub struct Entry {
     pub key: Option<String>,
     /// Opaque bytes.
     pub payload: Vec<u8>,
-    /// What the payload is.
+    /// The content type of the payload.
     pub content_type: String,
     /// A small map of strings.
     pub headers: Headers,
-    /// Whose event it is.
+    /// The tenant.
     pub tenant: Option<String>,
-    /// What it belongs to across services.
+    /// The correlation id: what the event belongs to across services.
     pub correlation_id: Option<String>,
-    /// What caused it.
+    /// The causation id: what caused the event.
     pub causation_id: Option<String>,
-    /// The run that staged it.
+    /// The execution id: the run that staged the event.
     pub execution_id: Option<String>,
-    /// When it happened in the business.
+    /// When the event happened in the business.
     pub occurred_at: Option<Timestamp>,
-    /// The lane that it was read from; `None` when it was claimed as a row.
+    /// The lane that the entry was read from. `None`: it was claimed by rows.
     pub lane: Option<u8>,
-    /// The store's own note; not a column.
+    /// The store's own note. It is not a column.
     pub hint: RowHint,
-    /// Lower goes first.
+    /// The priority. Lower goes first.
     pub priority: i16,
     /// The saga or completion group.
     pub group_id: Option<String>,
-    /// The hybrid logical clock stamp; plain SQL staging leaves it out.
+    /// The hybrid logical clock stamp. Staging by plain SQL leaves it out.
     pub hlc: Option<Hlc>,
-    /// Where it is in its life. In a listing, what a lane has handed out is in flight.
+    /// The status. In a listing, an entry that a lane has handed out is in flight.
     pub status: Status,
-    /// The dead entry of its key that it waits for, on a route that such an entry blocks. Only in a listing; not a
-    /// column.
+    /// The dead entry of its key that the entry waits for, on a route that a dead entry blocks. Set only in a
+    /// listing. It is not a column.
     pub blocked_by: Option<EventId>,
-    /// Claims that were not given back.
+    /// The attempts: claims that were not given back.
     pub attempts: u32,
-    /// How many of them ended because the lease expired.
+    /// How many of the attempts ended because the lease expired.
     pub crashes: u32,
-    /// Attempts allowed for this entry, if it does not follow its route.
+    /// Attempts allowed for this entry. `None`: the route's limit applies.
     pub max_attempts: Option<u32>,
-    /// The earliest time anyone may claim it; in flight: the lease's end; terminal: none.
+    /// The earliest time at which a relay may claim the entry. In flight, it is the end of the lease. In a terminal
+    /// status, it is `None`.
     pub due_at: Option<Timestamp>,
-    /// The last claim's number.
+    /// The fence of the last claim.
     pub fence: Fence,
-    /// Who claimed it, for people.
+    /// The name of the relay that claimed the entry, for people.
     pub owner: Option<String>,
-    /// What the last failed attempt left.
+    /// The failure of the last failed attempt.
     pub last_error: Option<Failure>,
     /// When the last attempt began.
     pub last_attempt_at: Option<Timestamp>,
-    /// When it was staged.
+    /// When the entry was staged.
     pub created_at: Timestamp,
-    /// When it reached its end.
+    /// When the entry reached a terminal status.
     pub settled_at: Option<Timestamp>,
 }
 
 impl Entry {
-    /// Where it stands as an operator sees it.
+    /// The standing as an operator sees it.
     #[must_use]
     pub fn standing(&self) -> Standing {
         if self.blocked_by.is_some() { Standing::Blocked } else { self.status.into() }
@@ -137,7 +138,7 @@ impl Entry {
         Held { seq: self.seq, fence: self.fence }
     }
 
-    /// Whether it is a step of a saga, or undoes one: only a relay that knows sagas may have it.
+    /// Whether the entry is a step of a saga or the compensation of one. Only a relay that runs sagas may take it.
     #[must_use]
     pub fn is_step(&self) -> bool {
         is_step(self.group_id.as_deref(), &self.content_type)
@@ -149,28 +150,29 @@ impl Entry {
         attempts_counted(self.attempts, self.crashes) >= self.max_attempts.unwrap_or(route_max_attempts)
     }
 
-    /// Whether it came back from an expired lease and was not tried since: it goes in small company only.
+    /// Whether the entry is a suspect: it came back from an expired lease and was not tried since. Only few entries
+    /// may be in flight beside it.
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         self.status == Status::Retrying && self.due_at.is_none() && self.crashes > 0
     }
 }
 
-/// An event that was checked and given its identity: what a store writes.
+/// An event that was checked and has its id. This is what a store writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
     /// The idempotency key.
     pub event_id: EventId,
-    /// Which route delivers it.
+    /// The route that delivers the entry.
     pub route: RouteName,
-    /// Everything the application said. Its `id` is not looked at any more.
+    /// The event as the application gave it. Its `id` is ignored from here on.
     pub event: Event,
-    /// The stamp of this process's clock.
+    /// The clock stamp of this process.
     pub hlc: Hlc,
 }
 
 impl NewEntry {
-    /// The lane that it belongs to, by [`lane_of`]; a step of a saga to none.
+    /// The lane of the entry, by [`lane_of`]. A step of a saga has [`NO_LANE`].
     #[must_use]
     pub fn lane(&self) -> u8 {
         let event = &self.event;
@@ -180,7 +182,7 @@ impl NewEntry {
         lane_of(event.key.as_deref(), self.event_id)
     }
 
-    /// Checks an event and gives it its identity and stamp.
+    /// Checks an event and gives it an id and a stamp.
     ///
     /// # Errors
     /// When a field of the event is out of bounds; nothing was written then.
@@ -195,7 +197,7 @@ impl NewEntry {
         Ok(Self { event_id: event.id.unwrap_or(fresh_id), route: route.clone(), event, hlc })
     }
 
-    /// How long nobody may claim it, in whole microseconds; `None` when it is due at once.
+    /// How long no relay may claim the entry, in whole microseconds. `None`: it is due at once.
     #[must_use]
     pub fn delay_micros(&self) -> Option<i64> {
         let delay = self.event.delay.filter(|delay| *delay > Duration::ZERO)?;
@@ -203,24 +205,24 @@ impl NewEntry {
     }
 }
 
-/// What staging did with one event.
+/// The result of staging one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staged {
     /// A new entry was written.
     Fresh(EventId),
-    /// The route already carries this event id; nothing was written.
+    /// The route already carries this event id. Nothing was written.
     Duplicate(EventId),
 }
 
 impl Staged {
-    /// The outcomes of a call, in the order of its events: of an id that came twice only the first can be fresh.
+    /// The results of a call, in the order of its events. If an id came twice, only the first can be fresh.
     #[must_use]
     pub fn tell(ids: Vec<EventId>, mut fresh: HashSet<EventId>) -> Vec<Self> {
         let outcome = |id| if fresh.remove(&id) { Self::Fresh(id) } else { Self::Duplicate(id) };
         ids.into_iter().map(outcome).collect()
     }
 
-    /// The event's id, whichever it was.
+    /// The event's id, in either case.
     #[must_use]
     pub const fn event_id(self) -> EventId {
         match self {

@@ -1,4 +1,4 @@
-//! One error type for every seam: what kind it is, whether trying again may help, and a text for people.
+//! One error type for every port. It has a kind, whether trying again may help, and a text for people.
 
 use std::fmt;
 
@@ -13,26 +13,26 @@ pub enum ErrorKind {
     Invalid,
     /// The caller's input is over a limit.
     TooLarge,
-    /// What was asked for is not there.
+    /// The requested item does not exist.
     NotFound,
     /// The tables are missing, older, newer or damaged.
     Schema,
     /// The server cannot be reached, or went away.
     Unavailable,
-    /// An answer did not come in time.
+    /// No answer came in time.
     Timeout,
     /// Another transaction was in the way: lock, deadlock, serialization failure, busy file.
     Contention,
-    /// A transaction was not committed: a statement in it had failed, or it had ended before. What was written in it
-    /// is to be written again, in a new transaction.
+    /// A transaction was not committed, because a statement in it had failed or it had ended before. The caller
+    /// writes everything again in a new transaction.
     Aborted,
     /// The database accepts no writes: a standby, a read-only file, a full disk.
     ReadOnly,
     /// Credentials or rights are missing.
     Denied,
-    /// Stored data cannot be read as what it should be.
+    /// Stored data cannot be decoded.
     Corrupt,
-    /// The adapter does not do this.
+    /// The adapter does not support this.
     Unsupported,
     /// None of the above.
     Internal,
@@ -59,7 +59,7 @@ impl ErrorKind {
         }
     }
 
-    /// Whether the same call may succeed later, when the adapter does not know better.
+    /// The retry class of this kind, for an adapter that does not know better.
     #[must_use]
     pub const fn retry(self) -> Retry {
         match self {
@@ -78,13 +78,13 @@ pub enum Retry {
     Never,
     /// Nothing happened; the same call may succeed later.
     Later,
-    /// The answer was lost: the call may have taken effect. Only an idempotent call may be sent again.
+    /// The answer was lost, so the call may have taken effect. Only an idempotent call may be sent again.
     Unknown,
 }
 
 /// An error of any Pillarbox call.
 ///
-/// The message is for people and never carries payloads, SQL parameter values or secrets.
+/// The message is for people. It never carries payloads, SQL parameter values or secrets.
 pub struct Error {
     kind: ErrorKind,
     retry: Retry,
@@ -130,7 +130,7 @@ impl Error {
         self
     }
 
-    /// Puts what was being done in front of the message.
+    /// Puts a description of the failed operation in front of the message.
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         self.message = format!("{doing}: {}", self.message);

@@ -1,4 +1,4 @@
-//! What an application stages.
+//! Events: what an application stages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::limits::{
 use crate::name::check_name;
 use crate::time::Timestamp;
 
-/// The content type of an event that names none.
+/// The content type of an event that sets none.
 pub const CONTENT_TYPE_DEFAULT: &str = "application/json";
-/// The priority of an event that names none; lower goes first.
+/// The priority of an event that sets none. Lower goes first.
 pub const PRIORITY_DEFAULT: i16 = 100;
 
-/// The identity of an event, and its idempotency key everywhere.
+/// The identity of an event. It is the event's idempotency key everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventId(pub Uuid);
@@ -61,29 +61,29 @@ pub struct Event {
     pub id: Option<EventId>,
     /// The event type, 1 to 255 characters, such as `order.placed`.
     pub event_type: String,
-    /// Opaque bytes; they are never rewritten.
+    /// Opaque bytes. They are never rewritten.
     pub payload: Vec<u8>,
-    /// What the payload is. Default: [`CONTENT_TYPE_DEFAULT`].
+    /// The content type of the payload. Default: [`CONTENT_TYPE_DEFAULT`].
     pub content_type: String,
     /// The ordering key, typically the aggregate's id. Default: none.
     pub key: Option<String>,
-    /// Default: none.
+    /// The headers. Default: none.
     pub headers: Headers,
-    /// Whose event it is. Default: none.
+    /// The tenant. Default: none.
     pub tenant: Option<String>,
-    /// What the event belongs to across services. Default: none.
+    /// The correlation id: what the event belongs to across services. Default: none.
     pub correlation_id: Option<String>,
-    /// What caused the event. Default: none.
+    /// The causation id: what caused the event. Default: none.
     pub causation_id: Option<String>,
-    /// The run that staged it. Default: none.
+    /// The execution id: the run that staged the event. Default: none.
     pub execution_id: Option<String>,
-    /// When it happened in the business. Default: none, and the staging time speaks.
+    /// When the event happened in the business. Default: none, and the time of staging counts.
     pub occurred_at: Option<Timestamp>,
-    /// Lower goes first; unordered routes only. Default: [`PRIORITY_DEFAULT`].
+    /// The priority, for unordered routes only. Lower goes first. Default: [`PRIORITY_DEFAULT`].
     pub priority: i16,
     /// The saga or completion group. Default: none.
     pub group_id: Option<String>,
-    /// How long nobody may claim it, counted from staging by the database's clock. Default: none.
+    /// How long no relay may claim the event, counted from staging by the database's clock. Default: none.
     pub delay: Option<Duration>,
     /// Attempts allowed for this one entry. Default: the route's policy.
     pub max_attempts: Option<u32>,
@@ -177,14 +177,14 @@ impl Event {
         self
     }
 
-    /// Sets when it happened in the business.
+    /// Sets when the event happened in the business.
     #[must_use]
     pub fn occurred_at(mut self, at: Timestamp) -> Self {
         self.occurred_at = Some(at);
         self
     }
 
-    /// Sets the priority; lower goes first.
+    /// Sets the priority. Lower goes first.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> Self {
         self.priority = priority;
@@ -198,21 +198,21 @@ impl Event {
         self
     }
 
-    /// Nobody may claim it before this much time has passed.
+    /// Sets how long no relay may claim the event.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
     }
 
-    /// Attempts allowed for this one entry.
+    /// Sets the attempts allowed for this one entry.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(attempts);
         self
     }
 
-    /// Refuses what is out of bounds, before anything is written.
+    /// Refuses an event with a value out of range, before anything is written.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) or [`TooLarge`](crate::ErrorKind::TooLarge), naming the field.
@@ -251,7 +251,8 @@ impl Event {
         Ok(())
     }
 
-    /// Refuses what an ordered route cannot take: a delay would hold back everything that follows of the same key.
+    /// Refuses an event that an ordered route cannot take. A delay would hold back all later events of the same
+    /// key.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for an event with a key and a delay.
@@ -288,7 +289,7 @@ impl Event {
     }
 }
 
-/// Limits that an outbox may set lower or higher.
+/// Limits of events that an outbox may set lower or higher.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct EventLimits {

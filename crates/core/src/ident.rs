@@ -1,4 +1,4 @@
-//! The one way for a name to get into SQL text.
+//! The only type by which a name gets into SQL text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 
 /// Longest prefix or schema, in characters.
 const CHARS_MAX: usize = 31;
-/// Longest derived name, in characters: what PostgreSQL and MySQL keep of a name without cutting it.
+/// Longest derived name, in characters. PostgreSQL and MySQL keep a name of this length without cutting it.
 const JOINED_CHARS_MAX: usize = 63;
 
 /// A SQL identifier that needs no escaping on any database: `^[a-z_][a-z0-9_]{0,30}$`.
 ///
-/// Values are always bound; names cannot be, so whatever names a table goes through this type.
+/// Values are always bound. Names cannot be bound, so every name of a table goes through this type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ident(String);
 
@@ -31,7 +31,7 @@ impl Ident {
         )))
     }
 
-    /// This name followed by `_` and a suffix, such as a table's name after its prefix.
+    /// This name followed by `_` and a suffix, such as a prefix followed by a table's name.
     ///
     /// # Errors
     /// When the suffix has other characters than an identifier, or the whole is too long for a database.
@@ -54,7 +54,7 @@ impl Ident {
         &self.0
     }
 
-    /// The name in double quotes, which keep a word like `order` from being read as SQL.
+    /// The name in double quotes. They keep a word like `order` from being read as SQL.
     #[must_use]
     pub fn quoted(&self) -> String {
         format!("\"{}\"", self.0)
@@ -69,7 +69,7 @@ fn is_ident(name: &str, chars_max: usize) -> bool {
 }
 
 impl Default for Ident {
-    /// `pillarbox`: the prefix of every table unless a setting says otherwise.
+    /// `pillarbox`, the default prefix of every table.
     fn default() -> Self {
         Self("pillarbox".to_owned())
     }

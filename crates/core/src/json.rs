@@ -1,4 +1,4 @@
-//! JSON whose bytes depend on the value alone, for whoever hashes or compares it.
+//! JSON whose bytes depend on the value alone, to be hashed or compared.
 
 use serde::Serialize;
 use serde_json::Value;

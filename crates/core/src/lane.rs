@@ -3,14 +3,14 @@
 use crate::event::EventId;
 use crate::port::LANES;
 
-/// The place of entries that are in no lane: steps of sagas, which no relay by lanes may have.
+/// The lane number of entries that are in no lane. These are steps of sagas, which no relay by lanes may take.
 pub const NO_LANE: u8 = LANES;
 
-/// The lane of an entry: FNV-1a of 32 bits over the UTF-8 bytes of its key, or over the 16 bytes of its event id if
-/// it has none, modulo [`LANES`].
+/// The lane of an entry: the 32-bit FNV-1a hash of its key's UTF-8 bytes, modulo [`LANES`]. If the entry has no
+/// key, the 16 bytes of its event id are hashed.
 ///
-/// A key belongs to its lane for ever, so this never changes. A store whose database computes the lane itself may use
-/// another hash; one that uses this must agree with it in the library and in plain SQL.
+/// A key belongs to the same lane for ever, so this function never changes. A store whose database computes the
+/// lane itself may use another hash. If a store uses this hash, its library and its plain SQL must agree with it.
 #[must_use]
 pub fn lane_of(key: Option<&str>, event_id: EventId) -> u8 {
     let hash = match key {

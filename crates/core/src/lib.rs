@@ -1,8 +1,8 @@
 //! The pure domain of Pillarbox: events, entries, states, policies, clock stamps, envelopes, and the ports
 //! that adapters implement.
 //!
-//! Nothing in here does IO, reads a wall clock or asks the operating system for randomness: time and results
-//! come in as arguments, decisions come out as values.
+//! Nothing in here does IO, reads a wall clock or asks the operating system for randomness. Time and results come
+//! in as arguments, and decisions come out as values.
 
 mod audit;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Names with a rule: what may be a route, and the check that all short texts share.
+//! Names with a rule: the name of a route, and the check that all short texts share.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,8 +29,8 @@ pub fn check_name(what: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The name of a route: a lane of the outbox with one destination and one policy. 1 to 255 characters.
-/// Cheap to clone: every entry carries one.
+/// The name of a route, 1 to 255 characters. A route is a named part of the outbox with one destination and one
+/// policy. The name is cheap to clone, because every entry carries one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteName(Arc<str>);
 
@@ -45,8 +45,8 @@ impl RouteName {
         Ok(Self(name.into()))
     }
 
-    /// What can be shown of a name that plain SQL may have written: without control characters, cut to its longest, and
-    /// `?` if nothing is left.
+    /// A name that is safe to show, from a text that plain SQL may have written. Control characters are left out,
+    /// and a long text is cut to the limit. If nothing is left, the name is `?`.
     #[must_use]
     pub fn shown(text: &str) -> Self {
         let shown: String = text.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();

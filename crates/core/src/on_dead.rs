@@ -5,10 +5,10 @@ use std::fmt;
 /// What a dead entry does to the entries of its key behind it, on a route that is read by lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDead {
-    /// They wait until it is requeued or discarded.
+    /// They wait until the dead entry is requeued or discarded.
     #[default]
     Block,
-    /// They go on without it.
+    /// They are delivered without it.
     Skip,
 }
 

@@ -1,4 +1,4 @@
-//! What came of delivering an entry, and what is remembered of a failure.
+//! The outcome of a delivery, and what is stored about a failure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,17 +19,17 @@ pub enum FailureKind {
     Rejected,
     /// This message failed and may work later.
     Failed,
-    /// The destination is not there, or takes nothing.
+    /// The destination cannot be reached, or accepts nothing.
     Down,
-    /// The confirmation was lost; it may have been delivered.
+    /// The confirmation was lost. The message may have been delivered.
     Unknown,
     /// The handler or sink panicked.
     Panicked,
-    /// The stored row cannot be read as an entry.
+    /// The stored row cannot be decoded as an entry.
     Undecodable,
     /// No handler of this name is registered.
     UnknownHandler,
-    /// The lease ran out before anybody settled the entry.
+    /// The lease ended before a relay settled the entry.
     LeaseExpired,
 }
 
@@ -75,9 +75,9 @@ impl FromStr for FailureKind {
     }
 }
 
-/// What is stored of a failed attempt: a kind, a code and a short redacted text.
+/// What is stored about a failed attempt: a kind, a code and a short redacted text.
 ///
-/// Never a payload, never SQL parameter values, never a secret. As text: `kind/code: words`.
+/// It never holds a payload, SQL parameter values or a secret. As text it reads `kind/code: words`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The class of the failure.
@@ -88,14 +88,14 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Nobody settled an entry before its lease ended.
+    /// The failure of an entry that no relay settled before its lease ended.
     #[must_use]
     pub fn lease_expired() -> Self {
         let kind = FailureKind::LeaseExpired;
         Self::new(kind, kind.as_str(), "nobody settled it before its lease ended")
     }
 
-    /// A failure with a stable code and a text for people, which is redacted and cut to its limit.
+    /// A failure with a stable code and a text for people. The text is redacted and cut to its limit.
     pub fn new(kind: FailureKind, code: impl Into<String>, text: impl AsRef<str>) -> Self {
         // A slash or a space in the code would make the stored text ambiguous; a colon without a space does not.
         let mut code: String = code
@@ -107,15 +107,15 @@ impl Failure {
         Self { kind, code, text: cut(redact(text.as_ref()), ERROR_TEXT_BYTES_MAX), cause: None }
     }
 
-    /// Adds the whole chain of errors behind it, which is redacted and cut to its limit. It is for the log alone: it is
-    /// never stored, and [`Display`](fmt::Display) leaves it out.
+    /// Adds the whole chain of errors behind the failure, redacted and cut to its limit. The chain is only for the
+    /// log. It is never stored, and [`Display`](fmt::Display) leaves it out.
     #[must_use]
     pub fn caused_by(mut self, chain: &str) -> Self {
         self.cause = Some(cut(redact(chain), CAUSE_BYTES_MAX).into());
         self
     }
 
-    /// Takes the chain of errors, so that it is logged once and goes no further.
+    /// Takes out the chain of errors, so that it is logged once and goes no further.
     pub fn take_cause(&mut self) -> Option<Box<str>> {
         self.cause.take()
     }
@@ -126,7 +126,7 @@ impl Failure {
         &self.code
     }
 
-    /// Kind and code, as in `failed/timeout`: what failures of one sort share.
+    /// The kind and the code, as in `failed/timeout`. Failures of one sort share this name.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.kind.as_str(), self.code)
@@ -138,8 +138,8 @@ impl Failure {
         &self.text
     }
 
-    /// Reads back what [`Display`](fmt::Display) wrote; text in another form is kept as the words of a `failed`.
-    /// Redacted again, because plain SQL may have written it.
+    /// Reads back what [`Display`](fmt::Display) wrote. Text in another form becomes the text of a `failed`. The
+    /// text is redacted again, because plain SQL may have written it.
     #[must_use]
     pub fn parse(stored: &str) -> Self {
         let parsed = stored.split_once('/').and_then(|(kind, rest)| {
@@ -184,37 +184,39 @@ impl From<(FailureKind, &Error)> for Failure {
     }
 }
 
-/// What came of handing one entry to a sink.
+/// The outcome of handing one entry to a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The destination confirmed it.
+    /// The destination confirmed the entry.
     Confirmed,
-    /// A handler has done it, and as a step of a saga it passes this on to later ones.
+    /// A handler has done the entry's work. If the entry is a step of a saga, this value is passed on to later
+    /// steps.
     ConfirmedWith(serde_json::Value),
-    /// Refused for good: dead at once.
+    /// The destination refused the message for good. The entry is dead at once.
     Rejected(Failure),
-    /// This message failed and may work later; an explicit wait replaces the route's backoff.
+    /// This message failed and may work later. If `retry_after` is set, it replaces the route's backoff.
     Failed {
         /// What went wrong.
         failure: Failure,
         /// How long to wait before the next attempt, if the destination said so.
         retry_after: Option<Duration>,
     },
-    /// The destination is down: the route's circuit opens, and no attempt is spent.
+    /// The destination is down. The route's circuit opens, and no attempt is spent.
     Down(Failure),
-    /// The destination is there and takes nothing now: it is full, or asks to be left alone. As with
-    /// [`Down`](Self::Down) the route's circuit opens and no attempt is spent. But it answers, so it may be that it
-    /// refuses only some messages: each probe that it refuses makes the next one larger, and a probe of which one
-    /// message gets through closes the circuit.
+    /// The destination answers but accepts nothing now: it is full, or asks to be left alone. As with
+    /// [`Down`](Self::Down), the route's circuit opens and no attempt is spent.
+    ///
+    /// A destination that answers may refuse only some messages. So each probe that it refuses makes the next probe
+    /// larger. If one message of a probe gets through, the circuit closes.
     Busy {
-        /// What it said.
+        /// What the destination said.
         failure: Failure,
         /// How long to wait before the next probe, if the destination said so.
         retry_after: Option<Duration>,
     },
-    /// The confirmation was lost: tried again under the same event id.
+    /// The confirmation was lost. The entry is tried again under the same event id.
     Unknown(Failure),
-    /// Not yet: it is looked at again after this long, with all of its attempts.
+    /// It is too early for the entry. It is tried again after this long, with all of its attempts.
     Parked {
         /// How long to wait.
         after: Duration,
@@ -222,17 +224,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Refused for good, with a code and a text.
+    /// A refusal for good, with a code and a text.
     pub fn rejected(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self::Rejected(Failure::new(FailureKind::Rejected, code, text))
     }
 
-    /// Failed, may work later.
+    /// A failure that may work later.
     pub fn failed(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self::Failed { failure: Failure::new(FailureKind::Failed, code, text), retry_after: None }
     }
 
-    /// The destination is down.
+    /// An outage of the destination.
     pub fn down(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self::Down(Failure::new(FailureKind::Down, code, text))
     }
@@ -249,12 +251,12 @@ impl Outcome {
         }
     }
 
-    /// The destination takes nothing now. Shown like an outage, which it is.
+    /// A destination that accepts nothing now. It is shown as an outage.
     pub fn busy(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self::Busy { failure: Failure::new(FailureKind::Down, code, text), retry_after: None }
     }
 
-    /// The confirmation was lost.
+    /// A lost confirmation.
     pub fn unknown(code: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self::Unknown(Failure::new(FailureKind::Unknown, code, text))
     }

@@ -1,4 +1,4 @@
-//! The parameters of a destination's URL: `?name=value&…`, read in one way for every transport.
+//! The parameters of a destination's URL, `?name=value&…`, read in the same way for every transport.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// Reads the pairs of a URL's query. `set` is given each name and value, and refuses a value that cannot be read.
+/// Reads the pairs of a URL's query. `set` gets each name and value, and refuses a value that it cannot read.
 ///
 /// ```
 /// # use pillarbox_core::parameters;

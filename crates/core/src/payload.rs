@@ -11,10 +11,10 @@ use serde_path_to_error::{Path, Segment};
 use crate::error::{Error, ErrorKind};
 use crate::limits::PAYLOAD_PATH_BYTES_MAX;
 
-/// A payload does not have the shape that its reader expects. It never will, so whoever handles it rejects the message
-/// instead of trying it again.
+/// The error for a payload that does not have the shape that its reader expects. Trying again cannot help, so a
+/// handler rejects the message.
 ///
-/// The text says where, and never quotes what stands there.
+/// The text says where the payload differs, and never quotes its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadError {
     what: What,
@@ -22,19 +22,19 @@ pub struct PayloadError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
-    /// Not JSON at all from here on.
+    /// The text is not JSON from here on.
     Syntax { line: usize, column: usize },
     /// A value of another type, or out of range.
     Shape { path: String },
-    /// A field that must be there.
+    /// A required field is missing.
     Missing { path: String },
     /// The payload of another event type.
     Type { found: String, expected: &'static str },
 }
 
 impl PayloadError {
-    /// Where the payload differs from what is expected, such as `items[2].price`; empty for the payload as a whole.
-    /// `None`: it is no JSON.
+    /// Where the payload differs from the expected shape, such as `items[2].price`. Empty: the payload as a whole.
+    /// `None`: it is not JSON.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match &self.what {
@@ -48,7 +48,7 @@ impl PayloadError {
         Self { what: What::Type { found, expected } }
     }
 
-    /// As the error of any call, of which this stays the source.
+    /// Converts this into an [`Error`] and keeps it as the source.
     pub(crate) fn into_error(self) -> Error {
         Error::new(ErrorKind::Corrupt, self.to_string()).with_code("payload").with_source(self)
     }
@@ -77,8 +77,8 @@ impl PayloadError {
     }
 }
 
-/// Adds a part to a path. The key of a map is data, such as an address, and cannot be told from the name of a field: only
-/// what looks like a name is shown.
+/// Adds a part to a path. The key of a map is data, such as an address, and cannot be told from the name of a
+/// field. So a part is shown only if it looks like a name.
 fn push(path: &mut String, part: &str) {
     let is_name = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -91,7 +91,7 @@ fn push(path: &mut String, part: &str) {
     path.push_str(if is_name(part) { part } else { "?" });
 }
 
-/// What is shown of a path is ASCII, so any byte is a place to cut.
+/// Cuts a path to its limit. The shown part is ASCII, so it can be cut at any byte.
 fn cut(mut path: String) -> String {
     if path.len() > PAYLOAD_PATH_BYTES_MAX {
         path.truncate(PAYLOAD_PATH_BYTES_MAX);
@@ -120,7 +120,7 @@ impl fmt::Display for PayloadError {
 
 impl std::error::Error for PayloadError {}
 
-/// Reads a payload of JSON.
+/// Decodes a JSON payload.
 ///
 /// # Errors
 /// When it is no JSON, or of another shape.
@@ -133,7 +133,7 @@ pub fn read_json<T: DeserializeOwned>(payload: &[u8]) -> Result<T, PayloadError>
     Ok(read)
 }
 
-/// Reads a value that is part of a larger payload.
+/// Decodes a value that is part of a larger payload.
 ///
 /// # Errors
 /// When it is of another shape.

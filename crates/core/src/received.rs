@@ -1,4 +1,4 @@
-//! An event as it arrives from a broker: the other end of the envelope.
+//! An event as it arrives from a broker, decoded from its envelope.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::name::check_name;
 use crate::payload::{PayloadError, read_json};
 use crate::time::Timestamp;
 
-/// The attributes of a CloudEvent by their bare names, as a transport's binding read them.
+/// The attributes of a CloudEvent by their bare names, as the binding of a transport has read them.
 pub type Attributes = BTreeMap<String, String>;
 
 /// An event that arrived, with its context. The payload is bytes until [`json`](Received::json) reads it.
@@ -25,34 +25,35 @@ pub struct Received<T = Vec<u8>> {
     pub event_id: EventId,
     /// The event type.
     pub event_type: String,
-    /// Where it comes from.
+    /// The source of the event.
     pub source: String,
     /// The ordering key.
     pub key: Option<String>,
-    /// What was staged, byte for byte.
+    /// The payload as it was staged, byte for byte.
     pub payload: T,
-    /// What the payload is.
+    /// The content type of the payload.
     pub content_type: String,
     /// The producer's own headers, and `traceparent`.
     pub headers: Headers,
-    /// When it happened.
+    /// When the event happened.
     pub occurred_at: Option<Timestamp>,
-    /// Whose event it is.
+    /// The tenant.
     pub tenant: Option<String>,
-    /// What it belongs to across services.
+    /// The correlation id: what the event belongs to across services.
     pub correlation_id: Option<String>,
-    /// What caused it.
+    /// The causation id: what caused the event.
     pub causation_id: Option<String>,
-    /// The run that staged it.
+    /// The execution id: the run that staged the event.
     pub execution_id: Option<String>,
     /// The producer's clock stamp.
     pub hlc: Option<Hlc>,
-    /// The lane that it was published from, as `route/number`, and the fence of that lane's owner; on ordered routes.
+    /// The lane that the event was published from, as `route/number`, and the fence of that lane's owner. Set on
+    /// ordered routes.
     pub lane: Option<(String, Fence)>,
 }
 
 impl Received {
-    /// Reads an arrived message. Attributes beyond the known ones become headers.
+    /// Decodes a message that arrived. Attributes beyond the known ones become headers.
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) when an attribute that must be there is missing or malformed, and
@@ -110,11 +111,11 @@ impl Received {
         Ok(Self { headers, ..known })
     }
 
-    /// The same event with its payload read as JSON of this type.
+    /// The same event with its payload decoded from JSON as this type.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape. The text says where and does not quote it; the
-    /// source is a [`PayloadError`], for which `?` in a handler rejects the message.
+    /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape. The text says where and does not quote it;
+    /// the source is a [`PayloadError`], for which `?` in a handler rejects the message.
     pub fn json<T: DeserializeOwned>(self) -> Result<Received<T>> {
         let payload = read_json(&self.payload).map_err(PayloadError::into_error)?;
         Ok(Received {
@@ -137,8 +138,8 @@ impl Received {
 }
 
 impl<T> Received<T> {
-    /// An event that follows from this one: it belongs to the same correlation, and this event is its cause. What
-    /// the new event already says of itself stays.
+    /// Marks an event as a consequence of this one. It gets the same correlation id, and this event as its cause.
+    /// If the new event already has either id, that id stays.
     #[must_use]
     pub fn causes(&self, mut event: Event) -> Event {
         event.correlation_id = event.correlation_id.or_else(|| self.correlation_id.clone());

@@ -1,8 +1,9 @@
-//! Setters of options, written once: an option is its field, and how it is set follows from the field's type.
+//! Setters of options, written once. Each option is a field, and the type of the field decides how it is set.
 
-/// Makes the setters of an options struct from a list of its fields.
+/// Writes the setters of an options struct from a list of its fields.
 ///
-/// `as into` takes whatever becomes the field's type, `as some` and `as some_into` set an option that may be absent.
+/// `as into` takes any value that converts into the field's type. `as some` and `as some_into` set an `Option`
+/// field.
 ///
 /// ```
 /// #[derive(Default)]
@@ -32,7 +33,7 @@ macro_rules! setters {
     };
 }
 
-/// One of them.
+/// Writes one setter for [`setters!`](crate::setters!).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __setter {

@@ -1,16 +1,17 @@
-//! Text of others on a terminal: characters that rearrange it are written as escapes.
+//! Foreign text on a terminal: characters that rearrange it are written as escapes.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a character changes the direction of what follows or ends the line: with it, a key can look like another one, or
-/// like two lines. JSON allows all of them inside of texts.
+/// Whether a character changes the direction of the text after it or ends the line. With such a character, a key
+/// can look like another key, or like two lines. JSON allows all of them inside of texts.
 #[must_use]
 pub fn is_deceptive(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{85}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// JSON in which these characters are escaped. It means the same: outside of texts JSON has none of them.
+/// JSON in which deceptive characters are escaped. It means the same, because JSON has none of them outside of
+/// texts.
 #[must_use]
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_deceptive) {

@@ -1,4 +1,4 @@
-//! Where an entry stands as an operator sees it: its status, or what its route makes of it.
+//! The standing of an entry as an operator sees it: its stored status, in flight from a lane, or blocked.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,21 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::status::Status;
 
-/// Where an entry stands as an operator sees it.
+/// The standing of an entry as an operator sees it.
 ///
-/// That is its stored status, but for two: what a lane has handed out and nobody has settled is *in flight*, and what
-/// stands behind a dead entry of its key, on a route that such an entry blocks, is *blocked*. Neither is stored.
+/// The standing is the stored status, with two exceptions. An entry that a lane has handed out and no relay has
+/// settled is *in flight*. An entry behind a dead one of its key, on a route that a dead entry blocks, is
+/// *blocked*. Neither is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
-    /// As stored.
+    /// The stored status, or in flight from a lane.
     Is(Status),
-    /// Behind a dead entry of its key: no relay takes it before that one is requeued or discarded.
+    /// The entry is behind a dead entry of its key. No relay takes it before the dead one is requeued or discarded.
     Blocked,
 }
 
 impl Standing {
-    /// Every standing, in the order in which counts name them.
+    /// Every standing, in the order of counts.
     pub const ALL: [Self; 7] = [
         Self::Is(Status::Pending),
         Self::Is(Status::InFlight),

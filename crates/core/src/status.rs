@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Where an entry is in its life.
+/// The status of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Staged, not yet attempted.
     Pending,
-    /// Claimed: somebody is delivering it under a lease.
+    /// Claimed: a relay is delivering it under a lease.
     InFlight,
-    /// The last attempt failed or was lost; it will be tried again.
+    /// The last attempt failed or was lost. The entry will be tried again.
     Retrying,
-    /// The destination confirmed it.
+    /// The destination confirmed the entry.
     Delivered,
-    /// Given up and visible: rejected for good, or attempts spent.
+    /// Given up and visible: it was rejected for good, or its attempts are spent.
     Dead,
-    /// An operator gave it up for good: a dead entry, or one that waited and was cancelled.
+    /// An operator gave it up for good: it was dead, or it was waiting and was cancelled.
     Discarded,
 }
 
 impl Status {
-    /// Every status, in the order in which counts name them.
+    /// Every status, in the order of counts.
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::InFlight, Self::Retrying, Self::Delivered, Self::Dead, Self::Discarded];
 
@@ -43,13 +43,13 @@ impl Status {
         }
     }
 
-    /// No relay touches a terminal entry again.
+    /// Whether the status is terminal. No relay touches a terminal entry again.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Delivered | Self::Dead | Self::Discarded)
     }
 
-    /// Where `action` leads from here, or `None` if it is not allowed.
+    /// The status that `action` leads to from here. `None`: the action is not allowed.
     #[must_use]
     pub fn after(self, action: Action) -> Option<Self> {
         TRANSITIONS.iter().find(|row| row.0 == self && row.1 == action).map(|row| row.2)
@@ -78,29 +78,29 @@ impl FromStr for Status {
 /// What can happen to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A worker takes it under a lease; the attempt counts from here.
+    /// A relay takes the entry under a lease. The attempt counts from here.
     Claim,
-    /// The destination confirmed it.
+    /// The destination confirmed the entry.
     Deliver,
     /// The attempt failed and another is allowed.
     Retry,
-    /// It was rejected for good, or the last allowed attempt failed.
+    /// The entry was rejected for good, or the last allowed attempt failed.
     Bury,
-    /// Given back unharmed, first attempt: the attempt does not count.
+    /// The entry is given back unharmed after its first attempt. The attempt does not count.
     ReleaseFirst,
-    /// Given back unharmed, later attempt: the attempt does not count.
+    /// The entry is given back unharmed after a later attempt. The attempt does not count.
     ReleaseLater,
-    /// Looked at again later, with all of its attempts.
+    /// The entry is tried again later, with all of its attempts.
     Park,
-    /// Its lease ran out with attempts left; the spent attempt counts, and the entry is a suspect.
+    /// The lease ended with attempts left. The spent attempt counts, and the entry is a suspect.
     Reap,
-    /// An operator tries a dead entry again with a fresh budget.
+    /// An operator tries a dead entry again with a fresh budget of attempts.
     Requeue,
     /// An operator gives a dead entry up for good.
     Discard,
-    /// An operator makes an entry that waits for its time due at once.
+    /// An operator makes a waiting entry due at once.
     Hasten,
-    /// An operator gives up an entry that waits, before anybody delivers it.
+    /// An operator gives up a waiting entry before a relay delivers it.
     Cancel,
 }
 
@@ -109,7 +109,7 @@ use Action::{
 };
 use Status::{Dead, Delivered, Discarded, InFlight, Pending, Retrying};
 
-/// The whole state machine. What is not in it is refused.
+/// The whole state machine. A transition that is not in it is refused.
 pub const TRANSITIONS: &[(Status, Action, Status)] = &[
     (Pending, Claim, InFlight),
     (Retrying, Claim, InFlight),

@@ -1,17 +1,22 @@
-//! A crash accuses, it does not convict: what an expired lease says of an entry, and what follows from it.
+//! Suspects: what an expired lease says about an entry, and what follows from it. A crash accuses an entry, but
+//! does not convict it.
 //!
-//! A lease that expires says that a worker died, not which of its entries killed it. So an entry that comes back from an
-//! expired lease is a suspect. The more often that happened to it, the fewer entries may be in flight beside it, down to
-//! none. An entry that really kills its worker ends up alone and runs out of attempts by itself; entries that were only
+//! An expired lease says that a relay died, but not which of its entries killed it. So every entry that comes back
+//! from an expired lease is a suspect. The more often that happened to an entry, the fewer others may be in flight
+//! beside it, down to none.
+//!
+//! An entry that really kills its relay ends up alone and runs out of attempts by itself. Entries that were only
 //! beside it are delivered.
 
-/// How many expired leases an entry had in company. They are not held against it; the ones that follow were its own.
+/// How many crashes an entry may have had in company. They do not count against it. In later crashes the entry was
+/// alone.
 pub const CRASHES_IN_COMPANY: u32 = 3;
 
-/// The largest company of any suspect.
+/// The most entries that may be in flight together with any suspect, itself included.
 pub const COMPANY_MAX: u32 = 100;
 
-/// How many entries a relay may have in flight together with one that had so many expired leases, itself included.
+/// How many entries a relay may have in flight together with an entry that had this many expired leases, itself
+/// included.
 #[must_use]
 pub const fn company(crashes: u32) -> u32 {
     match crashes {
@@ -22,7 +27,8 @@ pub const fn company(crashes: u32) -> u32 {
     }
 }
 
-/// The attempts that count towards the allowed ones: all but those that a crash ended while others were in flight too.
+/// The attempts that count towards the limit: all but those that a crash ended while other entries were in flight
+/// too.
 #[must_use]
 pub const fn attempts_counted(attempts: u32, crashes: u32) -> u32 {
     let in_company = if crashes < CRASHES_IN_COMPANY { crashes } else { CRASHES_IN_COMPANY };

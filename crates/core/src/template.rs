@@ -1,4 +1,4 @@
-//! Names of destinations with places for what an entry brings: `orders.{type}`.
+//! Names of destinations with placeholders for fields of an entry: `orders.{type}`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,8 @@ use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::name::RouteName;
 
-/// A text with `{type}`, `{key}` and `{route}` in it, checked when it is read. `{{` and `}}` are plain braces.
+/// A text with the placeholders `{type}`, `{key}` and `{route}`, checked when it is parsed. `{{` and `}}` are plain
+/// braces.
 ///
 /// ```
 /// let template: pillarbox_core::Template = "orders.{type}".parse()?;
@@ -30,7 +31,7 @@ enum Part {
 }
 
 impl Template {
-    /// The text for an entry. An entry without a key gives an empty text for `{key}`.
+    /// The text for an entry. If the entry has no key, `{key}` becomes empty.
     #[must_use]
     pub fn render<'a>(&'a self, entry: &'a Entry) -> Cow<'a, str> {
         if let [Part::Text(text)] = self.parts.as_slice() {
@@ -45,8 +46,8 @@ impl Template {
         Cow::Owned(parts.collect())
     }
 
-    /// [`render`](Self::render), with what the entry brings passed through `encode`: for texts in which a key must
-    /// not mean more than itself, such as the path of a URL.
+    /// Like [`render`](Self::render), but the values of the entry pass through `encode`. Use it where a key must
+    /// not mean more than itself, such as in the path of a URL.
     #[must_use]
     pub fn render_with<'a>(&self, entry: &'a Entry, encode: impl Fn(&'a str) -> Cow<'a, str>) -> String {
         let mut rendered = String::with_capacity(self.text.len());
@@ -65,7 +66,7 @@ impl Template {
         rendered
     }
 
-    /// The same with `{route}` filled in: what it means for the entries of one route.
+    /// The same template with `{route}` filled in, for the entries of one route.
     #[must_use]
     pub fn of_route(&self, route: &RouteName) -> Self {
         let mut parts: Vec<Part> = Vec::with_capacity(self.parts.len());
@@ -86,7 +87,7 @@ impl Template {
         Self { text: self.text.clone(), parts }
     }
 
-    /// What is before the first place: every text that it renders to begins like this.
+    /// The text before the first placeholder. Every rendered text begins with it.
     #[must_use]
     pub fn prefix(&self) -> &str {
         match self.parts.first() {
@@ -95,7 +96,7 @@ impl Template {
         }
     }
 
-    /// The same text for every entry, if it has no places in it.
+    /// The text, if the template has no placeholders and so is the same for every entry.
     #[must_use]
     pub fn constant(&self) -> Option<&str> {
         match self.parts.as_slice() {

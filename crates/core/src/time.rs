@@ -1,4 +1,4 @@
-//! Points in time, as the databases keep them: whole microseconds since 1970, UTC.
+//! Points in time, as the databases store them: whole microseconds since 1970, UTC.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// 1970-01-01T00:00:00Z; nothing earlier is accepted.
+    /// 1970-01-01T00:00:00Z. No earlier time is accepted.
     pub const MIN: Self = Self(0);
-    /// The last microsecond of the year 9999; nothing later is accepted.
+    /// The last microsecond of the year 9999. No later time is accepted.
     pub const MAX: Self = Self(253_402_300_799_999_999);
 
-    /// From microseconds since the epoch; `None` outside 1970..=9999.
+    /// A time from microseconds since the epoch. `None`: outside 1970..=9999.
     #[must_use]
     pub const fn from_micros(micros: i64) -> Option<Self> {
         if micros < Self::MIN.0 || micros > Self::MAX.0 { None } else { Some(Self(micros)) }
@@ -52,7 +52,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(micros).max(Self::MIN.0))
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// How long this time is after `earlier`. Zero: it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0 - earlier.0).unwrap_or(0))

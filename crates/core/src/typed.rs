@@ -8,8 +8,8 @@ use crate::event::Event;
 use crate::payload::PayloadError;
 use crate::received::Received;
 
-/// A Rust type that is the payload of one event type. Staging and handling name the same Rust type, so their type names and
-/// payloads cannot differ.
+/// A Rust type that is the payload of one event type. Staging and handling name the same Rust type, so the event
+/// type and the payload cannot differ between them.
 ///
 /// ```
 /// use pillarbox_core::{Event, TypedEvent};
@@ -35,7 +35,7 @@ use crate::received::Received;
 /// # Ok(()) }
 /// ```
 pub trait TypedEvent: Serialize + DeserializeOwned {
-    /// The event type, such as `order.placed`: what other services know it by.
+    /// The event type, such as `order.placed`, by which other services know the event.
     const TYPE: &'static str;
 
     /// The ordering key. Default: none.
@@ -45,7 +45,7 @@ pub trait TypedEvent: Serialize + DeserializeOwned {
 }
 
 impl Event {
-    /// An event of this payload, as JSON, with its type and its key.
+    /// An event with this payload as JSON, and with the type and key of the payload.
     ///
     /// # Errors
     /// When the value cannot be written as JSON.
@@ -57,7 +57,7 @@ impl Event {
 }
 
 impl Received {
-    /// The same event with its payload, if it is of this type.
+    /// The same event with its payload decoded, if the event is of this type.
     ///
     /// ```
     /// # use pillarbox_core::{Received, Result, TypedEvent};
@@ -73,8 +73,8 @@ impl Received {
     /// ```
     ///
     /// # Errors
-    /// [`Corrupt`](crate::ErrorKind::Corrupt) when the event has another type or the payload another shape. `?` in a handler
-    /// rejects the message.
+    /// [`Corrupt`](crate::ErrorKind::Corrupt) when the event has another type or the payload another shape. `?` in a
+    /// handler rejects the message.
     pub fn typed<T: TypedEvent>(self) -> Result<Received<T>> {
         if self.event_type != T::TYPE {
             return Err(PayloadError::of_another_type(self.event_type, T::TYPE).into_error());

@@ -1,7 +1,7 @@
-//! What a process lends to the pure core: a wall clock, fresh ids, and one source of clock stamps. And what every outbox
-//! does with them: [`Staging`] and [`outbox!`].
+//! What a process provides to the pure core: a wall clock, fresh ids, and one source of clock stamps. It also holds
+//! what every outbox does with them: [`Staging`] and [`outbox!`].
 //!
-//! The core takes these as arguments, so that tests own them; production code takes them from here.
+//! The core takes these as arguments, so that tests can control them. Production code takes them from here.
 
 mod outbox;
 mod staging;
@@ -17,10 +17,11 @@ use uuid::Uuid;
 
 pub use staging::{Staging, Trace};
 
-/// How far ahead of this process's wall clock a consumed event's stamp may be before it is refused.
+/// How far the stamp of a consumed event may be ahead of this process's wall clock. A stamp further ahead is
+/// refused.
 ///
-/// Five minutes is far more than synchronised machines differ, and little enough that one machine with a wrong
-/// clock cannot drag the stamps of all others with it.
+/// Five minutes is far more than the difference between synchronised machines. It is little enough that one machine
+/// with a wrong clock cannot drag the stamps of all others with it.
 pub const DRIFT_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The wall clock of this machine.
@@ -36,7 +37,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// Fresh event ids: UUID v7, so that they grow with time, with randomness of the operating system.
+/// A source of fresh event ids. They are UUIDs of version 7, so they grow with time. Their randomness comes from
+/// the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsEntropy;
 
@@ -46,9 +48,10 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// The one source of clock stamps of this process, on its wall clock and with [`DRIFT_MAX`].
+/// The one source of clock stamps in this process, based on its wall clock and with [`DRIFT_MAX`].
 ///
-/// One for all: a stamp is above everything the process has seen only if everything is seen by one clock.
+/// All parts of a process share it. A stamp is above every stamp that the process has seen only if one clock has
+/// seen them all.
 pub fn process_clock() -> &'static HybridClock {
     static CLOCK: OnceLock<HybridClock> = OnceLock::new();
     CLOCK.get_or_init(|| HybridClock::new(Arc::new(SystemClock), DRIFT_MAX))

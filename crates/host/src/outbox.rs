@@ -1,12 +1,11 @@
-//! What every outbox has besides its statements, as a macro: a store's types are its own, and so are its
-//! methods.
+//! What every outbox has besides its statements. It is a macro, because each store has its own types and methods.
 
-/// Writes what is equal in every outbox.
+/// Writes the part that is equal in every outbox.
 ///
-/// It is called in the store's `transaction.rs`, with the type of the outbox and a generic alias `Tx<'c>` of
-/// the transaction. The outbox has a field `staging` of the type [`Staging`](crate::Staging) and brings
-/// `stage_all`, `stage_saga` and `commit`; beside the call stands `rollback(tx)`. The documentation that is
-/// passed goes on that of `transaction`.
+/// A store calls it in its `transaction.rs`, with the type of the outbox and a generic alias `Tx<'c>` of the
+/// transaction. The outbox has a field `staging` of the type [`Staging`](crate::Staging) and defines `stage_all`,
+/// `stage_saga` and `commit`. A function `rollback(tx)` stands beside the call. The documentation that is passed is
+/// added to that of `transaction`.
 ///
 /// It writes the setters, `transaction`, `Debug`, the ports, and the sealed trait `Begin`.
 #[macro_export]
@@ -21,9 +20,9 @@ macro_rules! outbox {
                 self
             }
 
-            /// Says that the route is delivered in order per key (`order = "key"`): a delayed event with a
-            /// key is then refused, because it would hold back its key. Default: not known, and such an event
-            /// does hold it back.
+            /// Declares that the route is delivered in order per key (`order = "key"`). A delayed event with a key
+            /// is then refused, because it would hold back its key. Default: not known, and such an event does hold
+            /// back its key.
             #[must_use]
             pub fn ordered(mut self) -> Self {
                 self.staging.ordered = true;
@@ -37,27 +36,27 @@ macro_rules! outbox {
                 self
             }
 
-            /// Sets where the W3C `traceparent` of the current span comes from; it becomes the header of that
-            /// name unless the event already has one. Default: nowhere.
+            /// Sets the function that returns the W3C `traceparent` of the current span. It becomes the header of
+            /// that name unless the event already has one. Default: none.
             #[must_use]
             pub fn trace(mut self, trace: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
                 self.staging.trace = Some(::std::sync::Arc::new(trace));
                 self
             }
 
-            /// Sets where clock stamps come from. Default: the one clock of this process.
+            /// Sets the source of clock stamps. Default: the one clock of this process.
             #[must_use]
             pub fn clock(mut self, clock: ::std::sync::Arc<::pillarbox_core::HybridClock>) -> Self {
                 self.staging.clock = Some(clock);
                 self
             }
 
-            /// Runs an operation in a transaction: begins it, stages what the operation has put into the
-            /// buffer in one statement, commits, and wakes the relay of this process. An error of the
-            /// operation or of staging rolls everything back.
+            /// Runs an operation in a transaction. It begins the transaction, runs the operation, and stages the
+            /// events of the buffer in one statement. Then it commits and wakes the relay of this process. If the
+            /// operation or staging fails, everything is rolled back.
             ///
-            /// The future can be spawned when the operation owns what it uses, as an `async move` closure
-            /// does: the compiler cannot see yet that the future of a closure that borrows is `Send`.
+            /// If the operation owns the values that it uses, as an `async move` closure does, the future can be
+            /// spawned. If the closure borrows, the compiler cannot see yet that its future is `Send`.
             ///
             $(#[$example])*
             ///
@@ -78,7 +77,7 @@ macro_rules! outbox {
                         Ok(done)
                     }
                     (tx, Err(error)) => {
-                        // Now and not in the background: who sees the error may count on it.
+                        // Not in the background: a caller that sees the error may count on the rollback.
                         rollback(tx).await;
                         Err(error)
                     }
@@ -116,12 +115,12 @@ macro_rules! outbox {
             }
         }
 
-        /// What `transaction` of an outbox begins its transaction on: a store, or a pool of the
-        /// application's.
+        /// A value on which an outbox's `transaction` can begin a transaction: a store, or a pool of the
+        /// application.
         pub trait Begin: sealed::Begin {}
 
         mod sealed {
-            /// Nobody else can begin what an outbox commits.
+            /// Sealed: only this crate can begin a transaction that an outbox commits.
             pub trait Begin: Sync {
                 /// Begins a transaction.
                 fn begin_one(

@@ -11,11 +11,10 @@ use crate::{OsEntropy, process_clock};
 /// The name of the header that carries the trace.
 const TRACEPARENT: &str = "traceparent";
 
-/// Gives the W3C `traceparent` of the current span, if there is one.
+/// A function that returns the W3C `traceparent` of the current span, if there is one.
 pub type Trace = dyn Fn() -> Option<String> + Send + Sync;
 
-/// What an outbox knows besides its statements. [`outbox!`](crate::outbox!) gives the outbox a setter for
-/// each.
+/// The settings of an outbox. [`outbox!`](crate::outbox!) gives the outbox a setter for each.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Staging {
@@ -26,26 +25,26 @@ pub struct Staging {
     pub ordered: bool,
     /// The relay in this process that a commit wakes. Default: none.
     pub wake: Option<Arc<dyn Wake>>,
-    /// Where the trace of the current span comes from. Default: nowhere.
+    /// The function that returns the trace of the current span. Default: none.
     pub trace: Option<Arc<Trace>>,
-    /// Where clock stamps come from. Default: [`process_clock`].
+    /// The source of clock stamps. Default: [`process_clock`].
     pub clock: Option<Arc<HybridClock>>,
 }
 
 impl Staging {
-    /// Staging on this route. A route that breaks a rule is refused when something is staged.
+    /// Settings for staging on this route. If the route's name breaks a rule, staging refuses it.
     pub fn new(route: impl Into<String>) -> Self {
         let (limits, ordered) = (EventLimits::default(), false);
         Self { route: route.into(), limits, ordered, wake: None, trace: None, clock: None }
     }
 
-    /// The route as it was given.
+    /// The route's name as it was given.
     #[must_use]
     pub fn route_text(&self) -> &str {
         &self.route
     }
 
-    /// The route.
+    /// The route's name, checked.
     ///
     /// # Errors
     /// When it breaks a rule.
@@ -53,7 +52,7 @@ impl Staging {
         RouteName::new(&*self.route)
     }
 
-    /// Checks events and gives them identity and stamp. Nothing is written before all of them passed.
+    /// Checks events and gives each an id and a stamp. Nothing is written before all of them have passed.
     ///
     /// # Errors
     /// When the route or an event breaks a rule.
@@ -62,7 +61,7 @@ impl Staging {
         events.into_iter().map(|event| self.entry(&route, event)).collect()
     }
 
-    /// The same for one event.
+    /// Checks one event and gives it an id and a stamp.
     ///
     /// # Errors
     /// When the event breaks a rule.
@@ -79,7 +78,7 @@ impl Staging {
         NewEntry::new(route, event, OsEntropy.event_id(), stamp, &self.limits)
     }
 
-    /// A saga on this route, with the trace of the current span.
+    /// A draft of a saga on this route, with the trace of the current span.
     ///
     /// # Errors
     /// When the route or a step breaks a rule.
@@ -88,7 +87,7 @@ impl Staging {
         SagaDraft::new(saga, SagaId(OsEntropy.event_id().0), self.route()?)
     }
 
-    /// Something was committed: wakes the relay of this process, if there is one.
+    /// Wakes the relay of this process, if there is one. Called after a commit.
     pub fn committed(&self) {
         if let Some(wake) = &self.wake {
             wake.wake();

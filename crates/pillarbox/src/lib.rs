@@ -2,24 +2,25 @@
 //! happened.*
 //!
 //! - An **outbox** stages an event in the transaction that the application already has.
-//! - A [`Relay`] delivers what was committed to a [`Sink`]: a file, a broker, or [`Handlers`](sink::Handlers) in the
-//!   same process. At least once, with leases, retries and a visible end for what cannot be delivered.
-//! - An **inbox** marks an event as seen in the transaction of the handler's own write, so that its effect happens
-//!   once.
-//! - A [`Saga`] is a group of deliveries with one audited outcome: steps in any order, or in one order with
-//!   compensation, run by [`Relay::sagas`].
+//! - A [`Relay`] delivers committed events to a [`Sink`]: a file, a broker, or [`Handlers`](sink::Handlers) in the
+//!   same process. It delivers at least once, with leases and retries. An event that cannot be delivered ends
+//!   visibly.
+//! - An **inbox** marks an event as seen in the transaction of the handler's own write, so that the event takes
+//!   effect once.
+//! - A [`Saga`] is a group of deliveries with one audited outcome. Its steps run in any order, or in one order with
+//!   compensation. [`Relay::sagas`] runs them.
 //!
-//! This crate has no logic of its own. It names the parts that applications use, from the crates that make them;
-//! whoever writes a store or a sink implements the traits of [`port`].
+//! This crate has no logic of its own. It re-exports the parts that applications use. Authors of a store or a sink
+//! implement the traits of [`port`].
 //!
 //! # Features
 //!
 //! - `sqlite` (default): `pillarbox::sqlite`, an outbox in a file, with nothing to install.
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
-//! - `amqp`, `nats`, `redis`: RabbitMQ, NATS JetStream and Redis Streams, to deliver to and to consume from.
-//! - `http`: webhooks, signed; `axum`: and an extractor of axum 0.8 to receive them.
+//! - `amqp`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, NATS JetStream and Redis Streams.
+//! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
 //!
-//! Both databases take the transactions of `sqlx` 0.9.
+//! Both databases stage in transactions of `sqlx` 0.9.
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
 
 // By hand: what an application names. Everything else of the parts stays in their crates.
@@ -38,9 +39,9 @@ pub use pillarbox_engine::{
 };
 pub use pillarbox_host::process_clock;
 
-/// For whoever writes a store, a destination or a source: the traits that these implement, with their requests and
-/// answers. The crate `pillarbox-conformance` shows whether they do. Applications need nothing of it by name, except where
-/// they audit sagas in a way of their own.
+/// For authors of a store, a destination or a source: the traits to implement, with their requests and answers. The
+/// suites of the crate `pillarbox-conformance` test an implementation. Applications need nothing from here by name,
+/// unless they audit sagas in a way of their own.
 pub mod port {
     pub use pillarbox_core::NewAudit;
     pub use pillarbox_core::port::*;

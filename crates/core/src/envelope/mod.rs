@@ -11,7 +11,8 @@ use crate::entry::Entry;
 #[cfg(test)]
 mod tests;
 
-/// Attribute names that only Pillarbox sets. A caller's header of such a name does not travel, set or not.
+/// Attribute names that only Pillarbox sets. A caller's header of such a name is never sent, even if Pillarbox does
+/// not set the attribute.
 const RESERVED: [&str; 16] = [
     "specversion",
     "id",
@@ -30,16 +31,16 @@ const RESERVED: [&str; 16] = [
     "executionid",
     "traceparent",
 ];
-/// Everything that begins like this is ours too, now and later.
+/// Every name with this prefix is reserved for Pillarbox too, now and later.
 const RESERVED_PREFIX: &str = "pillarbox";
-/// How the brokers' bindings mark attributes among headers: a header must not pass for one.
+/// The prefixes by which brokers' bindings mark attributes among headers. A header must not pass for an attribute.
 const BINDING_PREFIXES: [&str; 4] = ["ce-", "ce_", "cloudevents:", "cloudevents_"];
 const TRACEPARENT: &str = "traceparent";
 
 /// The CloudEvents 1.0 view of an entry, for binary and structured mode.
 ///
-/// Attributes that are not set are absent, never empty. All values are texts; stamps and sequence numbers too,
-/// because CloudEvents integers have 32 bits.
+/// Attributes that are not set are absent, never empty. All values are texts. Stamps and sequence numbers are texts
+/// too, because CloudEvents integers have 32 bits.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
     entry: &'a Entry,
@@ -47,7 +48,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// The envelope of an entry. `source` says where events of this store come from, as a URI reference.
+    /// The envelope of an entry. `source` is the origin of this store's events, as a URI reference.
     #[must_use]
     pub fn of(entry: &'a Entry, source: &'a str) -> Self {
         Self { entry, source }
@@ -81,13 +82,13 @@ impl<'a> Envelope<'a> {
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    /// The trace context, which staging puts among the headers.
+    /// The trace context, which staging stores as a header.
     fn traceparent(&self) -> Option<&'a str> {
         let found = self.entry.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACEPARENT));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The caller's headers that travel beside the attributes: all but the reserved names.
+    /// The caller's headers that are sent beside the attributes: all but the reserved names.
     pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let headers = self.entry.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         headers.filter(|(name, _)| !is_reserved(name))
@@ -99,12 +100,14 @@ impl<'a> Envelope<'a> {
         &self.entry.payload
     }
 
-    /// The whole envelope as one structured CloudEvents JSON object without a line break in it.
+    /// The whole envelope as one structured CloudEvents JSON object, without a line break.
     ///
-    /// A JSON payload becomes `data`, its numbers and texts untouched and only the blanks between them left out;
-    /// anything else becomes `data_base64`. A header whose name CloudEvents allows (lower-case letters and digits)
-    /// becomes an extension attribute; all others are kept in the one attribute `pillarboxheaders`, a text that
-    /// holds a JSON object.
+    /// A JSON payload becomes `data`. Its numbers and texts are unchanged, and only the blanks between them are
+    /// left out. Any other payload becomes `data_base64`.
+    ///
+    /// If CloudEvents allows the name of a header (lower-case letters and digits), the header becomes an extension
+    /// attribute. All other headers are kept in the one attribute `pillarboxheaders`, a text that holds a JSON
+    /// object.
     #[must_use]
     pub fn to_json_line(&self) -> Vec<u8> {
         let mut line = Vec::with_capacity(self.entry.payload.len() + 512);
@@ -130,7 +133,7 @@ impl<'a> Envelope<'a> {
         line
     }
 
-    /// The payload as compact JSON, if it is said to be JSON and is.
+    /// The payload as compact JSON, if its content type says JSON and it is valid JSON.
     fn json_data(&self) -> Option<Vec<u8>> {
         let text =
             std::str::from_utf8(&self.entry.payload).ok().filter(|_| is_json(&self.entry.content_type))?;

@@ -1,4 +1,4 @@
-//! The source of stamps of a process.
+//! The source of clock stamps of a process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::duration::format_duration;
 use crate::error::{Error, Result};
 use crate::port::Clock;
 
-/// What no clock follows a remote stamp, a stored mark or its own wall clock beyond. Above it are still 2^52
-/// stamps, more than a process can ever give out: so no stamp, forged or not, can make a clock overflow.
+/// The highest stamp to which a clock follows a remote stamp, a stored mark or its own wall clock. Above it are
+/// still 2^52 stamps, more than a process can ever give out. So no stamp, forged or not, can make a clock overflow.
 const CEILING: i64 = i64::MAX - (1 << 52);
 
-/// The source of stamps: share one per process.
+/// The source of clock stamps. Share one per process.
 ///
-/// Lock-free; every stamp it gives is above every stamp that it gave or merged before, on any thread.
+/// It is lock-free. Every stamp that it gives is above every stamp that it gave or merged before, on any thread.
 pub struct HybridClock {
     clock: Arc<dyn Clock>,
     drift_max_millis: i64,
@@ -25,19 +25,19 @@ pub struct HybridClock {
 }
 
 impl HybridClock {
-    /// A clock on this wall clock, which refuses to follow remote stamps further ahead than `drift_max`.
+    /// A clock based on this wall clock. It refuses remote stamps that are further ahead than `drift_max`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, drift_max: Duration) -> Self {
         let drift_max_millis = i64::try_from(drift_max.as_millis()).unwrap_or(i64::MAX);
         Self { clock, drift_max_millis, last: AtomicI64::new(0) }
     }
 
-    /// The next stamp: strictly above every earlier one, also when the wall clock steps back.
+    /// The next stamp. It is strictly above every earlier one, even if the wall clock steps back.
     pub fn now(&self) -> Hlc {
         self.advance(self.wall())
     }
 
-    /// Takes note of a stamp that came with a consumed event and gives the next one, above it.
+    /// Merges a stamp that came with a consumed event, and returns the next stamp, which is above it.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) with the code `hlc_drift` when the stamp is further ahead of this
@@ -57,9 +57,9 @@ impl HybridClock {
         Ok(self.advance(wall.max(remote.0 + 1)))
     }
 
-    /// Continues after a restart: every stamp from now on is above the stored mark, even when the wall clock
-    /// is behind it by more than the drift allowed. A mark that no clock can have given is followed only as far
-    /// as the stamps cannot run out.
+    /// Continues after a restart. Every stamp from now on is above the stored mark, even if the wall clock is
+    /// behind the mark by more than the allowed drift. If no clock can have given the mark, it is followed only as
+    /// far as stamps cannot run out.
     pub fn resume(&self, mark: Hlc) {
         self.last.fetch_max(mark.0.min(CEILING), Ordering::Relaxed);
     }
@@ -70,8 +70,9 @@ impl HybridClock {
         millis << COUNTER_BITS
     }
 
-    /// Moves to at least `floor`. An overflowing counter carries over into the milliseconds by itself, because
-    /// both are one number. Relaxed is enough: there is one atomic, and its changes have one order for all threads.
+    /// Moves to at least `floor`. The counter and the milliseconds are one number, so an overflowing counter
+    /// carries over by itself. Relaxed ordering is enough: there is one atomic, and all threads see its changes in
+    /// one order.
     fn advance(&self, floor: i64) -> Hlc {
         let next = |last: i64| floor.max(last.saturating_add(1));
         let last = self

@@ -1,4 +1,4 @@
-//! Hybrid logical clock stamps: close to wall time, and always above anything this process has seen.
+//! Hybrid logical clock stamps: close to wall time, and always above every stamp that this process has seen.
 
 mod clock;
 mod stamp;

@@ -19,7 +19,7 @@ const TEXT_LEN: usize = 16;
 pub struct Hlc(pub(super) i64);
 
 impl Hlc {
-    /// From its 64 bits, as the database keeps them.
+    /// A stamp from its 64 bits, as the database stores them.
     ///
     /// # Errors
     /// When negative: no stamp is.
@@ -30,19 +30,19 @@ impl Hlc {
         Ok(Self(raw))
     }
 
-    /// Its 64 bits, as the database keeps them.
+    /// The stamp's 64 bits, as the database stores them.
     #[must_use]
     pub const fn raw(self) -> i64 {
         self.0
     }
 
-    /// Milliseconds since 1970: the wall time it is close to.
+    /// The milliseconds since 1970. They are close to the wall time.
     #[must_use]
     pub const fn millis(self) -> i64 {
         self.0 >> COUNTER_BITS
     }
 
-    /// The place among stamps of the same millisecond.
+    /// The stamp's position among stamps of the same millisecond.
     #[must_use]
     pub const fn counter(self) -> u16 {
         let [.., high, low] = self.0.to_be_bytes();

@@ -1,19 +1,19 @@
-//! How far back a reader must look for what was committed late.
+//! How far back a reader must look for entries that were committed late.
 
 use std::collections::BTreeSet;
 
 use super::RENAMED;
 use crate::port::LANES;
 
-/// Most stretches that are told apart: more long transactions than that are looked after together.
+/// The most stretches that are kept apart. If there are more long transactions, several share a stretch.
 const STRETCHES_MAX: usize = 16;
 
-/// Where a reader stands in one lane.
+/// A reader's position in one lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stand {
-    /// Where the stretches end: the horizon knows what to look for at or below.
+    /// Where the stretches end. The horizon tracks what to look for at or below this sequence number.
     pub(super) floor: i64,
-    /// The highest seq that was read, or up to where it is known that there was nothing more.
+    /// The highest sequence number that was read, or a higher one up to which there is known to be nothing more.
     pub(super) cursor: i64,
 }
 
@@ -25,58 +25,64 @@ pub(super) fn set(lane: u8) -> Set {
     1 << (lane % LANES)
 }
 
-/// What was read of every lane between two looks at who is writing.
+/// The part of every lane that was read between two looks at the writing transactions.
 ///
-/// A transaction that drew a seq at or below a cursor was writing when the cursor was reached. So only those that were
-/// writing just after can still commit something here, and whoever was seen neither before nor after has done so by
-/// then: one more look finds it.
+/// A transaction that took a sequence number at or below a cursor was writing when the reader reached that cursor.
+/// So only transactions that were writing just after can still commit something into the stretch. A transaction
+/// that was seen neither before nor after has committed by then, and one more look finds its entries.
 #[derive(Clone, Debug)]
 struct Stretch {
-    /// Above which seq it begins in each lane; the end of numbers where it has nothing of a lane.
+    /// The sequence number above which the stretch begins in each lane. The highest number: the stretch has nothing
+    /// of the lane.
     from: [i64; LANES as usize],
-    /// Who can still commit something into it.
+    /// The transactions that can still commit something into the stretch.
     writers: BTreeSet<u64>,
-    /// Lanes that have to be looked at once more, because somebody may have.
+    /// Lanes that must be looked at once more, because a transaction may have committed something into the stretch.
     owed: Set,
-    /// The same, since the read that is under way.
+    /// Lanes that came to need another look since the current read began.
     owed_since: Set,
 }
 
-/// The stretches that are not over, oldest first. What is above them is looked at with every read.
+/// The stretches that are still open, oldest first. The reader looks at everything above them with every read.
 ///
-/// **Invariant:** nothing of a read is handed out before its lanes were looked at since the last end of a transaction
-/// that could commit something before it. So a stretch need not be looked at while all its writers go on: a
-/// transaction that stays open for an hour costs one look at its end.
+/// **Invariant:** before an entry of a read is handed out, its lane was looked at since the last transaction ended
+/// that could commit something before the entry. So a stretch need not be looked at while all of its writers go on.
+/// A transaction that stays open for an hour costs one look at its end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Horizon {
     stretches: Vec<Stretch>,
-    /// The highest seq that had been drawn by the read before this one.
+    /// The highest sequence number that had been taken by the previous read.
     drawn: i64,
-    /// Who drew a seq up to here had ended before the next read began: it sees everything up to here that there will be.
+    /// Every transaction that took a sequence number up to this one had ended before the next read began. That read
+    /// sees every entry up to this number that there will ever be.
     decided: i64,
 }
 
 impl Horizon {
-    /// What a read of a lane brought that began where the stretches end, and before the answer to `drawn` and `writing`:
-    /// from where on somebody may still commit something.
+    /// The sequence number above which a transaction may still commit something, for a read of a lane that began
+    /// where the stretches end. It uses only the answers of earlier reads: `heard` takes the answer of this read
+    /// afterwards.
     pub(super) fn undecided_from(&self, floor: i64, cursor: i64) -> i64 {
         floor.max(cursor.min(self.decided))
     }
 
-    /// The highest seq that had been drawn by the last read.
+    /// The highest sequence number that had been taken by the last read.
     pub(super) fn drawn(&self) -> i64 {
         self.drawn
     }
 
-    /// Up to where a read of all of a lane, which began after the last answer, has seen everything that there will be: a
-    /// lane in which there is nothing need not be looked at from its last entry on. The beginning of numbers where no
-    /// seq is higher than what is drawn.
+    /// The sequence number up to which nothing more can appear, for a read that began after the last answer and
+    /// covered all of a lane. So the reader need not look at an empty lane from its last entry on. If every
+    /// sequence number counts as taken, this is the lowest number.
     pub(super) fn decided(&self) -> i64 {
         if self.decided == i64::MAX { i64::MIN } else { self.decided }
     }
 
-    /// A read said what was drawn by then, and who was writing, if it was asked. An INSERT is writing before it draws a seq,
-    /// so when nobody was, all that had been drawn by the read before this one was over.
+    /// Takes the answer of a read: the highest sequence number taken by then and, if the read asked for them, the
+    /// writing transactions.
+    ///
+    /// An INSERT counts as writing before it takes a sequence number. So if no transaction was writing, every
+    /// transaction that had taken a number by the previous read has ended.
     pub(super) fn heard(&mut self, drawn: i64, writers: Option<&[u64]>) {
         if writers.is_some_and(<[u64]>::is_empty) {
             self.decided = self.decided.max(self.drawn);
@@ -84,28 +90,29 @@ impl Horizon {
         self.drawn = drawn;
     }
 
-    /// A read begins. What was owed before it is paid by it, what comes to be owed from now on is not.
+    /// Begins a read. The read makes the looks that were owed before it, but not those that come to be owed from
+    /// now on.
     pub(super) fn begin(&mut self) {
         for stretch in &mut self.stretches {
             stretch.owed |= std::mem::take(&mut stretch.owed_since);
         }
     }
 
-    /// From where on a lane has to be looked at; `floor` is where the stretches end.
+    /// The sequence number above which a lane must be looked at. `floor` is where the stretches end.
     pub(super) fn look_from(&self, lane: u8, floor: i64) -> i64 {
         let owed = |stretch: &&Stretch| (stretch.owed | stretch.owed_since) & set(lane) != 0;
         let from = self.stretches.iter().filter(owed).map(|stretch| stretch.from[usize::from(lane % LANES)]);
         from.fold(floor, i64::min)
     }
 
-    /// Whether there is something that need not be looked at as long as it is known who is writing.
+    /// Whether there is a stretch that need not be looked at while the writing transactions are known.
     pub(super) fn rests(&self) -> bool {
         self.stretches.iter().any(|stretch| !stretch.writers.is_empty())
     }
 
-    /// These are writing, as seen after the snapshot of the read that is under way, which was of the lanes `read`. Returns
-    /// those of them that must be looked at before anything of it is handed out: somebody has ended who could commit
-    /// something where this read has not looked.
+    /// Takes the transactions that were writing, as seen after the snapshot of the current read of the lanes
+    /// `read`. Returns the lanes that must be looked at before an entry of this read is handed out. In those lanes
+    /// a transaction has ended that could commit something where this read has not looked.
     pub(super) fn writing(&mut self, writers: &[u64], read: Set) -> Set {
         let mut missed = 0;
         let renamed = || writers.iter().copied().filter(|writer| *writer >= RENAMED);
@@ -116,13 +123,13 @@ impl Horizon {
                 missed |= read & !stretch.owed;
                 stretch.owed_since = Set::MAX;
             }
-            // It may be any of those that seem to have ended.
+            // A renamed transaction may be any of those that seem to have ended.
             stretch.writers.extend(renamed());
         }
         missed
     }
 
-    /// These lanes were looked at once more while the read was under way.
+    /// Records that these lanes were looked at once more during the read.
     pub(super) fn looked(&mut self, lanes: Set) {
         for stretch in &mut self.stretches {
             stretch.owed &= !lanes;
@@ -130,7 +137,7 @@ impl Horizon {
         }
     }
 
-    /// The read of these lanes is over, and whatever it found is in its place. Of all lanes, only the `held` ones count.
+    /// Ends the read of these lanes, after its entries were put in their places. Only lanes in `held` count.
     pub(super) fn end(&mut self, read: Set, held: Set) {
         for stretch in &mut self.stretches {
             stretch.owed = (stretch.owed & !read | std::mem::take(&mut stretch.owed_since)) & held;
@@ -138,7 +145,8 @@ impl Horizon {
         self.stretches.retain(|stretch| stretch.owed != 0 || !stretch.writers.is_empty());
     }
 
-    /// What was read since the last stretch is one: from the floor of each lane to its cursor, where the floor goes.
+    /// Makes a stretch of everything that was read since the last one. In each lane it reaches from the floor to
+    /// the cursor, and the floor moves up to the cursor.
     pub(super) fn note<'a>(&mut self, lanes: impl Iterator<Item = (u8, &'a mut Stand)>, writers: &[u64]) {
         let (mut from, mut owed) = ([i64::MAX; LANES as usize], 0);
         for (number, lane) in lanes.filter(|(_, lane)| lane.cursor > lane.floor) {
@@ -153,7 +161,8 @@ impl Horizon {
         self.join();
     }
 
-    /// Takes neighbours for one that wait for the same: else an open transaction would leave one for each look.
+    /// Joins neighbouring stretches that wait for the same transactions. Otherwise an open transaction would leave
+    /// one stretch for each look.
     fn join(&mut self) {
         let mut joined: Vec<Stretch> = Vec::with_capacity(self.stretches.len());
         let many = self.stretches.len() > STRETCHES_MAX;
@@ -168,7 +177,7 @@ impl Horizon {
 }
 
 impl Stretch {
-    /// Whether both only wait, and for the same transactions.
+    /// Whether both stretches only wait, and for the same transactions.
     fn waits_as(&self, other: &Self) -> bool {
         let owed = self.owed | self.owed_since | other.owed | other.owed_since;
         owed == 0 && self.writers == other.writers

@@ -1,14 +1,14 @@
-//! What became visible late, for stores in which a transaction draws the seq of a row before it commits: a lower seq may
-//! come after a higher one was read.
+//! Finding entries that become visible late, for stores in which a transaction takes a row's sequence number before
+//! it commits. In such a store a lower sequence number may become visible after a higher one was read.
 //!
-//! Such a store keeps a [`LateCursor`] in its [`LaneCursor`](crate::port::LaneCursor) and answers three questions: what is
-//! above a seq, what is there between two, and which transactions may be writing. [`Reading`] says what to ask, and
-//! what follows from it.
+//! Such a store keeps a [`LateCursor`] in its [`LaneCursor`](crate::port::LaneCursor). It answers three questions:
+//! which entries are above a sequence number, which are between two, and which transactions may be writing.
+//! [`Reading`] says what to ask and evaluates the answers.
 
 mod horizon;
 mod reading;
 
 pub use reading::{Ask, LateCursor, Position, Reading, Told};
 
-/// Numbers of writers from here on are of transactions that had another one while they wrote: prepared ones.
+/// Writer numbers from here on belong to prepared transactions, which had another number while they wrote.
 pub const RENAMED: u64 = 1 << 63;

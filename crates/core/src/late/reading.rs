@@ -1,4 +1,4 @@
-//! One read of lanes: what to ask the database, and where the reader stands after it.
+//! One read of lanes: what to ask the database, and the reader's position after it.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use crate::entry::Entry;
 use crate::port::{LANES, LaneCursor, LaneRead, LaneRow, LaneSeen, LaneWish, Passed};
 use crate::time::Timestamp;
 
-/// How often the database is asked who is writing, and after how many entries at the latest: what is read between two
-/// questions is passed over with each read.
+/// How often to ask the database for the writing transactions, and after how many entries at the latest. Everything
+/// that is read between two questions is looked at again with each read.
 const WRITERS_INTERVAL: Duration = Duration::from_millis(100);
 const WRITERS_ENTRIES: usize = 500;
 
-/// Where a reader stands, and what may still come before that.
+/// A reader's position, and which entries may still appear before it.
 #[derive(Clone, Debug)]
 pub struct LateCursor {
     lanes: [Option<Run>; LANES as usize],
     horizon: Horizon,
-    /// When it was last asked who is writing, and how much was read since.
+    /// When the reader last asked for the writing transactions, and how many entries it read since.
     writers_asked: Option<Duration>,
     read_since: usize,
 }
@@ -37,57 +37,59 @@ impl Default for LateCursor {
     }
 }
 
-/// What to ask of a lane.
+/// What to ask about a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Which lane.
+    /// The lane's number.
     pub lane: u8,
-    /// Above which seq it is asked what is there, up to the cursor.
+    /// The sequence number above which the database tells which entries exist, up to the cursor.
     pub floor: i64,
-    /// Above which seq entries are read.
+    /// The sequence number above which entries are read.
     pub cursor: i64,
-    /// At most so many.
+    /// The most entries to read.
     pub limit: u32,
 }
 
-/// What to ask the database, all of one moment.
+/// What to ask the database. All answers come from one snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
-    /// Of which lanes. Those that the session does not hold give nothing.
+    /// The lanes to read. A lane that the session does not hold yields nothing.
     pub positions: Vec<Position>,
-    /// Whether to tell which transactions are writing.
+    /// Whether to tell the writing transactions.
     pub writers: bool,
-    /// The highest seq that had been drawn by the last read; zero if there was none.
+    /// The highest sequence number that had been taken by the last read. Zero: there was no read.
     pub drawn: i64,
-    /// How often operators had changed these lanes by then, as far as it is known. A store that goes through its lanes one
-    /// by one may see from both that there is next to nothing to look for; the answer is the same.
+    /// The revisions of these lanes at the last read, as far as they are known. A store that goes through its lanes
+    /// one by one may see from `drawn` and `revisions` that there is next to nothing to look for. The answer is the
+    /// same.
     pub revisions: Vec<(u8, i64)>,
 }
 
-/// What the database says.
+/// The answer of the database.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Whether the session was taken for dead: then the rest says nothing.
+    /// Whether the session had been declared dead. If so, the other fields mean nothing.
     pub lost: bool,
-    /// Entries above the cursors, in order of seq within each lane.
+    /// Entries above the cursors, ordered by sequence number within each lane.
     pub entries: Vec<Entry>,
-    /// Rows above the cursors that cannot be read as entries.
+    /// Rows above the cursors that cannot be decoded as entries.
     pub undecodable: Vec<LaneRow>,
-    /// The seqs of all unsettled entries above a floor and not above its cursor.
+    /// The sequence numbers of all unsettled entries above a floor and up to its cursor.
     pub present: Vec<i64>,
-    /// How often operators have changed each lane that was asked for and is held.
+    /// The revision of each lane that was asked for and is held: how often operators have changed it.
     pub revisions: Vec<(u8, i64)>,
-    /// Transactions that may have staged and not ended, seen after `entries` was read. One has the same number until it
-    /// ends, or one from [`RENAMED`](super::RENAMED) on.
+    /// Transactions that may have staged entries and have not ended, seen after `entries` was read. A transaction
+    /// keeps its number until it ends or is prepared. A prepared transaction has a number from
+    /// [`RENAMED`](super::RENAMED) on.
     pub writers: Vec<u64>,
-    /// The highest seq that had been drawn by then, or one below it.
+    /// The highest sequence number that had been taken by then, or a lower number.
     pub drawn: i64,
     /// The store's time.
     pub now: Timestamp,
 }
 
 impl Told {
-    /// Nothing was found.
+    /// An answer without entries.
     #[must_use]
     pub const fn nothing(now: Timestamp) -> Self {
         Self {
@@ -102,14 +104,14 @@ impl Told {
         }
     }
 
-    /// What a cursor has passed, as the answer to [`LateCursor::passed`].
+    /// Turns the answer to [`LateCursor::passed`] into the entries that a cursor has passed.
     pub fn into_passed(self) -> Passed {
         Passed { lost: self.lost, seqs: self.present, revisions: self.revisions }
     }
 }
 
 impl LateCursor {
-    /// What to ask to know everything that a cursor has passed.
+    /// What to ask for all entries that a cursor has passed.
     #[must_use]
     pub fn passed(cursor: &LaneCursor, lanes: &[LaneWish]) -> Ask {
         let kept = cursor.get::<Self>();
@@ -127,8 +129,8 @@ impl LateCursor {
         self.lanes.get(usize::from(wish.lane))?.as_ref().filter(|run| run.number == wish.run)
     }
 
-    /// Whether to ask who is writing: it is time, much was read, or there is something that need not be looked at as long
-    /// as that is known.
+    /// Whether to ask for the writing transactions. It does so if enough time has passed, if many entries were
+    /// read, or if a stretch rests only while they are known.
     fn asks_who_is_writing(&mut self, at: Duration) -> bool {
         let is_due = |asked: Duration| at.saturating_sub(asked) >= WRITERS_INTERVAL;
         let asks = self.horizon.rests()
@@ -156,10 +158,10 @@ impl LateCursor {
     }
 }
 
-/// A read that is under way.
+/// A read in progress.
 ///
-/// What comes of it counts once the reader passes the new cursor: a read that fails, at whatever point, has changed
-/// nothing.
+/// The result takes effect when the reader passes the new cursor. If a read fails, at whatever point, it has
+/// changed nothing.
 #[derive(Debug)]
 pub struct Reading {
     cursor: LateCursor,
@@ -167,7 +169,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Begins where a cursor stands. `at` is the time by a clock that is never set.
+    /// Begins a read at a cursor. `at` is the time by a monotonic clock.
     #[must_use]
     pub fn begin(cursor: &LaneCursor, lanes: &[LaneWish], at: Duration) -> Self {
         let mut cursor = cursor.get::<LateCursor>().cloned().unwrap_or_default();
@@ -187,14 +189,14 @@ impl Reading {
         Self { cursor, ask }
     }
 
-    /// What to ask.
+    /// What to ask the database.
     #[must_use]
     pub fn ask(&self) -> &Ask {
         &self.ask
     }
 
-    /// The answer. If there is something to ask once more, a transaction has ended that could commit something where this
-    /// read has not looked: its answer goes to [`end`](Self::end).
+    /// Takes the answer. If it returns something to ask once more, a transaction has ended that could commit
+    /// something where this read has not looked. The answer to that goes to [`end`](Self::end).
     pub fn missed(&mut self, told: &Told) -> Option<Ask> {
         if told.lost || !self.ask.writers {
             return None;
@@ -206,7 +208,7 @@ impl Reading {
         (!positions.is_empty()).then(|| self.cursor.ask(positions, false))
     }
 
-    /// The read is over. `looked` is the answer to what was missed.
+    /// Ends the read. `looked` is the answer to the question that [`missed`](Self::missed) returned.
     pub fn end(mut self, mut told: Told, looked: Option<Told>) -> LaneRead {
         if told.lost || looked.as_ref().is_some_and(|looked| looked.lost) {
             return LaneRead::lost(told.now);
@@ -240,7 +242,7 @@ impl Reading {
         self.ask.positions.iter().fold(0, |lanes, position| lanes | set(position.lane))
     }
 
-    /// Goes on to what was read.
+    /// Moves the cursors to the entries that were read.
     fn take(&mut self, told: &Told) {
         let (mut got, mut top) = ([0_u32; LANES as usize], [i64::MIN; LANES as usize]);
         let entries = told.entries.iter().map(|entry| (entry.lane.unwrap_or(0), entry.seq));
@@ -266,7 +268,7 @@ impl Reading {
         }
     }
 
-    /// Takes notice of who can still commit something before that.
+    /// Records the transactions that can still commit something before the cursors.
     fn note(&mut self, told: &Told) {
         let cursor = &mut self.cursor;
         for position in &self.ask.positions {

@@ -22,78 +22,84 @@ use super::filter::Filter;
 use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, Skipped};
 use super::shared::Verb;
 
-/// The outbox as an operator sees it. Reading changes nothing; every change is audited before it happens,
-/// in the same transaction, so a change whose audit record cannot be written does not happen.
+/// The outbox as an operator sees it. Reading changes nothing. Every change is audited before it happens, in the
+/// same transaction. So if the audit record cannot be written, the change does not happen.
 #[async_trait]
 pub trait Admin: Send + Sync {
-    /// Entries per route and status, by an index. `now` pins the time that ages are counted to.
+    /// How many entries there are per route and status, counted by an index. `now` pins the time that ages are
+    /// counted to.
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>>;
 
-    /// Entries that match, oldest first. Payloads included.
+    /// The entries that match, oldest first, with their payloads.
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>>;
 
-    /// What is in the outbox, of all routes, by seq and without payloads: page by page the whole of it, with what was
-    /// committed while it was read or without.
+    /// One page of all entries of all routes, ordered by sequence number and without payloads. Page by page this
+    /// covers the whole outbox. Entries that are committed while the pages are read may or may not be included.
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>>;
 
-    /// Everything known of one event, for each route that carries it. Empty when none does.
+    /// Everything known about one event, for each route that carries it. Empty if no route does.
     async fn show(&self, id: EventId) -> Result<Vec<Story>>;
 
-    /// The newest audit records, oldest first, at most `limit`.
+    /// The newest audit records, at most `limit`, oldest first.
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>>;
 
-    /// How many entries match, by one of their fields, the largest group first.
+    /// How many entries match, grouped by one of their fields, the largest group first.
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>>;
 
-    /// Changes entries by hand: what the verb's own method says, [`requeue`](Self::requeue) and the like.
+    /// Changes entries by hand. Each verb does what its own method says, such as [`requeue`](Self::requeue).
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed>;
 
-    /// Puts dead entries back with a fresh budget under the same event id. Skips what is not dead.
+    /// Puts dead entries back under the same event id, with a fresh budget of attempts. Entries that are not dead
+    /// are skipped.
     async fn requeue(&self, request: SelectionRequest) -> Result<Changed> {
         self.change(request, Verb::Requeue).await
     }
 
-    /// Gives dead entries up for good. Skips what is not dead, and the dead steps of sagas that have not ended: without
-    /// them these could never end. They go with their saga, see [`Intervention`](super::Intervention).
+    /// Gives up dead entries for good. Entries that are not dead are skipped.
+    ///
+    /// Dead steps of sagas that have not ended are skipped too, because without them the saga could never end. An
+    /// operator ends them with their saga, see [`Intervention`](super::Intervention).
     async fn discard(&self, request: SelectionRequest) -> Result<Changed> {
         self.change(request, Verb::Discard).await
     }
 
-    /// Makes entries due at once that wait for their time: between two attempts, or staged with a delay. What they have
-    /// spent stays spent. Skips what does not wait.
+    /// Makes waiting entries due at once: entries between two attempts, or entries staged with a delay. Attempts
+    /// that were spent stay spent. Entries that do not wait are skipped.
     async fn hasten(&self, request: SelectionRequest) -> Result<Changed> {
         self.change(request, Verb::Hasten).await
     }
 
-    /// Gives up entries that wait, pending or retrying: they are discarded, and nobody delivers them. Skips what is in
-    /// flight or at its end, and what is in a lane that a relay holds, which may have read it: pause its route first.
+    /// Gives up entries that wait, pending or retrying. They are discarded and never delivered.
+    ///
+    /// Entries that are in flight or in a terminal status are skipped. Entries in a lane that a relay holds are
+    /// skipped too, because the relay may have read them. To cancel those, pause the route first.
     async fn cancel(&self, request: SelectionRequest) -> Result<Changed> {
         self.change(request, Verb::Cancel).await
     }
 
-    /// Pauses a route or lets it go on. While it is paused no relay takes anything of it, by rows or by lanes; what is
-    /// in flight is finished. Staging goes on.
+    /// Pauses or resumes a route. While a route is paused, no relay takes entries of it, by rows or by lanes.
+    /// Entries in flight are finished, and staging goes on.
     async fn set_pause(&self, request: PauseRequest) -> Result<PauseChange>;
 
-    /// Deletes delivered and discarded entries that were settled long enough ago. Never dead ones.
+    /// Deletes delivered and discarded entries that were settled long enough ago. Dead entries are never deleted.
     async fn purge(&self, request: PurgeRequest) -> Result<Purged>;
 
-    /// Forgets events that consumers accepted long enough ago, and the fences of lanes of which nothing new was
-    /// seen for as long. An event that comes again after that is applied again.
+    /// Deletes the inbox's marks of events that consumers accepted long enough ago. It also deletes the fences of
+    /// lanes of which nothing new was seen for as long. If such an event comes again, it is applied again.
     async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged>;
 }
 
-/// What retention deletes by age, as a store gives it to the relays that work on it.
+/// What retention deletes by age. A store gives this to its relays.
 #[derive(Clone)]
 pub struct Purging {
-    /// Settled entries, and what the inbox remembers.
+    /// Deletes settled entries and marks of the inbox.
     pub admin: Arc<dyn Admin>,
-    /// Sagas that have ended. `None`: the store has none.
+    /// Deletes sagas that have ended. `None`: the store keeps no sagas.
     pub sagas: Option<Arc<dyn SagaAdmin>>,
 }
 
 impl Purging {
-    /// Of a store that is all of it.
+    /// The purging of a store that implements both traits.
     pub fn of<S: Admin + SagaAdmin + Clone + 'static>(store: &S) -> Self {
         Self { admin: Arc::new(store.clone()), sagas: Some(Arc::new(store.clone())) }
     }
@@ -102,32 +108,33 @@ impl Purging {
 /// Whether to act or only to count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
-    /// Do it.
+    /// Act.
     #[default]
     Apply,
-    /// Only say what would be done.
+    /// Only count what would be done.
     DryRun,
 }
 
-/// What is in one route.
+/// How many entries a route has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteCounts {
-    /// Which route.
+    /// The route.
     pub route: RouteName,
-    /// Entries per status, those that are blocked left out; every status is named, zeros included.
+    /// Entries per status, without blocked entries. Every status is listed, zeros included.
     pub counts: BTreeMap<Status, u64>,
-    /// Entries that wait behind a dead one of their key.
+    /// Entries that wait behind a dead entry of their key.
     pub blocked: u64,
-    /// Whom these wait for: those that hold back the most, at most [`HEADS_NAMED_MAX`](crate::limits::HEADS_NAMED_MAX).
+    /// The dead entries that hold back the most others, at most
+    /// [`HEADS_NAMED_MAX`](crate::limits::HEADS_NAMED_MAX).
     pub heads: Vec<BlockingHead>,
     /// Set while the route is paused.
     pub paused: Option<Pause>,
-    /// How long the oldest due entry has been waiting; `None` when nothing is due.
+    /// How long the oldest due entry has been waiting. `None`: nothing is due.
     pub oldest_due_age: Option<Duration>,
 }
 
 impl RouteCounts {
-    /// A route with nothing in it: every status is named.
+    /// Counts of zero for every status.
     #[must_use]
     pub fn zero(route: RouteName) -> Self {
         Self {
@@ -140,13 +147,13 @@ impl RouteCounts {
         }
     }
 
-    /// Entries of this status.
+    /// How many entries have this status.
     #[must_use]
     pub fn of(&self, status: Status) -> u64 {
         self.counts.get(&status).copied().unwrap_or(0)
     }
 
-    /// Entries that are not at their end yet.
+    /// How many entries have not reached a terminal status.
     #[must_use]
     pub fn undrained(&self) -> u64 {
         let live: u64 =
@@ -154,7 +161,8 @@ impl RouteCounts {
         live.saturating_add(self.blocked)
     }
 
-    /// Takes entries of a stored status and counts them as something else; lanes store nothing of what they hand out.
+    /// Counts entries of a stored status under another standing. This is needed because lanes store nothing when
+    /// they hand out entries.
     pub fn move_from(&mut self, stored: Status, to: Standing, entries: u64) {
         let count = self.counts.entry(stored).or_default();
         *count = count.saturating_sub(entries);
@@ -165,12 +173,13 @@ impl RouteCounts {
     }
 }
 
-/// A wish for the next page of an inventory.
+/// A request for the next page of an inventory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InventoryRequest {
-    /// Only rows above this seq.
+    /// Only rows above this sequence number.
     pub after: i64,
-    /// At most this many, and not more than [`LIST_MAX`](crate::limits::LIST_MAX). Less were found: it was the last page.
+    /// The most rows of the page, not more than [`LIST_MAX`](crate::limits::LIST_MAX). A page with fewer rows is
+    /// the last one.
     pub limit: u32,
 }
 
@@ -184,34 +193,34 @@ impl InventoryRequest {
     }
 }
 
-/// An entry as an inventory has it.
+/// An entry in an inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryRow {
-    /// Stage order inside the store.
+    /// The sequence number: the order of staging inside the store.
     pub seq: i64,
     /// The idempotency key.
     pub event_id: EventId,
-    /// Which route delivers it.
+    /// The route that delivers the entry.
     pub route: RouteName,
     /// The ordering key.
     pub key: Option<String>,
-    /// Where it is in its life, as stored.
+    /// The stored status.
     pub status: Status,
-    /// When it was staged. Where transactions overlap, it is when the entry's transaction began.
+    /// When the entry was staged. Where transactions overlap, this is when the entry's transaction began.
     pub created_at: Timestamp,
 }
 
-/// Everything known of one event on one route.
+/// Everything known about one event on one route.
 #[derive(Clone, Debug)]
 pub struct Story {
     /// The entry as it is now.
     pub entry: Entry,
-    /// Its audit records, oldest first.
+    /// The entry's audit records, oldest first.
     pub audit: Vec<AuditRecord>,
 }
 
 impl Story {
-    /// The stories of these entries, each with those of the audit records that are of its route.
+    /// The stories of these entries, each with the audit records of its route.
     #[must_use]
     pub fn tell(entries: Vec<Entry>, audit: &[AuditRecord]) -> Vec<Self> {
         let story = |entry: Entry| {
@@ -222,51 +231,54 @@ impl Story {
     }
 }
 
-/// Which entries an operator means.
+/// Which entries an operator selects.
 #[derive(Clone, Debug)]
 pub enum Selection {
     /// These events, on every route that carries them.
     Ids(Vec<EventId>),
-    /// All that match and can be changed so: only dead ones are requeued. The filter's limit is not looked at.
+    /// All entries that match the filter and allow the change. For example, only dead entries are requeued. The
+    /// filter's limit is ignored.
     Matching(Filter),
 }
 
-/// A wish to change entries: to requeue, discard, hasten or cancel them.
+/// A request to requeue, discard, hasten or cancel entries.
 #[derive(Clone, Debug)]
 pub struct SelectionRequest {
-    /// Which ones.
+    /// The entries.
     pub selection: Selection,
-    /// At most this many, oldest first; `None`: all. Only for a selection by a filter.
+    /// The most entries to change, oldest first. `None`: all. It applies only to a selection by a filter.
     pub limit: Option<u32>,
-    /// Who asks, for the audit trail.
+    /// The name of the operator or relay that asks, for the audit trail.
     pub actor: String,
     /// Whether to act or only to count.
     pub effect: Effect,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
-/// What was changed, or would be.
+/// What a change did or, in a dry run, would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Changed {
-    /// Entries that were changed.
+    /// How many entries were changed.
     pub changed: u64,
-    /// Ids that no route carries. Only for a selection by id.
+    /// Ids that no route carries. Set only for a selection by ids.
     pub missing: Vec<EventId>,
-    /// Entries that were meant and cannot be changed so.
+    /// How many selected entries do not allow the change.
     pub skipped: u64,
-    /// The first of these with their reasons, at most [`SKIPS_TOLD_MAX`](crate::limits::SKIPS_TOLD_MAX).
+    /// The first skipped entries with their reasons, at most [`SKIPS_TOLD_MAX`](crate::limits::SKIPS_TOLD_MAX).
     pub skips: Vec<Skipped>,
-    /// Sagas that have not ended and that have dead steps among what was selected, at most [`LIST_MAX`](crate::limits::LIST_MAX): a requeue lets
-    /// them go on, and a discard leaves those steps as they are.
+    /// Sagas that have not ended and have dead steps among the selected entries, at most
+    /// [`LIST_MAX`](crate::limits::LIST_MAX). A requeue lets these sagas go on. A discard leaves those steps as
+    /// they are.
     pub sagas: Vec<SagaId>,
-    /// The last entry that was changed or skipped. As [`Filter::after`] it lets the next request go on behind it.
+    /// The sequence number of the last entry that was changed or skipped. If the next request passes it as
+    /// [`Filter::after`], it continues after that entry.
     pub cursor: Option<i64>,
 }
 
 impl Changed {
-    /// Notes an entry that is left as it is.
+    /// Records an entry that is skipped.
     pub fn skip(&mut self, skipped: Skipped) {
         self.skipped += 1;
         if self.skips.len() < SKIPS_TOLD_MAX {
@@ -275,23 +287,23 @@ impl Changed {
     }
 }
 
-/// A wish to delete old entries, old rows of the inbox, or sagas that ended long ago.
+/// A request to delete old entries, old rows of the inbox, or sagas that ended long ago.
 #[derive(Clone, Debug)]
 pub struct PurgeRequest {
-    /// Only what was settled, accepted, or ended at least this long ago.
+    /// Only entries settled, events accepted or sagas ended at least this long ago.
     pub older_than: Duration,
-    /// At most this many, so that live traffic is never blocked for long.
+    /// The most rows to delete. The limit keeps a purge from blocking live traffic for long.
     pub limit: u32,
-    /// Who asks, for the audit trail.
+    /// The name of the operator or relay that asks, for the audit trail.
     pub actor: String,
     /// Whether to act or only to count.
     pub effect: Effect,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl PurgeRequest {
-    /// Refuses what is out of bounds.
+    /// Refuses a request with a value out of range.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a limit over [`BATCH_MAX`](crate::limits::BATCH_MAX) or a bad name.
@@ -307,10 +319,11 @@ impl PurgeRequest {
     }
 }
 
-/// What a purge deleted, or would delete.
+/// What a purge deleted or, in a dry run, would delete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Purged {
-    /// Entries, rows or sagas that were deleted. Below the request's limit: nothing is left to purge.
+    /// How many entries, rows or sagas were deleted. If this is below the request's limit, nothing is left to
+    /// purge.
     pub purged: u64,
 }

@@ -1,24 +1,24 @@
-//! What the core does not have by itself: time, randomness, and a way to wake a relay.
+//! What the core takes from its caller: time, fresh ids, and a way to wake a relay.
 
 use std::sync::Arc;
 
 use crate::event::EventId;
 use crate::time::Timestamp;
 
-/// The wall clock of this process. Only stamps and fresh ids use it: due times and leases follow the
+/// The wall clock of this process. Only clock stamps and fresh ids use it. Due times and leases follow the
 /// database's clock.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// Where fresh event ids come from.
+/// The source of fresh event ids.
 pub trait Entropy: Send + Sync {
-    /// An id that nobody else has, growing with time.
+    /// A unique id. Ids grow with time.
     fn event_id(&self) -> EventId;
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 impl<T: Wake + ?Sized> Wake for Arc<T> {
     fn wake(&self) {
         (**self).wake();
@@ -27,6 +27,6 @@ impl<T: Wake + ?Sized> Wake for Arc<T> {
 
 /// Tells a relay in the same process that there is work. Never called inside a transaction.
 pub trait Wake: Send + Sync {
-    /// Something was committed to the outbox.
+    /// Tells the relay that something was committed to the outbox.
     fn wake(&self);
 }

@@ -1,4 +1,4 @@
-//! Which entries an operator means.
+//! Which entries an operator selects.
 
 use crate::error::{Error, Result};
 use crate::limits::{LIST_DEFAULT, LIST_MAX};
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Filter {
-    /// As an operator sees it: what a lane has handed out is in flight. Default: any.
+    /// The standing as an operator sees it: an entry that a lane has handed out is in flight. Default: any.
     pub status: Option<Standing>,
     /// Default: any.
     pub route: Option<RouteName>,
@@ -24,13 +24,14 @@ pub struct Filter {
     pub tenant: Option<String>,
     /// Only entries whose last error is of this kind. Default: any.
     pub error: Option<FailureKind>,
-    /// Only what came to its end at this time or later; of what is not at its end, what was staged then. Default: any.
+    /// Only entries that reached a terminal status at this time or later. For other entries, the time of staging is
+    /// compared. Default: any.
     pub since: Option<Timestamp>,
-    /// Only what came to its end, or was staged, before this time. Default: any.
+    /// Only entries that reached a terminal status, or else were staged, before this time. Default: any.
     pub until: Option<Timestamp>,
-    /// Only what is above this seq: the last one of the page before. Default: from the beginning.
+    /// Only entries above this sequence number, the last one of the previous page. Default: from the beginning.
     pub after: Option<i64>,
-    /// At most this many. Default: [`LIST_DEFAULT`].
+    /// The most entries to list. Default: [`LIST_DEFAULT`].
     pub limit: u32,
 }
 
@@ -58,70 +59,70 @@ impl Filter {
         Self::default().status(Status::Dead)
     }
 
-    /// Only this route.
+    /// Selects only entries of this route.
     #[must_use]
     pub fn route(mut self, route: RouteName) -> Self {
         self.route = Some(route);
         self
     }
 
-    /// Only this status, or only what is blocked.
+    /// Selects only entries of this status, or only blocked entries.
     #[must_use]
     pub fn status(mut self, status: impl Into<Standing>) -> Self {
         self.status = Some(status.into());
         self
     }
 
-    /// Only this type.
+    /// Selects only entries of this type.
     #[must_use]
     pub fn event_type(mut self, event_type: impl Into<String>) -> Self {
         self.event_type = Some(event_type.into());
         self
     }
 
-    /// Only this key.
+    /// Selects only entries of this key.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Only this tenant.
+    /// Selects only entries of this tenant.
     #[must_use]
     pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
         self.tenant = Some(tenant.into());
         self
     }
 
-    /// Only entries whose last error is of this kind.
+    /// Selects only entries whose last error is of this kind.
     #[must_use]
     pub fn error(mut self, error: FailureKind) -> Self {
         self.error = Some(error);
         self
     }
 
-    /// Only what came to its end, or was staged, at this time or later.
+    /// Selects only entries that reached a terminal status, or else were staged, at this time or later.
     #[must_use]
     pub fn since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);
         self
     }
 
-    /// Only what came to its end, or was staged, before this time.
+    /// Selects only entries that reached a terminal status, or else were staged, before this time.
     #[must_use]
     pub fn until(mut self, until: Timestamp) -> Self {
         self.until = Some(until);
         self
     }
 
-    /// Only what is above this seq.
+    /// Selects only entries above this sequence number.
     #[must_use]
     pub fn after(mut self, seq: i64) -> Self {
         self.after = Some(seq);
         self
     }
 
-    /// At most this many.
+    /// Sets the most entries to list.
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;

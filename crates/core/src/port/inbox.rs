@@ -1,4 +1,4 @@
-//! The other side: applying an event once.
+//! The consumer's side: applying an event once.
 
 use std::sync::Arc;
 
@@ -19,15 +19,16 @@ use super::Position;
 pub trait Inbox<Tx: Send + ?Sized>: Send + Sync {
     /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
     ///
-    /// A concurrent duplicate waits until this transaction ends: it then sees a duplicate after a commit,
-    /// and is fresh after a rollback.
+    /// A concurrent duplicate waits until this transaction ends. After a commit it is a duplicate. After a rollback
+    /// it is fresh.
     ///
-    /// With an [origin](AcceptRequest::origin) the inbox also remembers the newest fence of that lane. That memory is
-    /// part of the transaction too, and no transaction waits for another one because of it.
+    /// If the request has an [origin](AcceptRequest::origin), the inbox also remembers the newest fence of that
+    /// lane. That record is part of the transaction too. No transaction waits for another one because of it.
     async fn accept(&self, tx: &mut Tx, request: AcceptRequest) -> Result<Accepted>;
 }
 
-/// Where a consumer's transactions come from: each holds the mark of one event and the handler's own write.
+/// Begins and ends a consumer's transactions. Each transaction holds the mark of one event and the handler's own
+/// write.
 #[async_trait]
 pub trait Transactions: Inbox<Self::Tx> {
     /// The driver's own transaction.
@@ -36,18 +37,20 @@ pub trait Transactions: Inbox<Self::Tx> {
     /// Begins a transaction.
     async fn begin(&self) -> Result<Self::Tx>;
 
-    /// Commits it: `Ok` means that all of it is known to be committed.
+    /// Commits the transaction. `Ok` means that all of it is known to be committed.
     ///
-    /// A transaction that cannot be committed any more, because a statement in it failed or something ended it, is
-    /// [`Aborted`](crate::ErrorKind::Aborted), also where the database's own COMMIT is silent about that. A lost answer
-    /// is [`Retry::Unknown`](crate::Retry::Unknown): the event comes again and is then fresh or a duplicate.
+    /// A transaction cannot be committed any more if one of its statements failed, or if something ended it. The
+    /// error is then [`Aborted`](crate::ErrorKind::Aborted), even if the database's own COMMIT reports no error.
+    ///
+    /// A lost answer is [`Retry::Unknown`](crate::Retry::Unknown). The event comes again and is then fresh or a
+    /// duplicate.
     async fn commit(&self, tx: Self::Tx) -> Result<()>;
 
-    /// Rolls it back.
+    /// Rolls the transaction back.
     async fn rollback(&self, tx: Self::Tx) -> Result<()>;
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<Tx: Send + ?Sized, T: Inbox<Tx> + ?Sized> Inbox<Tx> for Arc<T> {
     async fn accept(&self, tx: &mut Tx, request: AcceptRequest) -> Result<Accepted> {
@@ -55,7 +58,7 @@ impl<Tx: Send + ?Sized, T: Inbox<Tx> + ?Sized> Inbox<Tx> for Arc<T> {
     }
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<T: Transactions + ?Sized> Transactions for Arc<T> {
     type Tx = T::Tx;
@@ -73,42 +76,44 @@ impl<T: Transactions + ?Sized> Transactions for Arc<T> {
     }
 }
 
-/// An event that arrived.
+/// A request to mark an event that arrived.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AcceptRequest {
-    /// Who applies it; distinct consumers are independent. 1 to 255 characters.
+    /// The name of the consumer that applies the event, 1 to 255 characters. Consumers of different names are
+    /// independent.
     pub consumer: String,
     /// The id from the envelope.
     pub event_id: EventId,
-    /// Who published it and where it stands in its stream. Default: none, nothing is refused as stale.
+    /// The lane owner that published the event, and the event's position in its stream. Default: none, and nothing
+    /// is refused as stale.
     pub origin: Option<Origin>,
-    /// The time to act at. Default: none, the database's clock.
+    /// The time of the operation. Default: none, the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl AcceptRequest {
-    /// This event for this consumer.
+    /// A request to mark this event for this consumer.
     #[must_use]
     pub fn new(consumer: impl Into<String>, event_id: EventId) -> Self {
         Self { consumer: consumer.into(), event_id, origin: None, now: None }
     }
 
-    /// Sets who published it and where it stands in its stream.
+    /// Sets the lane owner that published the event, and the event's position in its stream.
     #[must_use]
     pub fn origin(mut self, origin: Option<Origin>) -> Self {
         self.origin = origin;
         self
     }
 
-    /// Sets the time to act at.
+    /// Sets the time of the operation.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         self.now = Some(now);
         self
     }
 
-    /// Refuses a consumer name out of bounds.
+    /// Refuses a consumer name that is not allowed.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) or [`TooLarge`](crate::ErrorKind::TooLarge).
@@ -117,24 +122,24 @@ impl AcceptRequest {
     }
 }
 
-/// The owner of a lane that published an event, and where the event stands in the stream that it came by.
+/// The lane owner that published an event, and the event's position in the stream that it came by.
 ///
-/// An owner that was frozen past its lease can still have bytes under way. They reach the broker *behind* those of
-/// the owner that took its lane over, and so it is the place in the stream that tells them from a message that was
-/// published in time and is only handled late.
+/// An owner that was frozen past its lease can still have bytes under way. These reach the broker *behind* the
+/// bytes of the owner that took over the lane. A message that was published in time and is only handled late stands
+/// before them. So the position in the stream tells the two cases apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The lane: unlike that of any other store or route whose events come by the same stream.
+    /// The lane's name. It differs from the lane of any other store or route whose events come by the same stream.
     pub lane: String,
-    /// Its owner's fence: a later owner has a higher one.
+    /// The fence of the lane's owner. A later owner has a higher one.
     pub fence: Fence,
-    /// Where the event stands.
+    /// The event's position.
     pub position: Position,
 }
 
 impl Origin {
-    /// The origin of an event, if it was published from a lane and its position is known. A lane whose name is longer
-    /// than [`LANE_BYTES_MAX`] has none.
+    /// The origin of an event. `None`: it was not published from a lane, its position is not known, or the lane's
+    /// name is longer than [`LANE_BYTES_MAX`].
     #[must_use]
     pub fn of<T>(event: &Received<T>, position: Option<Position>) -> Option<Self> {
         let (lane, fence) = event.lane.as_ref()?;
@@ -143,8 +148,9 @@ impl Origin {
         Some(Self { lane, fence: *fence, position: position? })
     }
 
-    /// Whether it was published by an owner that had lost the lane by then: one with a higher fence stands before it
-    /// in the same stream. The lane's owner publishes it again, because the settle of this one is fenced.
+    /// Whether the event was published by an owner that had already lost the lane. If so, an event with a higher
+    /// fence stands before it in the same stream. The lane's owner publishes the event again, because the settle of
+    /// the earlier owner is fenced.
     #[must_use]
     pub fn is_stale(&self, newest: &Self) -> bool {
         self.fence < newest.fence
@@ -152,14 +158,14 @@ impl Origin {
             && self.position.offset > newest.position.offset
     }
 
-    /// Whether it is to be remembered instead of what was known.
+    /// Whether the inbox remembers this origin instead of the known one.
     #[must_use]
     pub fn is_newer(&self, known: Option<&Self>) -> bool {
         known.is_none_or(|known| self.fence > known.fence)
     }
 }
 
-/// What an event is to this consumer.
+/// What the consumer must do with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Accepted {
@@ -167,9 +173,11 @@ pub enum Accepted {
     Fresh,
     /// Applied before: acknowledge it without running the handler.
     Duplicate,
-    /// Not applied yet, and published by an owner that had lost its lane: give it back to the broker without running
-    /// the handler. The lane's owner brings it in its turn. Never acknowledge it, and accept it without an origin when
-    /// it has come a few times: then nobody else seems to bring it. Nothing was marked.
+    /// Not applied yet, and published by an owner that had already lost its lane. Nothing was marked. Give the
+    /// message back to the broker without running the handler, and never acknowledge it. The lane's owner publishes
+    /// the event again in its turn.
+    ///
+    /// If the message has come a few times, accept it without an origin: then no other relay seems to publish it.
     Stale,
 }
 

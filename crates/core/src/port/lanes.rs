@@ -1,4 +1,4 @@
-//! The relay's side of the outbox, by lanes: nothing is written per entry before it is settled.
+//! The relay's side of the outbox, by lanes. No row of an entry is written before the entry is settled.
 
 use std::any::Any;
 use std::fmt;
@@ -18,64 +18,72 @@ use super::store::{
     Death, Keep, ReapRequest, Reaped, Settled, Undecodable, Verdict, check_attempts, check_batch, check_lease,
 };
 
-/// How many lanes every route has. A key belongs to one of them for ever.
+/// The number of lanes that every route has. A key belongs to the same lane for ever.
 pub const LANES: u8 = 64;
 
 /// The outbox as a relay sees it, by lanes.
 ///
 /// A session leases lanes and is their only reader while it holds them. Every operation is one atomic step of the
-/// database. An operation of a session that was taken for dead changes nothing and says so.
+/// database. If a session has been declared dead, its operations change nothing and report that.
 ///
-/// A route may have been read by rows before: what those relays have in flight stands before what is behind it.
+/// A route may have been read by rows before. Entries that those relays have in flight still go before the entries
+/// behind them.
 #[async_trait]
 pub trait Lanes: Send + Sync {
-    /// Joins or renews a session, takes its share of free lanes, and buries sessions whose lease has ended: what
-    /// these may have had in flight has spent one attempt.
+    /// Joins or renews a session and takes its share of free lanes. It also buries sessions whose lease has ended.
+    /// Every entry that a buried session may have had in flight has spent one attempt.
     async fn attend(&self, request: AttendRequest) -> Result<Attendance>;
 
-    /// Reads the next entries of held lanes and notes how far was read. Only unsettled entries are read, also those
-    /// that are not due yet. The reader passes the answer's cursor with its next request, once it has taken the answer
-    /// over; with the old one, it is read the same again.
+    /// Reads the next entries of held lanes and records how far it has read. It reads only unsettled entries,
+    /// including those that are not due yet.
+    ///
+    /// When the reader has processed the answer, it passes the answer's cursor with its next request. With the old
+    /// cursor, the same entries are read again.
     async fn read(&self, request: ReadRequest) -> Result<LaneRead>;
 
     /// The unsettled entries of held lanes that a cursor has passed.
     async fn passed(&self, request: PassedRequest) -> Result<Passed>;
 
-    /// Reads unsettled entries of held lanes by their seq, in that order, and notes how far that was. What is settled or
-    /// gone is left out.
+    /// Reads unsettled entries of held lanes by their sequence numbers, in that order, and records how far it has
+    /// read. Entries that are settled or gone are left out.
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched>;
 
-    /// Entries with a key in these lanes that are not read and that an ordered route may have to wait for: the dead, and
-    /// what a relay by rows has in flight.
+    /// Entries with a key in these lanes that are not read by lanes, but that an ordered route may have to wait
+    /// for. These are dead entries, and entries that a relay by rows has in flight.
     async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>>;
 
-    /// Notes which entries a session has in flight at most, so that nothing else is taken for a suspect if it dies.
-    /// `false`: the session was taken for dead.
+    /// Records the only entries that a session may have in flight. If the session dies, no other entry becomes a
+    /// suspect. `false`: the session had been declared dead.
     async fn isolate(&self, request: IsolateRequest) -> Result<bool>;
 
-    /// Records what came of entries, the whole batch at once. The attempt is spent here. Safe to send again: what is
-    /// settled or gone, or is to be retried and this is not its next attempt, is reported as fenced and not changed.
+    /// Records the outcomes of a batch of entries in one step. The attempt is spent here.
+    ///
+    /// The same request may be sent again. An entry that is settled or gone is reported as fenced and not changed.
+    /// The same holds for an entry that waits for a retry, if this was not its next attempt.
     async fn settle(&self, request: LaneSettleRequest) -> Result<Settled>;
 
-    /// Returns what relays by rows had in flight and left, and buries what has no attempts left.
+    /// Returns the entries of expired leases of relays by rows, and buries entries that have no attempts left.
     async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped>;
 
-    /// How many sagas of a route have not ended, up to [`OPEN_SAGAS_MAX`](crate::limits::OPEN_SAGAS_MAX). Their steps are
-    /// in no lane: a relay by lanes says that it leaves them alone. Default: none, as in a store that keeps no sagas.
+    /// How many sagas of a route have not ended, up to [`OPEN_SAGAS_MAX`](crate::limits::OPEN_SAGAS_MAX). Their
+    /// steps are in no lane, so a relay by lanes warns that it does not run them. Default: none, as in a store that
+    /// keeps no sagas.
     async fn open_sagas(&self, _route: &RouteName) -> Result<u64> {
         Ok(0)
     }
 
-    /// Gives lanes up, with nothing of them in flight: no attempt is spent. Without lanes: all, and the session ends.
+    /// Gives up lanes of which nothing is in flight, so no attempt is spent. If the request names no lanes, the
+    /// session gives up all of its lanes and ends.
     async fn hand_over(&self, request: HandOverRequest) -> Result<()>;
 
-    /// What retention of a relay on this store purges. Default: nothing, and the table grows until somebody purges it.
+    /// What the retention of a relay on this store purges. Default: nothing, and the table grows until an operator
+    /// purges it.
     fn purging(&self) -> Option<Purging> {
         None
     }
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<T: Lanes + ?Sized> Lanes for Arc<T> {
     async fn attend(&self, request: AttendRequest) -> Result<Attendance> {
@@ -123,12 +131,12 @@ impl<T: Lanes + ?Sized> Lanes for Arc<T> {
     }
 }
 
-/// One run of a relay on one route.
+/// The identity of a session: one run of a relay on one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub Uuid);
 
 impl SessionId {
-    /// A name out of 128 random bits.
+    /// An id made of 128 random bits.
     #[must_use]
     pub const fn of_random(high: u64, low: u64) -> Self {
         Self(Uuid::from_u64_pair(high, low))
@@ -141,32 +149,35 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A sign of life.
+/// A request to join a route or to renew a session.
 #[derive(Clone, Debug)]
 pub struct AttendRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Who, for the database.
+    /// The session that joins or renews.
     pub session: SessionId,
-    /// Whether it is the session's first sign: its row is made then, and must be there otherwise.
+    /// Whether the session joins. If so, its row is created. If not, its row must exist.
     pub joins: bool,
-    /// Who, for people.
+    /// The relay's name, for people.
     pub owner: String,
-    /// How long it is taken for alive from now on.
+    /// How long the session counts as alive, from now on.
     pub lease: Duration,
-    /// How many sessions can share the route at once, 1 to [`LANES`]. Where sessions differ the lowest counts for all:
-    /// if each went by its own, one would leave lanes to another that does not take them.
+    /// How many sessions can share the route at once, 1 to [`LANES`]. If sessions give different numbers, the
+    /// lowest one applies to all. Otherwise one session would leave lanes to another session that does not take
+    /// them.
     pub shares: u8,
-    /// Attempts allowed where the entry does not say, for what a dead session had in flight.
+    /// Attempts allowed for an entry that sets no limit itself. It applies to the entries that a dead session had
+    /// in flight.
     pub max_attempts: u32,
-    /// Whether the route skips dead entries: then what is behind one of its key may have been in flight as well.
+    /// Whether the route skips dead entries. If it does, the entries behind a dead one of the same key may have
+    /// been in flight as well.
     pub skips_dead: bool,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl AttendRequest {
-    /// Refuses what no store can mean.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a lease, share or number of attempts out of range.
@@ -181,44 +192,46 @@ impl AttendRequest {
     }
 }
 
-/// What a sign of life brought.
+/// The answer to an [`AttendRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Attendance {
-    /// Whether the session was taken for dead: it holds nothing any more, and a new one must join.
+    /// Whether the session had been declared dead. If so, it holds nothing any more, and a new session must join.
     pub lost: bool,
-    /// All lanes that the session holds, by number.
+    /// All lanes that the session holds, ordered by number.
     pub lanes: Vec<LaneHeld>,
-    /// Of these, the ones beyond its share: to be handed over once nothing of them is in flight.
+    /// The lanes beyond the session's share. It hands each over once nothing of that lane is in flight.
     pub surplus: Vec<u8>,
-    /// Sessions that were buried.
+    /// How many sessions this call has buried.
     pub buried: u32,
-    /// Entries of buried sessions that have spent their last attempt; audited in the same step.
+    /// Entries of buried sessions that have spent their last attempt. Their deaths are audited in the same step.
     pub deaths: Vec<Death>,
 }
 
 /// A lane that a session holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneHeld {
-    /// Which lane, below [`LANES`].
+    /// The lane's number, below [`LANES`].
     pub lane: u8,
-    /// The growing number of its owners.
+    /// The lane's fence. It grows with every new owner.
     pub fence: Fence,
 }
 
-/// Where a reader stands in its lanes, in the words of the store that it reads from. A new one stands at the beginning.
+/// A reader's position in its lanes, in a form that only the store understands. A new cursor stands at the
+/// beginning.
 ///
-/// How a store knows what came late is its own affair, and so is what it keeps in here. A reader only passes it back.
+/// Each store has its own way to find entries that were committed late, and keeps what it needs for that in here. A
+/// reader only passes the cursor back.
 #[derive(Clone, Default)]
 pub struct LaneCursor(Option<Arc<dyn Any + Send + Sync>>);
 
 impl LaneCursor {
-    /// What a store wants to know with the next read.
+    /// A cursor that holds what the store needs for the next read.
     pub fn new<T: Any + Send + Sync>(kept: T) -> Self {
         Self(Some(Arc::new(kept)))
     }
 
-    /// What a store kept; `None` at the beginning, and for the cursor of another store.
+    /// What the store kept. `None`: the cursor is at the beginning, or belongs to another store.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.as_deref()?.downcast_ref()
@@ -231,32 +244,33 @@ impl fmt::Debug for LaneCursor {
     }
 }
 
-/// A lane that a reader has, and how much it wants of it.
+/// A lane that a reader has, and how many entries it wants of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneWish {
-    /// Which lane.
+    /// The lane's number.
     pub lane: u8,
-    /// The reader's number of this run through the lane. A run that the cursor does not know begins at the beginning.
+    /// The reader's number of this run through the lane. If the cursor does not know the run, the run starts at the
+    /// beginning of the lane.
     pub run: u64,
-    /// At most so many new entries. Zero: the lane is not read this time.
+    /// The most new entries to read. Zero: the lane is not read this time.
     pub limit: u32,
 }
 
-/// A wish for the next entries.
+/// A request for the next entries of lanes.
 #[derive(Clone, Debug)]
 pub struct ReadRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Whose lanes.
+    /// The session that holds the lanes.
     pub session: SessionId,
-    /// All lanes that the reader has. Those that the session does not hold give nothing.
+    /// All lanes that the reader has. A lane that the session does not hold yields nothing.
     pub lanes: Vec<LaneWish>,
-    /// From where.
+    /// Where to read on.
     pub cursor: LaneCursor,
 }
 
 impl ReadRequest {
-    /// Refuses what no store can mean.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a lane or limit out of range.
@@ -266,22 +280,24 @@ impl ReadRequest {
     }
 }
 
-/// What was read.
+/// The answer to a [`ReadRequest`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LaneRead {
-    /// Whether the session was taken for dead: nothing was read then.
+    /// Whether the session had been declared dead. If so, nothing was read.
     pub lost: bool,
-    /// The next entries, with [`Entry::lane`] set, in order of seq within each lane. Their state is as stored: nothing
-    /// was claimed.
+    /// The next entries, with [`Entry::lane`] set, ordered by sequence number within each lane. Their state is as
+    /// stored, because a read claims nothing.
     pub entries: Vec<Entry>,
-    /// The next rows that cannot be read as entries; the caller settles them as dead.
+    /// The next rows that cannot be decoded as entries. The caller settles them as dead.
     pub undecodable: Vec<LaneRow>,
-    /// The seqs of unsettled entries that the cursor had passed before this read. Whatever became visible there since
-    /// the reader looked last is among them, unless the lane's revision tells. The reader fetches those that it does not
-    /// know before it hands out anything of this read.
+    /// The sequence numbers of unsettled entries that the cursor had passed before this read. They include every
+    /// entry that became visible there since the reader's last look, unless a new revision of the lane announces
+    /// it.
+    ///
+    /// The reader first fetches the entries that it does not know. Only then does it hand out entries of this read.
     pub behind: Vec<i64>,
-    /// What is known of the lanes that were read.
+    /// The state of the lanes that were read.
     pub lanes: Vec<LaneSeen>,
     /// Where to read on.
     pub cursor: LaneCursor,
@@ -289,19 +305,19 @@ pub struct LaneRead {
     pub now: Timestamp,
 }
 
-/// What a read says about a lane.
+/// The state of a lane, as a read saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LaneSeen {
-    /// Which lane.
+    /// The lane's number.
     pub lane: u8,
-    /// How often operators have changed it.
+    /// The lane's revision: how often operators have changed it.
     pub revision: i64,
-    /// Up to which seq it was read.
+    /// The sequence number up to which the lane was read.
     pub read_to: i64,
 }
 
 impl LaneRead {
-    /// Nothing read.
+    /// An answer without entries.
     pub fn nothing(now: Timestamp) -> Self {
         Self {
             lost: false,
@@ -314,27 +330,27 @@ impl LaneRead {
         }
     }
 
-    /// Nothing read, because the session was taken for dead.
+    /// An answer without entries, because the session had been declared dead.
     pub fn lost(now: Timestamp) -> Self {
         Self { lost: true, ..Self::nothing(now) }
     }
 }
 
-/// A question about what a cursor has passed.
+/// A request for the entries that a cursor has passed.
 #[derive(Clone, Debug)]
 pub struct PassedRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Whose lanes.
+    /// The session that holds the lanes.
     pub session: SessionId,
-    /// Which lanes; their limits say nothing.
+    /// The lanes. Their limits are ignored.
     pub lanes: Vec<LaneWish>,
-    /// Which cursor.
+    /// The cursor.
     pub cursor: LaneCursor,
 }
 
 impl PassedRequest {
-    /// Refuses what no store can mean.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a lane out of range.
@@ -343,15 +359,15 @@ impl PassedRequest {
     }
 }
 
-/// What a cursor has passed.
+/// The answer to a [`PassedRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Passed {
-    /// Whether the session was taken for dead.
+    /// Whether the session had been declared dead.
     pub lost: bool,
-    /// The seqs of all unsettled entries up to the cursor.
+    /// The sequence numbers of all unsettled entries up to the cursor.
     pub seqs: Vec<i64>,
-    /// Each lane with how often operators had changed it, at the moment of which `seqs` is.
+    /// Each lane with its revision, taken from the same snapshot as `seqs`.
     pub revisions: Vec<(u8, i64)>,
 }
 
@@ -362,86 +378,86 @@ fn check_lanes(lanes: &[LaneWish]) -> Result<()> {
     }
 }
 
-/// A row of a lane that cannot be read as an entry.
+/// A row of a lane that cannot be decoded as an entry.
 #[derive(Clone, Debug)]
 pub struct LaneRow {
-    /// Which lane.
+    /// The lane's number.
     pub lane: u8,
-    /// The row; its fence is the lane's.
+    /// The row. Its fence is the lane's fence.
     pub row: Undecodable,
 }
 
-/// A wish for entries by seq.
+/// A request for entries by their sequence numbers.
 #[derive(Clone, Debug)]
 pub struct FetchRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Whose lanes.
+    /// The session that holds the lanes.
     pub session: SessionId,
-    /// Which entries.
+    /// The sequence numbers of the entries.
     pub seqs: Vec<i64>,
 }
 
-/// What was fetched.
+/// The answer to a [`FetchRequest`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Fetched {
-    /// Whether the session was taken for dead: nothing was fetched then.
+    /// Whether the session had been declared dead. If so, nothing was fetched.
     pub lost: bool,
-    /// Unsettled entries, with [`Entry::lane`] set, in order of seq.
+    /// Unsettled entries, with [`Entry::lane`] set, ordered by sequence number.
     pub entries: Vec<Entry>,
-    /// Rows that cannot be read as entries.
+    /// Rows that cannot be decoded as entries.
     pub undecodable: Vec<LaneRow>,
     /// The store's time.
     pub now: Timestamp,
 }
 
 impl Fetched {
-    /// Nothing fetched.
+    /// An answer without entries.
     pub const fn nothing(now: Timestamp) -> Self {
         Self { lost: false, entries: Vec::new(), undecodable: Vec::new(), now }
     }
 }
 
-/// A wish to know what stands before other entries of its key.
+/// A request for the entries that may hold back others of their key.
 #[derive(Clone, Debug)]
 pub struct HeadsRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// In which lanes.
+    /// The lanes to look in.
     pub lanes: Vec<u8>,
 }
 
-/// An entry with a key that is not read by lanes and may hold back what is behind it.
+/// An entry with a key that is not read by lanes and may hold back the entries of that key behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Its place.
+    /// The entry's sequence number.
     pub seq: i64,
-    /// What it may hold back.
+    /// The key that it may hold back.
     pub key: String,
-    /// Its lane.
+    /// The entry's lane.
     pub lane: u8,
-    /// Why.
+    /// Why it may hold back its key.
     pub kind: HeadKind,
 }
 
-/// Why an entry holds back what is behind it.
+/// Why an entry holds back the entries of its key behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadKind {
-    /// It is dead, and nobody has requeued or discarded it.
+    /// It is dead, and no operator has requeued or discarded it.
     Dead,
-    /// A relay by rows has it in flight, or had it until it died.
+    /// A relay by rows has it in flight, or had it in flight when that relay died.
     Leased,
 }
 
-/// A wish to say what is in flight.
+/// A request to limit which entries a session may have in flight.
 #[derive(Clone, Debug)]
 pub struct IsolateRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Whose.
+    /// The session.
     pub session: SessionId,
-    /// Only these; `None`: whatever was read.
+    /// The sequence numbers of the only entries that may be in flight. `None`: every entry that was read.
     pub only: Option<Vec<i64>>,
 }
 
@@ -450,40 +466,42 @@ pub struct IsolateRequest {
 pub struct LaneSettlement {
     /// The row, and the fence of its lane.
     pub held: Held,
-    /// The lane that handed it out, which is the one whose fence is checked.
+    /// The lane that handed the entry out. The store checks the fence of this lane.
     pub lane: u8,
-    /// As the entry says.
+    /// The entry's own [`hint`](Entry::hint).
     pub hint: RowHint,
-    /// The attempts that the entry has with this one; less than it has if the row cannot be read, and then not written.
+    /// The entry's attempts, this one included. If the row cannot be decoded, the number is lower than the stored
+    /// one, and then it is not written.
     pub attempts: u32,
-    /// What to record. A release changes nothing and is accepted: nothing was written when it was handed out.
+    /// What to record. A release is accepted and changes nothing, because nothing was written when the entry was
+    /// handed out.
     pub verdict: Verdict,
 }
 
-/// A batch of verdicts. They are independent: one fenced entry does not disturb the others.
+/// A batch of verdicts. They are independent of each other: one fenced entry does not affect the others.
 #[derive(Clone, Debug)]
 pub struct LaneSettleRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Whose lanes. All is fenced if the session was taken for dead.
+    /// The session that holds the lanes. If it had been declared dead, every entry is reported as fenced.
     pub session: SessionId,
-    /// Who settles, for the audit trail.
+    /// The name of the relay that settles, for the audit trail.
     pub owner: String,
     /// What to record.
     pub settlements: Vec<LaneSettlement>,
     /// What happens to delivered entries.
     pub keep: Keep,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
-/// A wish to give lanes up.
+/// A request to give up lanes.
 #[derive(Clone, Debug)]
 pub struct HandOverRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Whose.
+    /// The session.
     pub session: SessionId,
-    /// Which; `None`: all, and the session ends.
+    /// The lanes. `None`: all of them, and the session ends.
     pub lanes: Option<Vec<u8>>,
 }

@@ -1,8 +1,8 @@
-//! The seams: what the engine needs of a database, a destination and a clock. Adapters implement these
-//! traits and prove it with the suites of `pillarbox-conformance`.
+//! The ports: what the engine needs of a database, a destination and a clock. Adapters implement these traits and
+//! prove it with the suites of `pillarbox-conformance`.
 //!
-//! One request goes in, one outcome comes out. Every request of a store takes an optional pinned `now`:
-//! tests own time, production leaves it out and the database's clock decides.
+//! Each operation takes one request and returns one outcome. Every request of a store takes an optional pinned
+//! `now`. Tests use it to control time. Production leaves it out, and the database's clock decides.
 
 mod admin;
 mod clock;

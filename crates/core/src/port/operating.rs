@@ -1,4 +1,4 @@
-//! What else an operator sees and says: groups of entries, whom a key waits for, what was skipped, paused routes.
+//! More of the operator's side: groups of entries, dead entries that block a key, skipped entries, paused routes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,11 +20,11 @@ const REASON_BYTES_MAX: usize = 1024;
 /// A dead entry that blocks its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingHead {
-    /// Which entry.
+    /// The id of the dead entry.
     pub event_id: EventId,
-    /// Which key.
+    /// The blocked key.
     pub key: String,
-    /// How many entries wait for it.
+    /// How many entries wait behind it.
     pub blocked: u64,
 }
 
@@ -33,11 +33,11 @@ pub struct BlockingHead {
 pub enum CountBy {
     /// The event type.
     Type,
-    /// Kind and code of the last error.
+    /// The kind and code of the last error.
     Error,
     /// The ordering key.
     Key,
-    /// Whose event it is.
+    /// The tenant.
     Tenant,
 }
 
@@ -60,27 +60,27 @@ impl fmt::Display for CountBy {
     }
 }
 
-/// A wish to count entries in groups.
+/// A request to count entries in groups.
 #[derive(Clone, Debug)]
 pub struct CountByRequest {
-    /// Which entries. Its limit is that of the groups; where the page begins counts as well.
+    /// Which entries to count. The filter's limit is the most groups to return. Its `after` applies as well.
     pub filter: Filter,
-    /// By which field.
+    /// The field to group by.
     pub by: CountBy,
 }
 
-/// Entries that have one value of a field.
+/// The entries with one value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountGroup {
-    /// The value; `None`: those that have none.
+    /// The value. `None`: the entries without one.
     pub value: Option<String>,
-    /// How many.
+    /// How many entries.
     pub entries: u64,
 }
 
 impl CountGroup {
-    /// The groups that a store has found, the largest first. Of an error only kind and code are told, whatever plain SQL
-    /// wrote there.
+    /// Sorts the groups that a store has found, the largest first. Of an error only kind and code are shown, even
+    /// if plain SQL wrote more into the column.
     #[must_use]
     pub fn gather(by: CountBy, found: impl IntoIterator<Item = (Option<String>, u64)>) -> Vec<Self> {
         let mut groups: BTreeMap<Option<String>, u64> = BTreeMap::new();
@@ -97,28 +97,28 @@ impl CountGroup {
     }
 }
 
-/// An entry that was meant and is left as it is.
+/// A selected entry that was not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Which event.
+    /// The event's id.
     pub event_id: EventId,
-    /// On which route.
+    /// The route.
     pub route: RouteName,
-    /// Why.
+    /// Why the entry was skipped.
     pub why: Skip,
 }
 
-/// Why an entry is left as it is.
+/// Why a selected entry was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Skip {
-    /// Where it stands allows no such change.
+    /// The entry's standing does not allow the change.
     Standing(Standing),
-    /// A relay holds its lane and may have read it.
+    /// A relay holds the entry's lane and may have read the entry.
     LaneHeld,
-    /// It is due already.
+    /// The entry is due already.
     Due,
-    /// It is a step of this saga, which has not ended and never could without it.
+    /// The entry is a step of this saga. The saga has not ended, and without the step it never could.
     OpenSaga(SagaId),
 }
 
@@ -143,25 +143,25 @@ impl fmt::Display for Skip {
 /// A route that an operator has paused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Since when.
+    /// When the route was paused.
     pub at: Timestamp,
-    /// By whom.
+    /// The name of the operator who paused it.
     pub actor: String,
-    /// Why; may be empty.
+    /// The reason. It may be empty.
     pub reason: String,
 }
 
-/// Whether a route is to be paused.
+/// Whether to pause or to resume a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PauseTo {
-    /// No relay takes anything of it.
+    /// No relay takes entries of the route.
     Paused,
-    /// Relays deliver it.
+    /// Relays deliver the route.
     Running,
 }
 
 impl PauseTo {
-    /// What the audit trail says of it.
+    /// The kind of the audit record.
     #[must_use]
     pub const fn audited_as(self) -> AuditKind {
         match self {
@@ -171,28 +171,28 @@ impl PauseTo {
     }
 }
 
-/// A wish to pause a route, or to let it go on.
+/// A request to pause or resume a route.
 #[derive(Clone, Debug)]
 pub struct PauseRequest {
-    /// Which route. It need not have entries yet.
+    /// The route. It need not have entries yet.
     pub route: RouteName,
-    /// What is wanted.
+    /// The wanted state.
     pub to: PauseTo,
-    /// Who asks, for the audit trail.
+    /// The operator's name, for the audit trail.
     pub actor: String,
-    /// Why, for people and the audit trail; may be empty.
+    /// The reason, for people and the audit trail. It may be empty.
     pub reason: String,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl PauseRequest {
-    /// What is to be done with a route that is paused already, or is not.
+    /// Whether the request changes a route that is paused now (`true`) or not (`false`).
     pub fn change(&self, paused: bool) -> PauseChange {
         if paused == (self.to == PauseTo::Paused) { PauseChange::Already } else { PauseChange::Changed }
     }
 
-    /// Refuses what is out of bounds.
+    /// Refuses a request with a value out of range.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) or [`TooLarge`](crate::ErrorKind::TooLarge).
@@ -208,12 +208,12 @@ impl PauseRequest {
     }
 }
 
-/// What came of a [`PauseRequest`].
+/// The answer to a [`PauseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum PauseChange {
-    /// The route is now as wanted, and that is in the audit trail.
+    /// The route was changed, and the change was audited.
     Changed,
-    /// It was so already; nothing was written.
+    /// The route was in the wanted state already. Nothing was written.
     Already,
 }

@@ -1,4 +1,4 @@
-//! Which relays are running, for people: information that nothing is decided by.
+//! Which relays are running. This is information for people; no decision depends on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,24 @@ use crate::on_dead::OnDead;
 use crate::outcome::Failure;
 use crate::time::Timestamp;
 
-/// Where running relays say that they are there and how they are, so that an operator sees from any process which
-/// circuit is open. Leases and fences know nothing of it: a lost announcement changes no delivery.
+/// Where running relays announce their state, so that an operator sees from any process which circuit is open.
+/// Leases and fences do not depend on it: a lost announcement changes no delivery.
 #[async_trait]
 pub trait Presence: Send + Sync {
-    /// Says how a relay is. The same run again replaces what it said before; when it started is kept. Whoever was
-    /// not seen for [`RELAY_SWEPT_AFTER`](crate::limits::RELAY_SWEPT_AFTER) is forgotten.
+    /// Announces the state of a relay. A later announcement of the same run replaces the earlier one but keeps the
+    /// start time. A relay that was not seen for [`RELAY_SWEPT_AFTER`](crate::limits::RELAY_SWEPT_AFTER) is
+    /// forgotten.
     async fn announce(&self, request: AnnounceRequest) -> Result<()>;
 
-    /// Takes the announcement of this run back. One that is not there is no error.
+    /// Removes the announcement of this run. It is not an error if there is none.
     async fn withdraw(&self, run: RunId) -> Result<()>;
 
-    /// The relays that were seen within [`RELAY_SWEPT_AFTER`](crate::limits::RELAY_SWEPT_AFTER), by route, owner
-    /// and start. `now` pins the time that ages are counted to.
+    /// The relays that were seen within [`RELAY_SWEPT_AFTER`](crate::limits::RELAY_SWEPT_AFTER), ordered by route,
+    /// owner and start. `now` pins the time that ages are counted to.
     async fn relays(&self, now: Option<Timestamp>) -> Result<Vec<RelaySeen>>;
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<T: Presence + ?Sized> Presence for Arc<T> {
     async fn announce(&self, request: AnnounceRequest) -> Result<()> {
@@ -44,40 +45,42 @@ impl<T: Presence + ?Sized> Presence for Arc<T> {
     }
 }
 
-/// One run of one relay: a random number, because two relays may have one name.
+/// The identity of one run of a relay. It is a random number, because two relays may have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub i64);
 
-/// How a relay is.
+/// The state of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnounceRequest {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which route it delivers.
+    /// The route that the relay delivers.
     pub route: RouteName,
-    /// Its name, for people.
+    /// The relay's name, for people.
     pub owner: String,
-    /// How long it works, `run` or `drain`, and behind a space `sagas` if it does their steps. 1 to 255 characters.
+    /// How long the relay works, `run` or `drain`. If it runs the steps of sagas, a space and `sagas` follow. 1 to
+    /// 255 characters.
     pub mode: String,
-    /// How it learns of new entries, such as `poll`. 1 to 255 characters.
+    /// How the relay learns of new entries, such as `poll`. 1 to 255 characters.
     pub wake: String,
     /// Entries claimed and not yet settled.
     pub in_flight: u64,
-    /// Whether its destination is taken to be up.
+    /// The state of the circuit: whether the relay treats its destination as up.
     pub circuit: CircuitState,
-    /// What is known of the outage while the circuit is not closed.
+    /// The outage, while the circuit is not closed.
     pub outage: Option<Outage>,
-    /// How long this announcement holds: who is silent for longer has died or lost the database.
+    /// How long this announcement is valid. A relay that is silent for longer has died or lost the database.
     pub lease: Duration,
-    /// What a dead entry does to the entries of its key behind it; `None`: the relay takes rows, and it does nothing. The
-    /// last word of a route is kept, so that an operator sees which entries are [blocked](crate::Standing::Blocked).
+    /// What a dead entry does to the entries of its key behind it. `None`: the relay works by rows, and a dead
+    /// entry does nothing to them. The last announcement of a route is kept, so that an operator sees which entries
+    /// are [blocked](crate::Standing::Blocked).
     pub on_dead: Option<OnDead>,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl AnnounceRequest {
-    /// Refuses names out of bounds.
+    /// Refuses names that are not allowed.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) or [`TooLarge`](crate::ErrorKind::TooLarge).
@@ -91,61 +94,61 @@ impl AnnounceRequest {
 /// A destination that is down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// For how long, by the relay's own monotonic clock.
+    /// How long it has been down, by the relay's own monotonic clock.
     pub lasted: Duration,
-    /// How often in a row it was found down: the first time, and by each probe since.
+    /// How often in a row it was found down: by the first delivery that failed and by each probe since.
     pub found: u32,
-    /// What was said the last time.
+    /// The last failure.
     pub failure: Failure,
 }
 
 /// A relay as it was last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelaySeen {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which route it delivers.
+    /// The route that the relay delivers.
     pub route: RouteName,
-    /// Its name, for people.
+    /// The relay's name, for people.
     pub owner: String,
-    /// How long it works, `run` or `drain`, and behind a space `sagas` if it does their steps.
+    /// How long the relay works, `run` or `drain`. If it runs the steps of sagas, a space and `sagas` follow.
     pub mode: String,
-    /// How it learns of new entries.
+    /// How the relay learns of new entries.
     pub wake: String,
     /// Entries claimed and not yet settled.
     pub in_flight: u64,
-    /// Whether its destination is taken to be up.
+    /// The state of the circuit: whether the relay treats its destination as up.
     pub circuit: CircuitState,
-    /// Since when the destination is down; `None` while the circuit is closed.
+    /// When the destination went down. `None`: the circuit is closed.
     pub down_since: Option<Timestamp>,
     /// How often in a row the destination was found down.
     pub outages: u32,
-    /// What was said the last time that it was found down.
+    /// The failure of the last time that the destination was found down.
     pub reason: Option<Failure>,
-    /// When it was first seen.
+    /// When the relay was first seen.
     pub started_at: Timestamp,
-    /// When it was last seen.
+    /// When the relay was last seen.
     pub seen_at: Timestamp,
-    /// How long ago that was.
+    /// How long ago the relay was last seen.
     pub unseen_for: Duration,
-    /// Until when that held.
+    /// When the last announcement ceases to be valid.
     pub lease_until: Timestamp,
 }
 
 impl RelaySeen {
-    /// Whether it was silent for so long that it must have died or lost the database.
+    /// Whether the relay was silent for so long that it must have died or lost the database.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.seen_at.saturating_add(self.unseen_for) >= self.lease_until
     }
 
-    /// Whether it does the steps of sagas.
+    /// Whether the relay runs the steps of sagas.
     #[must_use]
     pub fn does_sagas(&self) -> bool {
         self.mode.split(' ').any(|word| word == "sagas")
     }
 
-    /// Whether it is here and cannot deliver.
+    /// Whether the relay is running but cannot deliver.
     #[must_use]
     pub fn is_down(&self) -> bool {
         !self.is_gone() && self.circuit != CircuitState::Closed

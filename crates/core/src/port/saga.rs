@@ -1,4 +1,4 @@
-//! Sagas: staging them, settling their steps, and what operators see and do.
+//! Sagas: staging them, settling their steps, and the operator's side.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use crate::time::Timestamp;
 
 use super::{Keep, PurgeRequest, Purged};
 
-/// Stages a saga inside the application's own transaction, with the entries of the steps that may run now.
+/// Stages a saga inside the application's own transaction, together with the entries of the steps that may run now.
 #[async_trait]
 pub trait StageSaga<Tx: Send + ?Sized>: Send + Sync {
-    /// Stages it. Nothing is committed here.
+    /// Stages the saga. This commits nothing.
     async fn stage_saga(&self, tx: &mut Tx, saga: Saga) -> Result<StagedSaga>;
 }
 
-/// What staging did with a saga.
+/// The result of staging a saga.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StagedSaga {
-    /// It was written.
+    /// The saga was written.
     Fresh {
-        /// Its identity.
+        /// The saga's id.
         id: SagaId,
-        /// The how many-th saga of this name on this subject it is, from 1.
+        /// The saga's number among those of the same name and subject, counted from 1.
         generation: u32,
     },
-    /// A saga of this id is there already; nothing was written.
+    /// A saga with this id exists already. Nothing was written.
     Duplicate(SagaId),
 }
 
 impl StagedSaga {
-    /// Its identity, whichever it was.
+    /// The saga's id, in either case.
     #[must_use]
     pub const fn id(self) -> SagaId {
         match self {
@@ -51,19 +51,20 @@ impl StagedSaga {
 
 /// Sagas as a relay sees them.
 ///
-/// Settling is atomic per saga: audit records, the entries' states, the next entries, the saga's own row and its
-/// callback are one transaction, under a lock on the saga.
+/// Settling is atomic per saga. One transaction, under a lock on the saga, writes the audit records, the entries'
+/// states, the next entries and the saga's own row, and runs its callback.
 #[async_trait]
 pub trait Sagas: Send + Sync {
-    /// Records the ends of claimed steps, guarded by their fences.
+    /// Records the outcomes of claimed steps, guarded by their fences.
     async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled>;
 
-    /// Brings sagas up to date with what happened to their entries elsewhere: deaths by a reap, requeues, deadlines.
-    /// In the order of their ids. One that fails is told of and passed over.
+    /// Brings sagas up to date with what happened to their entries elsewhere: deaths by a reap, requeues,
+    /// deadlines. It goes through sagas in the order of their ids. If one fails, the sweep reports it and goes on
+    /// with the next.
     async fn sweep(&self, request: SweepRequest) -> Result<Swept>;
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<T: Sagas + ?Sized> Sagas for Arc<T> {
     async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled> {
@@ -75,107 +76,110 @@ impl<T: Sagas + ?Sized> Sagas for Arc<T> {
     }
 }
 
-/// The end of a claimed step.
+/// The outcome of a claimed step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepOutcome {
-    /// Its handler has done it, and passes this on to later steps.
+    /// The handler has done the step.
     Done {
-        /// What it passes on.
+        /// What the step passes on to later steps.
         data: Option<Value>,
     },
-    /// It is given up.
+    /// The step is given up.
     Dead {
         /// What went wrong.
         failure: Failure,
     },
 }
 
-/// The outcome of one claimed step.
+/// One claimed step with its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepSettlement {
     /// The proof of the claim.
     pub held: Held,
-    /// What came of it.
+    /// The outcome.
     pub outcome: StepOutcome,
 }
 
-/// Ends of claimed steps.
+/// A batch of outcomes of claimed steps.
 #[derive(Clone, Debug)]
 pub struct StepSettleRequest {
-    /// Who settles, for the audit trail.
+    /// The name of the relay that settles, for the audit trail.
     pub owner: String,
     /// What to record.
     pub settlements: Vec<StepSettlement>,
-    /// What happens to delivered entries.
+    /// Whether delivered entries are kept.
     pub keep: Keep,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
-/// What settling steps changed.
+/// The answer to a [`StepSettleRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct StepsSettled {
     /// Entries that were changed.
     pub accepted: u64,
-    /// Claims that somebody else owns by now, or that are settled or gone; nothing of them was changed.
+    /// Claims whose entries are now owned by another relay, settled or gone. Nothing was changed for them.
     pub fenced: Vec<Held>,
-    /// Claims of a group without a saga: to be settled as any other entry. Nothing of them was changed.
+    /// Claims of entries whose group has no saga. The caller settles them like any other entry. Nothing was changed
+    /// for them.
     pub plain: Vec<Held>,
-    /// Sagas that have just ended.
+    /// Sagas that ended with this call.
     pub ended: Vec<SagaId>,
 }
 
-/// A wish to bring sagas up to date.
+/// A request to bring sagas up to date.
 #[derive(Clone, Debug)]
 pub struct SweepRequest {
-    /// At most this many sagas.
+    /// The most sagas to look at.
     pub limit: u32,
-    /// Only sagas behind this one, in the order of their ids; `None`: from the first. So that sagas that fail every
-    /// time hold up none behind them.
+    /// Only sagas after this one, in the order of their ids. `None`: from the first. With it, sagas that fail every
+    /// time do not hold up the sagas after them.
     pub after: Option<SagaId>,
-    /// Who sweeps, for the audit trail.
+    /// The name of the relay that sweeps, for the audit trail.
     pub owner: String,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
-/// What a sweep did.
+/// The answer to a [`SweepRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Swept {
-    /// Sagas that were looked at.
+    /// How many sagas were looked at.
     pub seen: u64,
-    /// Of these, changed.
+    /// How many of these were changed.
     pub changed: u64,
-    /// Of these, not changed because something failed; a later sweep looks at them again.
+    /// How many of these failed and were not changed. A later sweep looks at them again.
     pub failed: u64,
-    /// Behind which saga the next sweep goes on; `None`: there is none behind.
+    /// The saga after which the next sweep continues. `None`: there are no more sagas.
     pub next: Option<SagaId>,
-    /// Sagas that have just ended.
+    /// Sagas that ended with this call.
     pub ended: Vec<SagaId>,
 }
 
-/// Sagas as an operator sees them. Reading changes nothing; an intervention and a purge are audited before they happen.
+/// Sagas as an operator sees them. Reading changes nothing. An intervention or a purge is audited before it
+/// happens.
 #[async_trait]
 pub trait SagaAdmin: Send + Sync {
-    /// Sagas that match, oldest first.
+    /// The sagas that match, oldest first.
     async fn list_sagas(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>>;
 
     /// Everything known of one saga.
     async fn show_saga(&self, id: SagaId) -> Result<Option<SagaStory>>;
 
-    /// Does what an operator asks for, without callbacks and sinks: a saga that completes or is undone by it ends with
-    /// the next sweep of a relay.
+    /// Carries out an operator's intervention. It calls no callbacks and no audit sinks. If the saga completes or
+    /// is undone by it, the saga ends with the next sweep of a relay.
     async fn intervene(&self, request: InterventionRequest) -> Result<Intervened>;
 
-    /// Sagas per status. `now` pins the time that deadlines are compared with.
+    /// How many sagas there are per status. `now` pins the time that deadlines are compared with.
     async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts>;
 
-    /// The audit records of all sagas on a subject, by its kind and value, oldest first.
+    /// The audit records of all sagas with this subject, oldest first. The subject is found by its kind and value.
     async fn audit_of(&self, subject: &Reference) -> Result<Vec<AuditRecord>>;
 
-    /// Deletes sagas that ended long enough ago, and nothing of their audit trail. Never one that has not ended.
+    /// Deletes sagas that ended long enough ago, but keeps their audit trail. A saga that has not ended is never
+    /// deleted.
     async fn purge_sagas(&self, request: PurgeRequest) -> Result<Purged>;
 }
 
@@ -189,7 +193,7 @@ pub struct SagaFilter {
     pub name: Option<String>,
     /// The subject's kind and value. Default: any.
     pub subject: Option<Reference>,
-    /// At most this many. Default: [`LIST_DEFAULT`].
+    /// The most sagas to list. Default: [`LIST_DEFAULT`].
     pub limit: u32,
 }
 
@@ -200,28 +204,28 @@ impl Default for SagaFilter {
 }
 
 impl SagaFilter {
-    /// Only this status.
+    /// Lists only sagas of this status.
     #[must_use]
     pub fn status(mut self, status: SagaStatus) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// Only this name.
+    /// Lists only sagas of this name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Only this subject.
+    /// Lists only sagas with this subject.
     #[must_use]
     pub fn subject(mut self, subject: Reference) -> Self {
         self.subject = Some(subject);
         self
     }
 
-    /// At most this many.
+    /// Sets the most sagas to list.
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
@@ -248,105 +252,105 @@ impl SagaFilter {
 pub struct SagaStory {
     /// The saga as it is now.
     pub saga: SagaRecord,
-    /// Its entries that are still there, oldest first.
+    /// The saga's entries that still exist, oldest first.
     pub entries: Vec<Entry>,
-    /// Its audit records, oldest first.
+    /// The saga's audit records, oldest first.
     pub audit: Vec<AuditRecord>,
 }
 
 impl SagaStory {
-    /// Steps, attempts and audit records in one line of time, oldest first.
+    /// Steps, attempts and audit records in one timeline, oldest first.
     #[must_use]
     pub fn timeline(&self) -> Vec<TimelineItem> {
         timeline(&self.saga, &self.entries, &self.audit)
     }
 }
 
-/// What an operator does to a saga that does not go on by itself.
+/// What an operator can do with a saga that does not go on by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Intervention {
-    /// Its dead entries are tried again under the same keys, with a fresh budget.
+    /// Tries the saga's dead entries again under the same keys, with a fresh budget of attempts.
     #[default]
     Retry,
-    /// The step whose outcome is unknown is given up, and what may have run is undone, that step included.
+    /// Gives up the step whose outcome is unknown, and undoes every step that may have run, that one included.
     Compensate,
-    /// The saga goes on without a step that was given up. Only for steps that cannot be undone: the others are
-    /// compensated.
+    /// Lets the saga go on without a step that was given up. This is only for steps that cannot be undone. The
+    /// others are compensated.
     Skip {
         /// The step's name.
         step: String,
         /// Why, for the audit trail.
         reason: String,
     },
-    /// The saga ends as it is, wherever it is. Its open entries are discarded; nothing is undone, and the callback of
-    /// the application is not called. What a handler is just doing may still take effect.
+    /// Ends the saga in whatever state it is. Its open entries are discarded. Nothing is undone, and the
+    /// application's callback is not called. A handler that is running at that moment may still take effect.
     Abandon {
         /// Why, for the audit trail.
         reason: String,
     },
 }
 
-/// An operator's wish.
+/// A request for an intervention.
 #[derive(Clone, Debug)]
 pub struct InterventionRequest {
-    /// Which saga.
+    /// The saga's id.
     pub id: SagaId,
-    /// What to do.
+    /// The intervention.
     pub what: Intervention,
-    /// Who asks, for the audit trail.
+    /// The operator's name, for the audit trail.
     pub actor: String,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl InterventionRequest {
-    /// There is no such saga.
+    /// The error for a saga that does not exist.
     #[must_use]
     pub fn unknown(&self) -> Error {
         Error::new(ErrorKind::NotFound, format!("there is no saga {}", self.id))
     }
 }
 
-/// What an intervention did.
+/// The answer to an [`InterventionRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Intervened {
-    /// Where the saga is now.
+    /// The saga's status now.
     pub status: SagaStatus,
-    /// Entries that are tried again.
+    /// How many entries are tried again.
     pub requeued: u64,
-    /// Entries that are given up for good.
+    /// How many entries are given up for good.
     pub discarded: u64,
 }
 
 /// How many sagas there are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SagaCounts {
-    /// Per status; every status is named, zeros included.
+    /// Sagas per status. Every status is listed, zeros included.
     pub counts: BTreeMap<SagaStatus, u64>,
-    /// Sagas that have taken longer than they may and have not ended.
+    /// Sagas that are past their deadline and have not ended.
     pub overdue: u64,
-    /// How long the oldest saga that waits for an operator has not changed; `None` when none does.
+    /// How long ago the oldest saga that waits for an operator last changed. `None`: no saga waits for an operator.
     pub oldest_stuck_age: Option<Duration>,
-    /// Sagas that have not ended, per route that has some.
+    /// Sagas that have not ended, per route. Routes without any are left out.
     pub open: BTreeMap<RouteName, u64>,
 }
 
 impl SagaCounts {
-    /// No saga at all: every status is named.
+    /// Counts of zero for every status.
     #[must_use]
     pub fn zero() -> Self {
         let counts = SagaStatus::ALL.into_iter().map(|status| (status, 0)).collect();
         Self { counts, overdue: 0, oldest_stuck_age: None, open: BTreeMap::new() }
     }
 
-    /// Sagas of this status.
+    /// How many sagas have this status.
     #[must_use]
     pub fn of(&self, status: SagaStatus) -> u64 {
         self.counts.get(&status).copied().unwrap_or(0)
     }
 
-    /// Sagas that wait for an operator or have taken longer than they may.
+    /// How many sagas wait for an operator or are past their deadline.
     #[must_use]
     pub fn stuck(&self) -> u64 {
         self.of(SagaStatus::Blocked) + self.of(SagaStatus::CompensationFailed) + self.overdue

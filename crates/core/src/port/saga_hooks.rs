@@ -1,4 +1,4 @@
-//! What an application hangs into the transaction in which a saga moves.
+//! Callbacks of an application in the transaction in which a saga moves.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,15 +9,18 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::saga::{Moves, NewAudit, SagaRecord};
 
-/// What a callback returns: `Box::pin(async move { … })`.
+/// The future that a callback returns: `Box::pin(async move { … })`.
 pub type SagaEnding<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
-/// Is called in the transaction in which a saga ends, completed or compensated: what it writes there is written once,
-/// with the end, and if it fails the last outcome is not recorded either. The lease heals that. The same holds for a
-/// callback that goes on after a statement of its own has failed, and leaves a transaction that cannot be committed.
+/// A callback that runs in the transaction in which a saga ends, completed or compensated. Its writes are committed
+/// once, together with the end of the saga.
+///
+/// If the callback fails, the last outcome is not recorded either, and the step is tried again when its lease ends.
+/// The same happens if a statement of the callback fails and the callback goes on, because that transaction cannot
+/// be committed.
 #[async_trait]
 pub trait SagaEnd<Tx: Send>: Send + Sync {
-    /// The saga has ended; its status says how.
+    /// Called when the saga has ended. Its status says how.
     async fn ended(&self, tx: &mut Tx, saga: &SagaRecord) -> Result<()>;
 }
 
@@ -32,15 +35,16 @@ where
     }
 }
 
-/// Takes audit records of sagas beside the table, in the same transaction and before the status that they explain.
-/// If it fails nothing is recorded, and the work is done again under the same keys.
+/// Receives the audit records of sagas in addition to the audit table. It is called in the same transaction, before
+/// the status that the records explain. If it fails, nothing is recorded, and the work is done again under the same
+/// keys.
 #[async_trait]
 pub trait AuditSink<Tx: Send>: Send + Sync {
-    /// Takes the records of one transaction, in their order.
+    /// Receives the records of one transaction, in order.
     async fn record(&self, tx: &mut Tx, records: &[NewAudit]) -> Result<()>;
 }
 
-/// The callbacks and sinks of one relay. A store calls them; an application sets them.
+/// The callback and the audit sinks of one relay. An application sets them; a store calls them.
 pub struct SagaHooks<Tx> {
     end: Option<Arc<dyn SagaEnd<Tx>>>,
     sinks: Vec<Arc<dyn AuditSink<Tx>>>,
@@ -59,27 +63,27 @@ impl<Tx> Default for SagaHooks<Tx> {
 }
 
 impl<Tx: Send + 'static> SagaHooks<Tx> {
-    /// Sets what is called when a saga ends.
+    /// Sets the callback that runs when a saga ends.
     #[must_use]
     pub fn end(mut self, end: Arc<dyn SagaEnd<Tx>>) -> Self {
         self.end = Some(end);
         self
     }
 
-    /// Adds a sink of audit records.
+    /// Adds a sink for audit records.
     #[must_use]
     pub fn sink(mut self, sink: Arc<dyn AuditSink<Tx>>) -> Self {
         self.sinks.push(sink);
         self
     }
 
-    /// Whether these moves need a transaction that the application can write in.
+    /// Whether these moves need a transaction in which the application can write.
     #[must_use]
     pub fn wants(&self, moves: &Moves) -> bool {
         (self.end.is_some() && moves.ended) || (!self.sinks.is_empty() && !moves.audit.is_empty())
     }
 
-    /// Tells the sinks, before anything is written.
+    /// Passes the audit records to the sinks, before anything is written.
     ///
     /// # Errors
     /// When a sink refuses; nothing may be written then.
@@ -92,7 +96,7 @@ impl<Tx: Send + 'static> SagaHooks<Tx> {
         Ok(())
     }
 
-    /// Calls the callback if the saga has just ended, after everything was written and before the commit.
+    /// If the saga has just ended, runs the callback after everything was written and before the commit.
     ///
     /// # Errors
     /// When it fails; everything must be rolled back then.
@@ -104,7 +108,7 @@ impl<Tx: Send + 'static> SagaHooks<Tx> {
     }
 }
 
-/// The setters of a store's sagas: a type with a field `hooks: SagaHooks<Tx>`.
+/// Writes the setters for a store's sagas, a type with a field `hooks: SagaHooks<Tx>`.
 ///
 /// ```
 /// # struct Tx;
@@ -121,7 +125,7 @@ impl<Tx: Send + 'static> SagaHooks<Tx> {
 macro_rules! saga_hooks {
     ($sagas:ident, $tx:ty) => {
         impl $sagas {
-            /// Sets what is called in the transaction in which a saga ends.
+            /// Sets the callback that runs in the transaction in which a saga ends.
             #[must_use]
             pub fn on_end<F>(self, end: F) -> Self
             where
@@ -133,7 +137,7 @@ macro_rules! saga_hooks {
                 self.end(::std::sync::Arc::new(end))
             }
 
-            /// The same for a type of its own.
+            /// Sets a callback that is a type of its own, in place of a closure.
             #[must_use]
             pub fn end(mut self, end: ::std::sync::Arc<dyn $crate::port::SagaEnd<$tx>>) -> Self {
                 self.hooks = self.hooks.end(end);
@@ -147,7 +151,7 @@ macro_rules! saga_hooks {
                 self
             }
 
-            /// Adds a sink of audit records.
+            /// Adds a sink for audit records.
             #[must_use]
             pub fn audit_sink(mut self, sink: ::std::sync::Arc<dyn $crate::port::AuditSink<$tx>>) -> Self {
                 self.hooks = self.hooks.sink(sink);

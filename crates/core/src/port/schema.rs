@@ -1,4 +1,4 @@
-//! The tables: whether they are as this version needs them, and how to get there.
+//! The tables: whether they are as this version needs them, and how to upgrade them.
 
 use async_trait::async_trait;
 
@@ -7,42 +7,44 @@ use crate::error::{Error, ErrorKind, Result};
 /// The schema of a store.
 #[async_trait]
 pub trait Schema: Send + Sync {
-    /// Looks at the tables and changes nothing.
+    /// Inspects the tables and changes nothing.
     async fn inspect(&self) -> Result<SchemaState>;
 
-    /// Creates or upgrades the tables. Concurrent calls are safe: one does the work, the others see it done.
+    /// Creates or upgrades the tables. Concurrent calls are safe: one call does the work, and the others find it
+    /// done.
     async fn migrate(&self) -> Result<Migrated>;
 
     /// The SQL that [`migrate`](Self::migrate) would run now, for people who run migrations themselves.
     async fn plan(&self) -> Result<String>;
 }
 
-/// What the tables are like.
+/// The state of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaState {
-    /// As this version needs them; the warnings name what will only hurt, such as a missing index.
+    /// The tables are as this version needs them. The warnings name defects that only slow it down or limit it,
+    /// such as a missing index.
     Ready {
-        /// What to look at.
+        /// The defects.
         warnings: Vec<String>,
     },
-    /// There are none.
+    /// There are no tables.
     Missing,
-    /// From an earlier version: `pillarbox migrate` upgrades them.
+    /// The tables are from an earlier version. `pillarbox migrate` upgrades them.
     Older {
         /// The version that was found.
         found: u32,
         /// The version that is needed.
         wanted: u32,
     },
-    /// From a later version: this program must be upgraded.
+    /// The tables are from a later version. This program must be upgraded.
     Newer {
         /// The version that was found.
         found: u32,
         /// The version that is needed.
         wanted: u32,
     },
-    /// Not as any version made them.
+    /// The tables are not as any version created them.
     Damaged {
         /// What is missing or different, one a line.
         differences: Vec<String>,
@@ -50,7 +52,7 @@ pub enum SchemaState {
 }
 
 impl SchemaState {
-    /// `Ok` when the tables can be worked with.
+    /// `Ok` if this version can work with the tables.
     ///
     /// # Errors
     /// [`Schema`](ErrorKind::Schema) with the difference and the command that mends it.
@@ -76,7 +78,7 @@ impl SchemaState {
 /// What a migration did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migrated {
-    /// The version before; 0 when there were no tables.
+    /// The version before. 0: there were no tables.
     pub from: u32,
     /// The version now.
     pub to: u32,

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use crate::entry::Entry;
 use crate::outcome::Outcome;
 
-/// Delivers entries and says what came of each.
+/// Delivers entries and reports the outcome of each.
 ///
-/// A batch is handed over in order, and each outcome is reported as soon as it is known, so that one slow
-/// entry delays nobody. When the future ends, or is dropped at its deadline, an entry without a report has
-/// an unknown outcome and is delivered again under the same event id.
+/// A sink delivers a batch in order and reports each outcome as soon as it is known, so that one slow entry delays
+/// no other. The future ends by itself or is dropped at its deadline. An entry without a report by then has an
+/// unknown outcome and is delivered again under the same event id.
 #[async_trait]
 pub trait Sink: Send + Sync {
-    /// What this destination can promise. Data, so that tests and the relay choose by it.
+    /// The capabilities of this destination. They are data, so that tests and the relay can choose by them.
     fn capabilities(&self) -> SinkCapabilities;
 
-    /// Delivers a batch, reporting each entry once by its index.
+    /// Delivers a batch and reports each entry once, by its index.
     async fn deliver(&self, batch: &[Entry], report: &dyn Report);
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<T: Sink + ?Sized> Sink for Arc<T> {
     fn capabilities(&self) -> SinkCapabilities {
@@ -32,23 +32,23 @@ impl<T: Sink + ?Sized> Sink for Arc<T> {
     }
 }
 
-/// Takes the outcomes of a batch.
+/// Receives the outcomes of a batch.
 pub trait Report: Send + Sync {
-    /// The outcome of the entry at this index of the batch. A second report of one index is ignored.
+    /// Reports the outcome of the entry at this index of the batch. A second report for the same index is ignored.
     fn outcome(&self, index: usize, outcome: Outcome);
 }
 
-/// What a destination can promise.
+/// The capabilities of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SinkCapabilities {
-    /// Largest payload in bytes that it takes; `None`: no known limit.
+    /// The largest payload that it accepts, in bytes. `None`: no known limit.
     pub payload_bytes_max: Option<usize>,
-    /// Whether a failure inside a batch is known to stop what follows it. Default: false.
+    /// Whether a failure inside a batch is known to stop the entries after it. Default: false.
     pub ordered_prefix: bool,
-    /// Whether it drops a repeated event id by itself. Default: false.
+    /// Whether the destination drops a repeated event id by itself. Default: false.
     pub deduplicates: bool,
-    /// Whether [`Outcome::Confirmed`] means that the destination has it on disk. Default: true.
+    /// Whether [`Outcome::Confirmed`] means that the destination has the message on disk. Default: true.
     pub durable: bool,
 }
 

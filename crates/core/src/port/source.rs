@@ -1,4 +1,4 @@
-//! Where events arrive: a queue, stream or subject of a broker.
+//! The place where events arrive: a queue, stream or subject of a broker.
 
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use crate::received::Attributes;
 /// A place to consume from.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// What this source can tell. Data, so that tests and the consumer choose by it.
+    /// The capabilities of this source. They are data, so that tests and the consumer can choose by them.
     fn capabilities(&self) -> SourceCapabilities;
 
-    /// Begins to receive. Messages that an earlier consumer of the same name left unacknowledged come again.
+    /// Begins to receive. Messages that an earlier consumer of the same name left unacknowledged are delivered
+    /// again.
     async fn subscribe(&self) -> Result<Box<dyn Subscription>>;
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<T: Source + ?Sized> Source for Arc<T> {
     fn capabilities(&self) -> SourceCapabilities {
@@ -30,15 +31,15 @@ impl<T: Source + ?Sized> Source for Arc<T> {
     }
 }
 
-/// A stream of messages. Dropping it gives back what was received and not answered.
+/// A stream of messages. Dropping it gives back the messages that were received and not answered.
 #[async_trait]
 pub trait Subscription: Send {
-    /// Waits for the next message; `None` when the broker closed the stream. Dropping the future loses nothing.
+    /// Waits for the next message. `None`: the broker closed the stream. Dropping the future loses no message.
     async fn next(&mut self) -> Result<Option<Message>>;
 
-    /// Called before the stream is dropped by whoever can wait: what was received and not answered is given back when
-    /// this returns, so that it need not time out at the broker. Never takes longer than a few seconds. Default:
-    /// nothing, dropping does it all.
+    /// Gives back the messages that were received and not answered, so that they need not time out at the broker. A
+    /// caller that can wait calls it before it drops the stream. When it returns, the messages are given back. It
+    /// never takes longer than a few seconds. Default: it does nothing, because dropping the stream does it all.
     async fn close(&mut self) {}
 }
 
@@ -50,44 +51,45 @@ pub struct Message {
     pub headers: Headers,
     /// The body, byte for byte.
     pub body: Vec<u8>,
-    /// How often the broker has delivered it, counting this time; `None` where it does not say.
+    /// How often the broker has delivered the message, this time included. `None`: the broker does not say.
     pub delivery_count: Option<u32>,
-    /// Where it stands in the order in which the broker took its messages; `None` where that is not known. Known for a
-    /// message that was delivered before only where it also has a delivery count.
+    /// The message's position in the order in which the broker took its messages. `None`: the position is not
+    /// known. For a message that was delivered before, it is known only if the message also has a delivery count.
     pub position: Option<Position>,
-    /// The answer to the broker.
+    /// The means to answer the broker.
     pub receipt: Box<dyn Receipt>,
 }
 
-/// A place in the order in which a broker took its messages.
+/// A position in the order in which a broker took its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Positions of one stream can be compared, those of two cannot.
+    /// The stream. Positions can be compared only within one stream.
     pub stream: String,
-    /// Grows along the stream.
+    /// The offset. It grows along the stream.
     pub offset: i64,
 }
 
-/// The one answer that a message gets. Without one the broker delivers it again.
+/// The one answer that a message gets. Without an answer, the broker delivers the message again.
 #[async_trait]
 pub trait Receipt: Send {
-    /// Applied, or seen before: the broker forgets it.
+    /// The event was applied, now or before. The broker forgets the message.
     async fn ack(self: Box<Self>) -> Result<()>;
 
-    /// Failed: the broker delivers it again.
+    /// Handling failed. The broker delivers the message again.
     async fn nack(self: Box<Self>) -> Result<()>;
 
-    /// Not to be handled here ever: rejected without requeue, into the broker's dead letters where it has some.
+    /// The message can never be handled here. It is rejected without requeue and goes to the broker's dead letters,
+    /// if it has any.
     async fn park(self: Box<Self>) -> Result<()>;
 }
 
-/// What a source can tell.
+/// The capabilities of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceCapabilities {
     /// Whether messages carry a delivery count. Default: false.
     pub delivery_count: bool,
-    /// Whether a parked message is kept somewhere by the broker. Default: false.
+    /// Whether the broker keeps parked messages. Default: false.
     pub keeps_parked: bool,
 }
 
@@ -99,7 +101,7 @@ impl SourceCapabilities {
         self
     }
 
-    /// Sets whether a parked message is kept.
+    /// Sets whether the broker keeps parked messages.
     #[must_use]
     pub fn keeps_parked(mut self, keeps: bool) -> Self {
         self.keeps_parked = keeps;

@@ -6,19 +6,20 @@ use crate::entry::Staged;
 use crate::error::{Error, Result};
 use crate::event::Event;
 
-/// Writes events inside the application's own transaction, whatever type the driver gives it.
+/// Writes events inside the application's own transaction, of whatever type the driver has.
 ///
-/// Nothing is committed here: the events become durable exactly when the caller's transaction does, and a
-/// rollback takes them with it.
+/// Staging commits nothing. The events become durable exactly when the caller's transaction does. A rollback
+/// removes them too.
 #[async_trait]
 pub trait Stage<Tx: Send + ?Sized>: Send + Sync {
-    /// Stages events in one statement; the outcomes are in the order of the events. Nothing in, nothing done.
+    /// Stages events in one statement. The outcomes are in the order of the events. Without events, nothing is
+    /// done.
     async fn stage_all(&self, tx: &mut Tx, events: Vec<Event>) -> Result<Vec<Staged>>;
 }
 
-/// Events collected during an operation and staged at its end, in one statement.
+/// Events that are collected during an operation and staged at its end, in one statement.
 ///
-/// A buffer is a value of one operation: two tasks cannot share one by accident.
+/// A buffer is a value of one operation, so two tasks cannot share one by accident.
 ///
 /// ```
 /// # use pillarbox_core::{Event, port::Buffer};
@@ -40,19 +41,19 @@ impl Buffer {
         Self::default()
     }
 
-    /// Events that wait for the flush.
+    /// How many events wait for the flush.
     #[must_use]
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether nothing waits for the flush.
+    /// Whether no event waits for the flush.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Collects an event.
+    /// Adds an event to the buffer.
     ///
     /// # Errors
     /// After the flush: the event would be lost.
@@ -64,8 +65,9 @@ impl Buffer {
         Ok(())
     }
 
-    /// Runs an operation with a fresh buffer in a transaction that was begun for it, and stages what it has collected. The
-    /// transaction is given back: to be committed if that is `Ok`, and to be rolled back if not.
+    /// Runs an operation with a fresh buffer in a transaction that was begun for it. Then it stages the events that
+    /// the operation has put into the buffer. It returns the transaction: the caller commits it if the result is
+    /// `Ok`, and rolls it back if not.
     pub async fn around<Tx, S, T, E>(
         outbox: &S,
         mut tx: Tx,
@@ -84,7 +86,7 @@ impl Buffer {
         (tx, outcome)
     }
 
-    /// Stages everything collected; call it once, just before the commit.
+    /// Stages all events of the buffer. Call it once, just before the commit.
     ///
     /// # Errors
     /// When it was flushed before, or staging fails; the transaction should then be rolled back.
@@ -99,8 +101,8 @@ impl Buffer {
         outbox.stage_all(tx, std::mem::take(&mut self.events)).await
     }
 
-    /// [`flush`](Self::flush) unless that was done before: the end of an operation that may have done it itself, to see
-    /// the outcomes.
+    /// Calls [`flush`](Self::flush) unless that was done before. This ends an operation that may have flushed the
+    /// buffer itself to see the outcomes.
     ///
     /// # Errors
     /// When staging fails; the transaction should then be rolled back.

@@ -19,41 +19,45 @@ use super::{Effect, Purging};
 
 /// The outbox as a relay sees it, by rows.
 ///
-/// Every operation is one atomic step of the database, and safe to call again: what was already done is
-/// reported as fenced and changes nothing. A store that leases lanes implements that beside this trait.
+/// Every operation is one atomic step of the database and may safely be called again. If it was already done, it
+/// changes nothing and the entries are reported as fenced. A store that leases lanes implements
+/// [`Lanes`](super::Lanes) beside this trait.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Takes due entries of a route under a lease; the claim is the attempt.
+    /// Takes due entries of a route under a lease. The claim is the attempt.
     ///
-    /// Two callers never hold one entry under a live lease. An entry whose lease has expired, or whose attempts are
-    /// spent, is not handed out: [`reap`](Self::reap) returns the one and buries the other. While a relay reads the
-    /// route by lanes nothing is. A store may go on from where its last claim ended and find
-    /// what came before that a little later; it brings nothing only if nothing is due.
+    /// Two callers never hold one entry under a live lease. A claim takes no entry whose lease has expired and none
+    /// whose attempts are spent. [`reap`](Self::reap) returns the former and buries the latter. While a relay reads
+    /// the route by lanes, a claim takes nothing.
+    ///
+    /// A store may continue from where its last claim ended, and find entries before that point a little later. It
+    /// returns nothing only if nothing is due.
     async fn claim(&self, request: ClaimRequest) -> Result<Claim>;
 
-    /// Prolongs leases that are still held.
+    /// Extends leases that are still held.
     async fn extend(&self, request: ExtendRequest) -> Result<Extended>;
 
-    /// Records what came of claimed entries, the whole batch at once.
+    /// Records the outcomes of a batch of claimed entries in one step.
     async fn settle(&self, request: SettleRequest) -> Result<Settled>;
 
-    /// Returns expired leases to the queue, and buries what has no attempts left. Sessions of lanes whose lease has
-    /// expired are buried too, so that a route can be changed from lanes to rows.
+    /// Returns the entries of expired leases to the queue, and buries entries that have no attempts left. Sessions
+    /// of lanes whose lease has expired are buried too, so that a route can be changed from lanes to rows.
     async fn reap(&self, request: ReapRequest) -> Result<Reaped>;
 
-    /// How many sagas of a route have not ended, up to [`OPEN_SAGAS_MAX`](crate::limits::OPEN_SAGAS_MAX): a relay that
-    /// leaves their steps alone says so. Default: none, as in a store that keeps no sagas.
+    /// How many sagas of a route have not ended, up to [`OPEN_SAGAS_MAX`](crate::limits::OPEN_SAGAS_MAX). A relay
+    /// that does not run their steps warns about them. Default: none, as in a store that keeps no sagas.
     async fn open_sagas(&self, _route: &RouteName) -> Result<u64> {
         Ok(0)
     }
 
-    /// What retention of a relay on this store purges. Default: nothing, and the table grows until somebody purges it.
+    /// What the retention of a relay on this store purges. Default: nothing, and the table grows until an operator
+    /// purges it.
     fn purging(&self) -> Option<Purging> {
         None
     }
 }
 
-/// Whoever shares one passes it on as it is.
+/// Forwards every call to the shared value.
 #[async_trait]
 impl<T: Store + ?Sized> Store for Arc<T> {
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
@@ -81,18 +85,18 @@ impl<T: Store + ?Sized> Store for Arc<T> {
     }
 }
 
-/// Which due entry is the oldest.
+/// The order in which due entries are claimed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClaimOrder {
     /// By priority, then by the order of staging.
     #[default]
     Staged,
-    /// By clock stamp, those without one last, then by staging time, then by the order of staging.
+    /// By clock stamp, then by staging time, then by the order of staging. Entries without a stamp come last.
     Causal,
 }
 
 impl ClaimOrder {
-    /// Puts entries in this order, the oldest first.
+    /// Sorts entries in this order, the oldest first.
     pub fn sort(self, entries: &mut [impl Borrow<Entry>]) {
         match self {
             Self::Staged => entries.sort_unstable_by_key(|entry| {
@@ -107,57 +111,58 @@ impl ClaimOrder {
     }
 }
 
-/// Which entries a claim wants, by what expired leases say of them. See [`company`](crate::company).
+/// Whether a claim takes suspects or other entries. See [`company`](crate::company).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Company {
-    /// Entries that are no suspects.
+    /// Entries that are not suspects.
     #[default]
     Open,
-    /// Suspects that are accused equally often, the least accused ones, and as many as may be together.
+    /// The suspects with the fewest crashes, all with the same number, and at most as many as may be in flight
+    /// together.
     Suspects {
-        /// How many entries the caller has in flight already.
+        /// How many entries the caller already has in flight.
         beside: u32,
     },
 }
 
-/// Whether steps of sagas are meant, beside other entries.
+/// Whether a request includes the steps of sagas beside other entries.
 ///
-/// Only a relay that knows sagas may have them: what it settles moves their saga. Delivered by another one, they would be
-/// gone and their saga would never know.
+/// Only a relay that runs sagas may take steps, because settling a step moves its saga. If another relay delivered
+/// a step, the step would be gone and its saga would never learn of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Steps {
-    /// They are left alone: whoever asks knows no sagas.
+    /// Steps are left alone, because the caller does not run sagas.
     #[default]
     Leave,
-    /// They are taken as any other entry.
+    /// Steps are taken like any other entry.
     Take,
 }
 
-/// A wish for due entries.
+/// A request for due entries.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// At most this many. Zero gives nothing.
+    /// The most entries to take. Zero: none.
     pub limit: u32,
-    /// How long nobody else may claim them.
+    /// How long no other relay may claim the entries.
     pub lease: Duration,
-    /// Who claims, for people. Ownership is the fence.
+    /// The name of the relay that claims, for people. The proof of ownership is the fence.
     pub owner: String,
-    /// Attempts allowed where the entry does not say.
+    /// Attempts allowed for an entry that sets no limit itself.
     pub max_attempts: u32,
-    /// Which are the oldest.
+    /// The order in which entries are claimed.
     pub order: ClaimOrder,
-    /// Suspects or others.
+    /// Whether to take suspects or other entries.
     pub company: Company,
-    /// Whether steps of sagas are taken too.
+    /// Whether the claim includes the steps of sagas.
     pub steps: Steps,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl ClaimRequest {
-    /// Refuses what no store can mean, so that no database error has to.
+    /// Refuses a request that no store can carry out, before it becomes an error of the database.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a batch, lease or number of attempts out of range.
@@ -196,43 +201,43 @@ pub(crate) fn check_attempts(attempts: u32) -> Result<()> {
     Ok(())
 }
 
-/// What a claim took.
+/// The answer to a [`ClaimRequest`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Claim {
     /// Entries as they are after the claim, oldest first.
     pub entries: Vec<Entry>,
-    /// Rows that were claimed and cannot be read as entries; the caller settles them as dead.
+    /// Claimed rows that cannot be decoded as entries. The caller settles them as dead.
     pub undecodable: Vec<Undecodable>,
-    /// Suspects are due and were left where they are: they may go in a company of so many at most. A store that would
-    /// have to look for them says so only when it is asked for suspects.
+    /// Set if suspects are due and were not taken: the most entries that may be in flight together with them. A
+    /// store that would have to search for suspects sets this only when the request asks for suspects.
     pub suspects: Option<u32>,
 }
 
-/// A claimed row that cannot be read as an entry.
+/// A claimed row that cannot be decoded as an entry.
 #[derive(Clone, Debug)]
 pub struct Undecodable {
     /// The proof of the claim.
     pub held: Held,
-    /// Which row, if that much can be read.
+    /// The event id, if that much can be decoded.
     pub event_id: Option<EventId>,
-    /// Why, without the data.
+    /// Why it cannot be decoded, without the data.
     pub failure: Failure,
 }
 
-/// A wish to keep claimed entries for longer.
+/// A request to extend the leases of claimed entries.
 #[derive(Clone, Debug)]
 pub struct ExtendRequest {
-    /// Which claims.
+    /// The claims to extend.
     pub held: Vec<Held>,
-    /// For how long from now.
+    /// How long the leases last, from now on.
     pub lease: Duration,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl ExtendRequest {
-    /// Refuses what no store can mean.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a lease out of range.
@@ -241,41 +246,42 @@ impl ExtendRequest {
     }
 }
 
-/// Which leases were prolonged. What is not in here is no longer held.
+/// The answer to an [`ExtendRequest`]. Every claim of the request that is not listed as fenced was extended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Extended {
-    /// Claims that somebody else owns by now, or that are settled or gone.
+    /// Claims whose entries are now owned by another relay, settled or gone. They are no longer held.
     pub fenced: Vec<Held>,
 }
 
-/// What to record of one claimed entry.
+/// What to record for one claimed entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The destination confirmed it. Clears the last error.
+    /// The destination confirmed the entry. This clears the last error.
     Delivered,
-    /// It failed; due again after this long by the database's clock.
+    /// The attempt failed. The entry is due again after this long by the database's clock.
     Retry {
-        /// How long nobody may claim it.
+        /// How long no relay may claim it.
         after: Duration,
         /// What went wrong.
         failure: Failure,
     },
-    /// Given up: dead, audited in the same step.
+    /// The entry is given up. It becomes dead, and its death is audited in the same step.
     Dead {
         /// What went wrong.
         failure: Failure,
     },
-    /// Given back unharmed and due at once: the attempt does not count.
+    /// The entry is given back unharmed and is due at once. The attempt does not count.
     Release {
-        /// Why, if there is something to say.
+        /// Why, if there is a reason to show.
         failure: Option<Failure>,
     },
-    /// Not yet: pending again, due after this long by the database's clock, with a fresh budget of attempts.
+    /// It is too early for the entry. It is pending again and due after this long by the database's clock, with a
+    /// fresh budget of attempts.
     Park {
-        /// How long nobody may claim it.
+        /// How long no relay may claim it.
         after: Duration,
-        /// What is shown of it meanwhile.
+        /// The reason shown until then.
         failure: Failure,
     },
 }
@@ -289,73 +295,74 @@ pub struct Settlement {
     pub verdict: Verdict,
 }
 
-/// What happens to delivered entries at once.
+/// Whether delivered entries are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// They stay until retention takes them.
+    /// They are kept until retention purges them.
     #[default]
     UntilPurged,
-    /// They are deleted as they are settled (`retention.delivered = "0s"`).
+    /// They are deleted when they are settled (`retention.delivered = "0s"`).
     No,
 }
 
-/// A batch of verdicts. They are independent: one fenced entry does not disturb the others.
+/// A batch of verdicts. They are independent of each other: one fenced entry does not affect the others.
 #[derive(Clone, Debug)]
 pub struct SettleRequest {
-    /// Who settles, for the audit trail.
+    /// The name of the relay that settles, for the audit trail.
     pub owner: String,
     /// What to record.
     pub settlements: Vec<Settlement>,
-    /// What happens to delivered entries.
+    /// Whether delivered entries are kept.
     pub keep: Keep,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
-/// What a settle changed.
+/// The answer to a settle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Settled {
     /// Entries that were changed.
     pub accepted: u64,
-    /// Claims that somebody else owns by now, or that are settled or gone; nothing of them was changed.
+    /// Claims whose entries are now owned by another relay, settled or gone. Nothing was changed for them.
     pub fenced: Vec<Held>,
 }
 
-/// Which leases a reap takes for over.
+/// Which leases a reap treats as expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leases {
-    /// Those that have ended.
+    /// Leases that have ended.
     #[default]
     Ended,
-    /// Also those that begin later than they are long: the database's clock was set back since. To find them, everything
-    /// of the route that is not due yet is looked at.
+    /// Also leases that begin further in the future than they are long, because the database's clock was set back
+    /// since. To find them, the store looks at every entry of the route that is not due yet.
     Impossible,
 }
 
-/// A wish to return expired leases.
+/// A request to return the entries of expired leases.
 #[derive(Clone, Debug)]
 pub struct ReapRequest {
-    /// Of which route; `None`: of all.
+    /// The route. `None`: all routes.
     pub route: Option<RouteName>,
-    /// At most this many.
+    /// The most entries to handle.
     pub limit: u32,
-    /// Attempts allowed where the entry does not say; `None`: bury nothing.
+    /// Attempts allowed for an entry that sets no limit itself. `None`: bury nothing.
     pub max_attempts: Option<u32>,
-    /// Which leases are over.
+    /// Which leases to treat as expired.
     pub leases: Leases,
-    /// Whether steps of sagas are reaped too. Their attempts are those of the relay that has their handlers.
+    /// Whether the reap includes the steps of sagas. Their limit of attempts is that of the relay that has their
+    /// handlers.
     pub steps: Steps,
-    /// Who reaps, for the audit trail.
+    /// The name of the relay or operator that reaps, for the audit trail.
     pub owner: String,
     /// Whether to act or only to count.
     pub effect: Effect,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl ReapRequest {
-    /// Refuses what no store can mean.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a batch or number of attempts out of range.
@@ -368,36 +375,36 @@ impl ReapRequest {
 /// An entry that died, for hooks and logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// Which entry.
+    /// The event's id.
     pub event_id: EventId,
-    /// Of which route.
+    /// The route.
     pub route: RouteName,
-    /// Of which type.
+    /// The event type.
     pub event_type: String,
-    /// Claims that it took.
+    /// How many attempts it had.
     pub attempts: u32,
-    /// What went wrong last.
+    /// The last failure.
     pub failure: Failure,
 }
 
-/// What a reap found, and did unless it was a dry run.
+/// What a reap found and, unless it was a dry run, did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Reaped {
-    /// Expired leases found, within the limit.
+    /// Expired leases that were found, up to the limit.
     pub stale: u64,
-    /// Of these, returned to the queue.
+    /// How many of these were returned to the queue.
     pub released: u64,
-    /// Entries buried because their attempts were spent; audited in the same step.
+    /// Entries that were buried because their attempts were spent. Their deaths are audited in the same step.
     pub dead: Vec<Death>,
-    /// Entries that came back from an expired lease may be waiting, of this reap or an earlier one.
+    /// Whether suspects may be waiting, from this reap or an earlier one.
     pub suspects: bool,
-    /// Relays that read the route by lanes: a claim by rows gets nothing while there are any.
+    /// How many relays read the route by lanes. While there are any, a claim by rows gets nothing.
     pub lane_sessions: u32,
 }
 
 impl Reaped {
-    /// Adds what a reap of the sessions of lanes found.
+    /// Adds the result of a reap of lane sessions.
     pub fn with_sessions(mut self, sessions: Self) -> Self {
         self.stale += sessions.stale;
         self.released += sessions.released;

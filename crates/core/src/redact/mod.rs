@@ -1,7 +1,6 @@
-//! Keeping secrets out of whatever is stored, logged or shown.
+//! Keeping secrets out of everything that is stored, logged or shown.
 //!
-//! The rule of thumb in here: when in doubt, too much is masked. A text that lost a word is a nuisance, a
-//! password in a log is an incident.
+//! When in doubt, too much is masked. A text that lost a word is a nuisance; a password in a log is an incident.
 
 mod name;
 mod text;
@@ -10,10 +9,10 @@ mod url;
 #[cfg(test)]
 mod tests;
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 const MASK: &str = "***";
 
-/// Masks the password and every token-like query value of a URL. Works on malformed URLs too.
+/// Masks the password and every token-like query value of a URL. It works on malformed URLs too.
 ///
 /// ```
 /// # use pillarbox_core::redact_url;
@@ -24,8 +23,8 @@ pub fn redact_url(url: &str) -> String {
     until_stable(url, url::pass)
 }
 
-/// The same for a URL that cannot be read as one: nothing of what stands before its `@` is shown, because nobody knows
-/// which part of it is the password.
+/// Masks a URL that cannot be parsed. Nothing before its `@` is shown, because it is not known which part is the
+/// password.
 ///
 /// ```
 /// # use pillarbox_core::redact_refused_url;
@@ -36,8 +35,8 @@ pub fn redact_refused_url(url: &str) -> String {
     until_stable(url, url::refused)
 }
 
-/// Masks what looks like a secret inside any text: URLs with credentials, `password=…`, `token: …`,
-/// `Bearer …`, `whsec_…` and other well-known kinds of keys, private keys.
+/// Masks everything in a text that looks like a secret: URLs with credentials, `password=…`, `token: …`, `Bearer
+/// …`, `whsec_…` and other well-known kinds of keys, and private keys.
 ///
 /// ```
 /// # use pillarbox_core::redact;
@@ -48,8 +47,9 @@ pub fn redact(text: &str) -> String {
     until_stable(text, text::pass)
 }
 
-/// Masking can join what a secret kept apart, and so show the next one: the passes go on until one changes
-/// nothing. So masking again never changes anything. It ends because each pass leaves fewer unmasked characters.
+/// Repeats the pass until it changes nothing. Masking can join parts that a secret kept apart, and so reveal the
+/// next secret. So masking again never changes anything. It ends, because each pass leaves fewer unmasked
+/// characters.
 fn until_stable(text: &str, pass: fn(&str) -> String) -> String {
     let mut before = pass(text);
     loop {

@@ -65,8 +65,8 @@ pub(super) fn is_secret_line(name: &str) -> bool {
     LINES.iter().any(|line| name.eq_ignore_ascii_case(line))
 }
 
-/// Where the secret part starts of a word that begins, itself or one of its parts, like a well-known secret.
-/// `token_len` is the length of the word with what may belong to a secret behind it.
+/// Where the secret part of a word starts, if the word or one of its parts begins like a well-known secret.
+/// `token_len` is the length of the word together with the characters after it that may belong to a secret.
 pub(super) fn prefixed_secret(word: &str, token_len: impl Fn() -> usize) -> Option<usize> {
     let mut starts = PREFIXES.iter().flat_map(|prefix| {
         let parts = word.match_indices(prefix).map(|(at, _)| at);

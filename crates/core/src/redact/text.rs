@@ -13,14 +13,14 @@ pub(super) fn pass(text: &str) -> String {
     scan.out
 }
 
-/// Everything looked for is ASCII, so every cut is between characters.
+/// The walk over a text. It looks only for ASCII, so every cut is between characters.
 struct Scan<'a> {
     text: &'a str,
     at: usize,
     out: String,
-    /// Where the URL ends that the walk is in.
+    /// The end of the URL that the walk is in.
     url_end: usize,
-    /// Up to here it is known that no `@` follows in the same word; keeps the walk linear.
+    /// Up to here no `@` follows in the same word. Remembering this keeps the walk linear.
     no_at_sign_until: usize,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A URL in prose ends at a blank. Only its credentials are done here; the walk goes on inside of it.
+    /// Masks the credentials of a URL, which in prose ends at a blank. The walk then goes on inside the URL.
     fn url(&mut self, scheme: &str) {
         self.keep(scheme.len() + "://".len());
         // A URL inside a URL ends where that one does: looking for its end again would make the walk quadratic.
@@ -119,7 +119,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A token. When it ends like a secret's name, in `Bearer token: x`, what follows is its value.
+    /// Masks a token. If the token ends like a secret's name, as in `Bearer token: x`, its value follows.
     fn token(&mut self) {
         let in_url = self.at < self.url_end;
         let token = prefix(self.rest(), is_token);
@@ -157,7 +157,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// The mask counts too, so that masking again finds the same token.
+/// Whether a character belongs to a token. The mask does too, so that masking again finds the same token.
 fn is_token(c: char) -> bool {
     is_word(c) || matches!(c, '+' | '/' | '=' | '~' | '*')
 }
@@ -170,7 +170,7 @@ fn assignment_len(text: &str) -> Option<usize> {
     Some(text.len() - rest.trim_start_matches(BLANKS).len())
 }
 
-/// Up to the closing quote that is not escaped, or to the end.
+/// The length up to the closing quote that is not escaped, or to the end.
 fn quoted_len(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -182,8 +182,8 @@ fn quoted_len(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Up to a blank, or in a URL to the next parameter. Quoted parts belong to the value, as in `Some("two words")`,
-/// and so does what is assigned inside of it, as in `password=token: x`.
+/// The length up to a blank, or in a URL up to the next parameter. Quoted parts belong to the value, as in
+/// `Some("two words")`. So does an assignment inside of it, as in `password=token: x`.
 fn bare_len(text: &str, in_url: bool) -> usize {
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {

@@ -16,7 +16,7 @@ pub(super) fn pass(url: &str) -> String {
     out
 }
 
-/// Like [`pass`], for a URL that was refused: what stands before its `@` may be anything, and all of it is masked.
+/// Like [`pass`], for a URL that was refused. The text before its `@` may be anything, so all of it is masked.
 pub(super) fn refused(url: &str) -> String {
     let Some(end) = url.rfind('@') else { return pass(url) };
     let scheme = url.find("://").map_or("", |at| &url[..at + 3]);
@@ -30,7 +30,7 @@ pub(super) fn refused(url: &str) -> String {
     out
 }
 
-/// Writes the user and a mask for the password, if there is one; gives back what follows.
+/// Writes the user and a mask for the password, if there is one. Returns the rest of the URL.
 pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a str {
     let scheme = scheme.trim_end_matches("://");
     let is = |name: &str| scheme.eq_ignore_ascii_case(name);
@@ -57,8 +57,8 @@ pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a
     }
 }
 
-/// Writes the query and the fragment with secret values masked. Only `&` ends a value for sure: a `?` or `#` in
-/// it may as well be part of a secret that was not escaped.
+/// Writes the query and the fragment with secret values masked. Only `&` surely ends a value: a `?` or `#` in it
+/// may be part of a secret that was not escaped.
 fn query(mut rest: &str, out: &mut String) {
     while !rest.is_empty() {
         let part = rest.find(['?', '#', '&']).map_or(rest.len(), |at| at + 1);

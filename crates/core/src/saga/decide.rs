@@ -1,4 +1,4 @@
-//! What becomes of a saga when one of its entries reached its end.
+//! What follows for a saga when one of its entries has reached its end.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::states::{Direction, SagaStatus, StepState};
 use super::step::StepKind;
 
 impl SagaRecord {
-    /// Starts it: all steps of a group, or the first of those in order.
+    /// Starts the saga: all steps of a group, or the first step of an ordered saga.
     ///
     /// # Errors
     /// When a step cannot be written as an event.
@@ -29,7 +29,7 @@ impl SagaRecord {
         Ok(moves)
     }
 
-    /// The handler of an entry has done its work, or had before.
+    /// Records that the handler of an entry has done its work, now or before.
     ///
     /// # Errors
     /// When the next step cannot be written as an event.
@@ -61,7 +61,7 @@ impl SagaRecord {
         Ok(moves)
     }
 
-    /// An entry is given up. `began_before`: an earlier attempt may have begun its work.
+    /// Records that an entry is given up. `began_before`: an earlier attempt may have begun its work.
     ///
     /// # Errors
     /// When a compensation cannot be written as an event.
@@ -109,14 +109,15 @@ impl SagaRecord {
         Ok(moves)
     }
 
-    /// Records that a step failed; what follows from it is the caller's.
+    /// Records that a step failed. The caller decides what follows.
     pub(super) fn fail(&mut self, at: usize, event_id: EventId, failure: &Failure, moves: &mut Moves) {
         self.steps[at].error = Some(failure.to_string());
         let name = self.steps[at].name.clone();
         moves.note(self, AuditKind::StepFailed, Some((&name, event_id)), abandoned(failure));
     }
 
-    /// Undoes what may have run, in reverse. The entry of the failed step is discarded: nobody may run it again.
+    /// Undoes the steps that may have run, in reverse order. The entry of the failed step is discarded, so that no
+    /// relay runs it again.
     pub(super) fn turn_back(
         &mut self,
         failed: usize,
@@ -133,7 +134,7 @@ impl SagaRecord {
         self.go_back(now, moves)
     }
 
-    /// Every step that is done is to be undone.
+    /// Marks every step that is done as one to undo.
     pub(super) fn undo_done(&mut self, moves: &mut Moves) {
         for step in self.steps.iter_mut().filter(|step| step.state == StepState::Done) {
             step.state = StepState::Undoing;
@@ -142,7 +143,7 @@ impl SagaRecord {
         moves.note(self, AuditKind::Compensating, None, "");
     }
 
-    /// Forward: the next step, or the end.
+    /// Goes forward: to the next step, or to the end.
     pub(super) fn go_on(&mut self, now: Timestamp, moves: &mut Moves) -> Result<()> {
         let dead = self.steps.iter().any(|step| matches!(step.state, StepState::Dead | StepState::Abandoned));
         self.status = if dead { SagaStatus::Blocked } else { SagaStatus::Running };
@@ -166,7 +167,7 @@ impl SagaRecord {
         }
     }
 
-    /// Backward: the latest step that is to be undone, one at a time, or the end.
+    /// Goes back: undoes the latest step that is to be undone, one at a time, or ends the saga.
     pub(super) fn go_back(&mut self, now: Timestamp, moves: &mut Moves) -> Result<()> {
         if self.steps.iter().any(|step| step.state == StepState::Compensating) {
             return Ok(());
@@ -197,8 +198,8 @@ impl SagaRecord {
         Ok(())
     }
 
-    /// Whether it can still go back: in order, on its way, and neither past its pivot nor at a step that only goes
-    /// forward.
+    /// Whether the saga can still go back. It must be ordered and under way. It must be neither past its pivot nor
+    /// at a step that only goes forward.
     pub(super) fn may_turn_back(&self) -> bool {
         let passed = |step: &super::StepRecord| match step.kind {
             StepKind::Compensatable => false,
@@ -208,18 +209,18 @@ impl SagaRecord {
         self.order == SagaOrder::Steps && self.status == SagaStatus::Running && !self.steps.iter().any(passed)
     }
 
-    /// When a sweep is to look at it: at its deadline, while that can change anything.
+    /// When a sweep must look at the saga: at its deadline, while the deadline can still change something.
     pub(super) fn sweep_at(&self) -> Option<Timestamp> {
         self.deadline().filter(|_| self.may_turn_back())
     }
 }
 
-/// The handler may or may not have done it, and nobody knows: going back would be a guess.
+/// Whether it is unknown if the handler has done the step. Going back would be a guess.
 pub(super) fn is_unknown(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Unknown | FailureKind::LeaseExpired)
 }
 
-/// On a first attempt these mean that nothing was done.
+/// Whether this failure, on a first attempt, means that nothing was done.
 fn did_nothing(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Rejected | FailureKind::UnknownHandler | FailureKind::Undecodable)
 }

@@ -14,17 +14,18 @@ use super::id::SagaId;
 use super::reference::Reference;
 use super::step::{Step, StepKind};
 
-/// Which step may run when.
+/// The order in which steps may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SagaOrder {
-    /// All at once.
+    /// All steps at once.
     Any,
-    /// One after the other, as they were named.
+    /// One step after the other, in the order in which they were added.
     Steps,
 }
 
-/// A saga to stage: a name, a subject, and its steps. Always one that can run: [`SagaBuilder::build`] checked it.
+/// A saga to stage: a name, a subject, and its steps. It can always run, because [`SagaBuilder::build`] has checked
+/// it.
 ///
 /// ```
 /// use pillarbox_core::{Reference, Saga, Step};
@@ -56,41 +57,41 @@ pub struct Saga {
 }
 
 impl Saga {
-    /// Steps that run all at once. None of them can be undone: one that is given up blocks the saga.
+    /// A saga whose steps run all at once. None of them can be undone. If a step is given up, it blocks the saga.
     pub fn group(name: impl Into<String>, subject: Reference) -> SagaBuilder {
         SagaBuilder::new(name.into(), subject, SagaOrder::Any)
     }
 
-    /// Steps that run one after the other: `compensatable* pivot? retryable*`.
+    /// A saga whose steps run one after the other: `compensatable* pivot? retryable*`.
     pub fn ordered(name: impl Into<String>, subject: Reference) -> SagaBuilder {
         SagaBuilder::new(name.into(), subject, SagaOrder::Steps)
     }
 
-    /// Its name.
+    /// The saga's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is about.
+    /// The saga's subject: what it is about.
     #[must_use]
     pub fn subject(&self) -> &Reference {
         &self.subject
     }
 
-    /// The handlers that it needs, compensations included.
+    /// The handlers that the saga needs, compensations included.
     pub fn handlers(&self) -> impl Iterator<Item = &str> {
         let forward = self.steps.iter().map(|step| step.handler.as_str());
         forward.chain(self.steps.iter().filter_map(|step| step.compensation.as_deref()))
     }
 
-    /// The id that the caller gave it, if it did.
+    /// The id, if the caller gave the saga one.
     #[must_use]
     pub fn id(&self) -> Option<SagaId> {
         self.id
     }
 
-    /// Adds a header of its entries, such as `traceparent`, unless it is there.
+    /// Adds a header to the saga's entries, such as `traceparent`, unless it is set already.
     pub fn fill_header(&mut self, name: &str, value: impl FnOnce() -> Option<String>) {
         if !self.headers.contains_key(name)
             && let Some(value) = value()
@@ -126,39 +127,39 @@ impl SagaBuilder {
         self
     }
 
-    /// Sets its id: staging it again under the same id is staging it once. Default: a fresh one at staging, so that
-    /// the same subject again is a new generation with keys of its own.
+    /// Sets the saga's id. If it is staged again under the same id, it is staged once. Default: a fresh id at
+    /// staging. Another saga on the same subject is then a new generation with keys of its own.
     pub fn id(mut self, id: SagaId) -> Self {
         self.0.id = Some(id);
         self
     }
 
-    /// How long it may take. Past that, a saga in order that has not passed its pivot starts no further step and is
-    /// compensated; any other one is shown as overdue. Default: for ever.
+    /// Sets how long the saga may take. After that, an ordered saga that has not passed its pivot starts no further
+    /// step and is compensated. Any other saga is shown as overdue. Default: for ever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.0.timeout = Some(timeout);
         self
     }
 
-    /// Whose it is.
+    /// Sets the tenant.
     pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
         self.0.tenant = Some(tenant.into());
         self
     }
 
-    /// What it belongs to across services. Default: the saga's id.
+    /// Sets the correlation id: what the saga belongs to across services. Default: the saga's id.
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.0.correlation_id = Some(id.into());
         self
     }
 
-    /// Adds a header that all of its entries carry.
+    /// Adds a header that all entries of the saga carry.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Checks everything.
+    /// Checks and builds the saga.
     ///
     /// # Errors
     /// For a saga without steps, a step name that comes twice, steps that are not `compensatable* pivot? retryable*`,
@@ -216,7 +217,7 @@ fn check_headers(headers: &Headers) -> Result<()> {
     Ok(())
 }
 
-/// `compensatable* pivot? retryable*`; in any order only what goes forward.
+/// Refuses steps that are not `compensatable* pivot? retryable*`. A group may have only steps that go forward.
 fn check_order(order: SagaOrder, steps: &[Step]) -> Result<()> {
     let mut passed: Option<&Step> = None;
     for step in steps {

@@ -1,4 +1,4 @@
-//! A step as the entry that its handler is given.
+//! A step as the entry that its handler gets.
 
 use std::collections::BTreeMap;
 
@@ -13,40 +13,41 @@ use super::record::SagaRecord;
 use super::reference::Reference;
 use super::states::{Direction, StepState};
 
-/// The content type of a step's entry: its payload is a [`StepInput`].
+/// The content type of a step's entry. Its payload is a [`StepInput`].
 pub const STEP_CONTENT_TYPE: &str = "application/vnd.pillarbox.step+json";
 
-/// Whether an entry with this group and content type is a step of a saga, or undoes one. A group alone does not make a
-/// step: it may be a group that is no saga's, or an event of an application about one.
+/// Whether an entry with this group and content type is a step of a saga or the compensation of one. A group alone
+/// does not make a step: the group may have no saga, or the entry may be an application's event about a saga.
 #[must_use]
 pub fn is_step(group_id: Option<&str>, content_type: &str) -> bool {
     group_id.is_some() && content_type == STEP_CONTENT_TYPE
 }
 
-/// What a handler is told of the step that it does or undoes.
+/// What a handler learns about the step that it does or undoes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepInput {
-    /// The saga.
+    /// The saga's id.
     pub saga: SagaId,
-    /// Its name.
+    /// The saga's name.
     pub name: String,
-    /// The how many-th saga of this name on this subject it is.
+    /// The saga's number among those of the same name and subject.
     pub generation: u32,
-    /// What the saga is about.
+    /// The saga's subject: what it is about.
     pub subject: Reference,
-    /// The step.
+    /// The step's name.
     pub step: String,
-    /// Whether to do it or to undo it.
+    /// Whether to do the step or to undo it.
     pub direction: Direction,
     /// What to work on.
     pub reference: Reference,
     /// What the application gave for this step.
     #[serde(default)]
     pub input: Value,
-    /// What earlier steps passed on, and for a compensation also the step itself, by their names.
+    /// The data that earlier steps passed on, by the names of the steps. For a compensation it includes the data of
+    /// the step itself.
     #[serde(default)]
     pub data: BTreeMap<String, Value>,
-    /// How long one run may take, in milliseconds.
+    /// How long one run of the handler may take, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_millis: Option<u64>,
 }

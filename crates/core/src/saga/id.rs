@@ -11,7 +11,8 @@ use crate::event::EventId;
 
 use super::states::Direction;
 
-/// The identity of a saga: the `group_id` of its entries. The same subject again has another one.
+/// The identity of a saga. It is the `group_id` of the saga's entries. Another saga on the same subject has another
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SagaId(pub Uuid);
@@ -32,10 +33,10 @@ impl FromStr for SagaId {
     }
 }
 
-/// The event id of a step: its idempotency key, the same whoever computes it and however often.
+/// The event id of a step, which is its idempotency key. The same arguments always give the same key.
 ///
-/// A UUID of version 8 out of the saga's id, the direction and the step's name, by FNV-1a of 128 bits. A saga's id is
-/// fresh, and with it all of its keys.
+/// It is a UUID of version 8, made from the saga's id, the direction and the step's name by the 128-bit FNV-1a
+/// hash. A saga's id is fresh, and so are all of its keys.
 #[must_use]
 pub fn step_key(saga: SagaId, step: &str, direction: Direction) -> EventId {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

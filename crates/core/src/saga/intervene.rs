@@ -1,4 +1,4 @@
-//! What operators ask for: try again, undo, go on without a step, give up.
+//! Interventions of operators: try again, undo, go on without a step, give up.
 
 use crate::audit::AuditKind;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use super::states::{Direction, SagaStatus, StepState};
 use super::step::StepKind;
 
 impl SagaRecord {
-    /// Does what an operator asks for, of a saga that is up to date with its entries.
+    /// Carries out an operator's intervention on a saga that is up to date with its entries.
     ///
     /// # Errors
     /// When it does not wait for an operator, or cannot go where it is asked to.

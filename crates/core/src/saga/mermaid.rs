@@ -7,7 +7,7 @@ use super::record::SagaRecord;
 use super::states::StepState;
 use super::step::StepKind;
 
-/// What is drawn of a step.
+/// The part of a step that is drawn.
 struct Drawn<'a> {
     name: &'a str,
     handler: &'a str,
@@ -17,7 +17,7 @@ struct Drawn<'a> {
 }
 
 impl Saga {
-    /// A flowchart of its steps and compensations, as Mermaid text.
+    /// A flowchart of the saga's steps and compensations, as Mermaid text.
     ///
     /// ```
     /// # use pillarbox_core::{Reference, Saga, Step};
@@ -40,7 +40,7 @@ impl Saga {
 }
 
 impl SagaRecord {
-    /// The same with the state of each step.
+    /// A flowchart of the saga's steps and compensations with the state of each step, as Mermaid text.
     #[must_use]
     pub fn mermaid(&self) -> String {
         let steps = self.steps.iter().map(|step| Drawn {
@@ -97,7 +97,7 @@ fn draw(name: &str, order: SagaOrder, steps: &[Drawn<'_>]) -> String {
     out
 }
 
-/// Mermaid has no escape but the entity.
+/// Escapes a text. Entities are the only escape that Mermaid has.
 fn plain(text: &str) -> String {
     text.replace('#', "#35;").replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;")
 }

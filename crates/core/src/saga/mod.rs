@@ -1,8 +1,8 @@
 //! Sagas: a group of deliveries with one audited outcome.
 //!
-//! A [`Saga`] is what an application stages: steps in any order, or in one order with compensation. A [`SagaRecord`]
-//! is the stored row: every decision about it (what is staged next, what is audited, when it has ended) is made here,
-//! from values, and a store only carries it out.
+//! A [`Saga`] is what an application stages: steps in any order, or in one order with compensation. A
+//! [`SagaRecord`] is the stored row. Every decision about it is made here, from values: what is staged next, what
+//! is audited, when it has ended. A store only carries the decision out.
 
 mod decide;
 mod definition;

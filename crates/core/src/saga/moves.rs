@@ -9,21 +9,21 @@ use super::id::SagaId;
 use super::record::SagaRecord;
 use super::reference::Reference;
 
-/// What is to be done with one entry of a saga.
+/// What a store must do with one entry of a saga.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryMove {
-    /// It was delivered.
+    /// The entry was delivered.
     Deliver,
-    /// It is dead, and an operator may requeue it.
+    /// The entry is dead. An operator may requeue it.
     Bury(Failure),
-    /// It is given up for good: the saga goes back, and nobody may run it again.
+    /// The entry is given up for good, and no relay may run it again.
     Discard(Failure),
-    /// A dead one is tried again with a fresh budget.
+    /// A dead entry is tried again with a fresh budget of attempts.
     Requeue,
 }
 
 impl EntryMove {
-    /// What becomes of it, as SQL names it, and the failure that is kept with it.
+    /// The change by its name in SQL, and the failure that is stored with it.
     #[must_use]
     pub const fn parts(&self) -> (&'static str, Option<&Failure>) {
         match self {
@@ -40,31 +40,32 @@ impl EntryMove {
 pub struct NewAudit {
     /// What it explains.
     pub kind: AuditKind,
-    /// The saga.
+    /// The saga's id.
     pub saga_id: SagaId,
-    /// What the saga is about.
+    /// The saga's subject: what it is about.
     pub subject: Reference,
-    /// The step, if it concerns one.
+    /// The step, if the record concerns one.
     pub step: Option<String>,
-    /// The route of its entries.
+    /// The route of the saga's entries.
     pub route: RouteName,
-    /// The entry, if it concerns one.
+    /// The entry, if the record concerns one.
     pub event_id: Option<EventId>,
     /// The reason, redacted.
     pub detail: String,
 }
 
-/// What a decision asks for: audit records first, then the entries' states, then new entries, then the saga's row.
+/// What a decision asks a store to write: audit records first, then the entries' states, then new entries, then the
+/// saga's row.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Moves {
-    /// To be written before anything else.
+    /// Audit records, to be written before anything else.
     pub audit: Vec<NewAudit>,
-    /// What becomes of entries that are there.
+    /// Changes of existing entries.
     pub entries: Vec<(EventId, EntryMove)>,
     /// Entries to be staged on the saga's route.
     pub stage: Vec<Event>,
-    /// The saga has just ended: its callback runs in the same transaction.
+    /// Whether the saga has just ended. If so, its callback runs in the same transaction.
     pub ended: bool,
 }
 
@@ -75,7 +76,7 @@ impl Moves {
         *self == Self::default()
     }
 
-    /// Adds what another decision on the same saga asks for.
+    /// Adds the moves of another decision on the same saga.
     pub fn append(&mut self, other: Self) {
         self.audit.extend(other.audit);
         self.entries.extend(other.entries);

@@ -17,13 +17,13 @@ use super::states::{Direction, SagaStatus, StepState};
 pub struct StepSeen {
     /// The row and its fence.
     pub held: Held,
-    /// Which entry.
+    /// The event's id.
     pub event_id: EventId,
-    /// Where it is.
+    /// The entry's status.
     pub status: Status,
-    /// Claims that it took.
+    /// The entry's attempts.
     pub attempts: u32,
-    /// What its last failed attempt left.
+    /// The failure of the last failed attempt.
     pub last_error: Option<Failure>,
 }
 
@@ -40,8 +40,9 @@ impl From<&Entry> for StepSeen {
 }
 
 impl StepSeen {
-    /// Whether an attempt before this one may have begun. Attempts alone do not tell: a release gives one back, a park
-    /// and a requeue all of them. But each of these leaves its reason.
+    /// Whether an attempt before this one may have begun. The number of attempts alone does not tell: a release
+    /// gives one back, and a park or a requeue gives back all of them. But each of these leaves a failure with its
+    /// reason.
     #[must_use]
     pub fn began_before(&self) -> bool {
         self.attempts > 1 || self.last_error.is_some()
@@ -49,7 +50,7 @@ impl StepSeen {
 }
 
 impl SagaRecord {
-    /// Brings it up to date with its entries. Asks for nothing when it was.
+    /// Brings the saga up to date with its entries. If it was up to date, the moves are empty.
     ///
     /// # Errors
     /// When a step cannot be written as an event.
@@ -99,7 +100,7 @@ impl SagaRecord {
         Ok(moves)
     }
 
-    /// What somebody took away by hand nobody will requeue.
+    /// Abandons the dead steps whose entry was discarded or is gone, because no operator can requeue it any more.
     fn note_discarded(&mut self, seen: &[StepSeen]) {
         for at in 0..self.steps.len() {
             if !self.steps[at].state.is_dead() {
@@ -112,7 +113,8 @@ impl SagaRecord {
         }
     }
 
-    /// Past its deadline: a step that nobody is at is given up, and what may have run is undone.
+    /// Handles a saga past its deadline. A step that no relay is running is given up, and the steps that may have
+    /// run are undone.
     fn expire(&mut self, seen: &[StepSeen], now: Timestamp, moves: &mut Moves) -> Result<()> {
         let Some(at) = self.steps.iter().position(|step| step.state == StepState::Running) else {
             return Ok(());
@@ -134,7 +136,7 @@ impl SagaRecord {
         Ok(())
     }
 
-    /// Whether this entry is what the step's state is about.
+    /// Whether this entry is the one that the step's state refers to.
     fn is_current(&self, at: usize, event_id: EventId) -> bool {
         let direction = match self.steps[at].state {
             StepState::Compensating | StepState::CompensationFailed => Direction::Compensation,

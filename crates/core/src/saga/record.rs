@@ -19,23 +19,23 @@ use super::step::{Step, StepKind};
 /// A staged saga with the state of its steps. Only the decisions of this module change it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SagaRecord {
-    /// Its identity, and the `group_id` of its entries.
+    /// The saga's id, which is the `group_id` of its entries.
     pub id: SagaId,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The route of its entries.
+    /// The route of the saga's entries.
     pub route: RouteName,
-    /// What it is about.
+    /// The saga's subject: what it is about.
     pub subject: Reference,
-    /// The how many-th saga of this name on this subject it is, from 1.
+    /// The saga's number among those of the same name and subject, counted from 1.
     pub generation: u32,
     /// Where it is.
     pub status: SagaStatus,
-    /// Which step may run when.
+    /// The order in which steps may run.
     pub order: SagaOrder,
     /// The steps, in their order.
     pub steps: Vec<StepRecord>,
-    /// How long it may take.
+    /// How long the saga may take.
     #[serde(skip)]
     pub timeout: Option<Duration>,
     #[serde(skip)]
@@ -44,42 +44,42 @@ pub struct SagaRecord {
     pub(super) correlation_id: Option<String>,
     #[serde(skip)]
     pub(super) headers: Headers,
-    /// Grows with every change: whoever writes shows the version that was read.
+    /// The version, which grows with every change. To write the saga, a store shows the version that it read.
     #[serde(skip)]
     pub version: i64,
-    /// When a sweep is to look at it; `None`: no need.
+    /// When a sweep must look at the saga. `None`: there is no need.
     pub due_at: Option<Timestamp>,
-    /// When it was staged.
+    /// When the saga was staged.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the saga last changed.
     pub updated_at: Timestamp,
-    /// When it ended.
+    /// When the saga ended.
     pub ended_at: Option<Timestamp>,
 }
 
 /// A step of a staged saga.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Who does it.
+    /// The handler that does the step.
     pub handler: String,
-    /// What its failure means.
+    /// What a failure of the step means for the saga.
     pub kind: StepKind,
-    /// Who undoes it.
+    /// The handler that undoes the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensation: Option<String>,
-    /// What it works on; `None`: the saga's subject.
+    /// What the step works on. `None`: the saga's subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
     /// Where it is.
     pub state: StepState,
-    /// The last failure that ended it, as text.
+    /// The last failure that ended the step, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(super) input: Value,
-    /// What it passed on to later steps.
+    /// The data that the step passed on to later steps.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(super) data: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,14 +106,14 @@ impl StepRecord {
     }
 }
 
-/// A row of the saga table: what every store keeps, whatever its types.
+/// A row of the saga table, as every store keeps it, in whatever column types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SagaColumns {
     /// Primary key, as hyphenated text.
     pub id: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The route of its entries.
+    /// The route of the saga's entries.
     pub route: String,
     /// The subject's kind.
     pub subject_kind: String,
@@ -125,23 +125,23 @@ pub struct SagaColumns {
     pub status: String,
     /// Grows with every change.
     pub version: i64,
-    /// How many of its entries are known to be dead.
+    /// How many of the saga's entries are known to be dead.
     pub dead: i64,
-    /// When a sweep is to look at it.
+    /// When a sweep must look at the saga.
     pub due_at: Option<Timestamp>,
-    /// When it has taken longer than it may.
+    /// The saga's deadline.
     pub deadline_at: Option<Timestamp>,
     /// Everything else, as JSON.
     pub body: String,
-    /// When it was staged.
+    /// When the saga was staged.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the saga last changed.
     pub updated_at: Timestamp,
-    /// When it ended.
+    /// When the saga ended.
     pub ended_at: Option<Timestamp>,
 }
 
-/// What is in `body`.
+/// The content of `body`.
 #[derive(Serialize, Deserialize)]
 struct Body {
     order: SagaOrder,
@@ -159,7 +159,7 @@ struct Body {
 }
 
 impl SagaRecord {
-    /// A saga that is about to be staged, nothing of it running yet: see [`SagaRecord::start`].
+    /// A saga that is about to be staged. No step is running yet: see [`SagaRecord::start`].
     #[must_use]
     pub fn new(saga: Saga, fresh_id: SagaId, route: RouteName, generation: u32, now: Timestamp) -> Self {
         Self {
@@ -218,7 +218,7 @@ impl SagaRecord {
         })
     }
 
-    /// Reads a row back.
+    /// Reads a stored row.
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) when it cannot be read.
@@ -258,7 +258,7 @@ impl SagaRecord {
         step_key(self.id, step, direction)
     }
 
-    /// The event ids of all entries that it may have.
+    /// The event ids of all entries that the saga may have.
     #[must_use]
     pub fn event_ids(&self) -> Vec<EventId> {
         let both = |step: &StepRecord| {
@@ -267,7 +267,7 @@ impl SagaRecord {
         self.steps.iter().flat_map(both).collect()
     }
 
-    /// Which step an entry is of, and whether it does or undoes it.
+    /// The step that an entry belongs to, and whether the entry does or undoes it.
     #[must_use]
     pub fn find(&self, event_id: EventId) -> Option<(usize, Direction)> {
         let of = |direction| {
@@ -277,25 +277,25 @@ impl SagaRecord {
         of(Direction::Forward).or_else(|| of(Direction::Compensation))
     }
 
-    /// How many of its entries are known to be dead.
+    /// How many of the saga's entries are known to be dead.
     #[must_use]
     pub fn dead(&self) -> i64 {
         i64::try_from(self.steps.iter().filter(|step| step.state.is_dead()).count()).unwrap_or(i64::MAX)
     }
 
-    /// Whether it waits for an operator, or has taken longer than it may.
+    /// Whether the saga waits for an operator or is past its deadline.
     #[must_use]
     pub fn is_stuck(&self, now: Timestamp) -> bool {
         self.status.is_stuck() || self.is_overdue(now)
     }
 
-    /// Whether it has taken longer than it may.
+    /// Whether the saga is past its deadline and has not ended.
     #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         !self.status.is_ended() && self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// When it has taken longer than it may.
+    /// The saga's deadline.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
         self.timeout.map(|timeout| self.created_at.saturating_add(timeout))

@@ -1,4 +1,4 @@
-//! What a saga or a step is about.
+//! References: what a saga or a step is about.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::limits::{HEADER_VALUE_BYTES_MAX, REFERENCE_EXTRA_MAX};
 use crate::name::check_name;
 
-/// A reference to something in some system: its kind, its name there, and what else is needed to find it.
+/// A reference to a thing in another system: its kind, its name there, and more values that are needed to find it.
 ///
 /// ```
 /// # use pillarbox_core::Reference;
@@ -18,29 +18,29 @@ use crate::name::check_name;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reference {
-    /// What kind of thing it is, 1 to 255 characters.
+    /// The kind of the thing, 1 to 255 characters.
     pub kind: String,
-    /// Its name, 1 to 255 characters.
+    /// The name of the thing, 1 to 255 characters.
     pub value: String,
-    /// What else is needed to find it. Default: nothing.
+    /// More values that are needed to find the thing. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, String>,
 }
 
 impl Reference {
-    /// A reference. It is checked when the saga that has it is built.
+    /// A reference of this kind and value. It is checked when its saga is built.
     pub fn new(kind: impl Into<String>, value: impl Into<String>) -> Self {
         Self { kind: kind.into(), value: value.into(), extra: BTreeMap::new() }
     }
 
-    /// Adds something that is needed to find it.
+    /// Adds a value that is needed to find the thing.
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.extra.insert(name.into(), value.into());
         self
     }
 
-    /// Refuses what is out of bounds.
+    /// Refuses a reference with a value out of range.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) or [`TooLarge`](crate::ErrorKind::TooLarge), naming the field.

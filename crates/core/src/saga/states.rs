@@ -1,4 +1,4 @@
-//! Where a saga and its steps are.
+//! The status of a saga and the states of its steps.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where a saga is.
+/// The status of a saga.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SagaStatus {
     /// Steps are under way.
     Running,
-    /// A step was given up, or its outcome is unknown: nothing goes on without an operator.
+    /// A step was given up, or its outcome is unknown. The saga goes on only after an operator intervenes.
     Blocked,
-    /// A step before the pivot failed: what may have run is being undone.
+    /// A step failed before the saga passed its pivot. The steps that may have run are being undone.
     Compensating,
-    /// A compensation was given up; the others still run. An operator resumes it.
+    /// A compensation was given up. The others still run. An operator resumes the saga.
     CompensationFailed,
-    /// Every step was done. The end.
+    /// Every step was done. The saga has ended.
     Completed,
-    /// Everything that may have run was undone. The end.
+    /// Every step that may have run was undone. The saga has ended.
     Compensated,
-    /// An operator gave it up as it was: nothing more is done, and nothing is undone. The end.
+    /// An operator gave the saga up as it was. Nothing more is done, and nothing is undone. The saga has ended.
     Abandoned,
 }
 
 impl SagaStatus {
-    /// Every status, in the order in which counts name them.
+    /// Every status, in the order of counts.
     pub const ALL: [Self; 7] = [
         Self::Running,
         Self::Blocked,
@@ -53,13 +53,13 @@ impl SagaStatus {
         }
     }
 
-    /// Nothing moves it any more.
+    /// Whether the saga has ended. Nothing moves it any more.
     #[must_use]
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Compensated | Self::Abandoned)
     }
 
-    /// It waits for an operator.
+    /// Whether the saga waits for an operator.
     #[must_use]
     pub const fn is_stuck(self) -> bool {
         matches!(self, Self::Blocked | Self::CompensationFailed)
@@ -83,31 +83,31 @@ impl FromStr for SagaStatus {
     }
 }
 
-/// Where a step is.
+/// The state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// Not staged yet: the steps before it come first.
+    /// The step is not staged yet, because the steps before it come first.
     Waiting,
-    /// Its entry is in the outbox.
+    /// The step's entry is in the outbox.
     Running,
-    /// Its handler has done it.
+    /// The handler has done the step.
     Done,
-    /// Its entry is dead, and an operator may requeue it.
+    /// The step's entry is dead. An operator may requeue it.
     Dead,
-    /// It failed for good and there is nothing of it to undo.
+    /// The step failed for good, and there is nothing to undo.
     Failed,
-    /// It may have run, and its compensation waits for those of later steps.
+    /// The step may have run. Its compensation waits for the compensations of later steps.
     Undoing,
-    /// The entry of its compensation is in the outbox.
+    /// The entry of the step's compensation is in the outbox.
     Compensating,
-    /// It was undone.
+    /// The step was undone.
     Compensated,
-    /// Its compensation's entry is dead, and an operator may requeue it.
+    /// The entry of the step's compensation is dead. An operator may requeue it.
     CompensationFailed,
-    /// Its entry was given up with its saga, or was taken away by hand: nobody can try it again.
+    /// The step's entry was given up with its saga, or was removed by hand. It cannot be tried again.
     Abandoned,
-    /// It was given up, and an operator let its saga go on without it.
+    /// The step was given up, and an operator let its saga go on without it.
     Skipped,
 }
 
@@ -130,7 +130,7 @@ impl StepState {
         }
     }
 
-    /// Whether an entry of it is known to be dead.
+    /// Whether an entry of the step is known to be dead.
     #[must_use]
     pub const fn is_dead(self) -> bool {
         matches!(self, Self::Dead | Self::CompensationFailed)
@@ -147,8 +147,8 @@ impl fmt::Display for StepState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Does it.
+    /// Does the step.
     Forward = 0,
-    /// Undoes it.
+    /// Undoes the step.
     Compensation = 1,
 }

@@ -11,19 +11,20 @@ use crate::name::check_name;
 
 use super::reference::Reference;
 
-/// What becomes of a saga when this step fails for good.
+/// The kind of a step: what follows for the saga if the step fails for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// It can be undone: what may have run is compensated, this step included.
+    /// The step can be undone. If it fails, every step that may have run is compensated, this one included.
     Compensatable,
-    /// The point of no return: when it is done the saga only goes forward; when it fails, what ran before is undone.
+    /// The point of no return. When it is done, the saga only goes forward. If it fails, the steps before it are
+    /// undone.
     Pivot,
-    /// It only goes forward: given up, it blocks the saga until an operator requeues it.
+    /// The step only goes forward. If it is given up, it blocks the saga until an operator requeues it.
     Retryable,
 }
 
-/// One step: a name, the handler that does it, and what it is about.
+/// One step: a name, the handler that does it, and what the handler works on.
 ///
 /// ```
 /// # use pillarbox_core::{Reference, Step};
@@ -42,7 +43,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step that only goes forward: given up, it blocks the saga until an operator requeues it.
+    /// A step that only goes forward. If it is given up, it blocks the saga until an operator requeues it.
     pub fn new(name: impl Into<String>, handler: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -66,17 +67,17 @@ impl Step {
         Self { kind: StepKind::Compensatable, compensation: Some(compensation.into()), ..step }
     }
 
-    /// The point of no return.
+    /// A step that is the point of no return.
     pub fn pivot(name: impl Into<String>, handler: impl Into<String>) -> Self {
         Self { kind: StepKind::Pivot, ..Self::new(name, handler) }
     }
 
-    /// The same as [`Step::new`], where a pivot stands before it.
+    /// The same as [`Step::new`], for a step after the pivot.
     pub fn retryable(name: impl Into<String>, handler: impl Into<String>) -> Self {
         Self::new(name, handler)
     }
 
-    /// The handler that undoes it. A step after the pivot must not have one: see [`SagaBuilder::build`].
+    /// Sets the handler that undoes the step. A step after the pivot must not have one: see [`SagaBuilder::build`].
     ///
     /// [`SagaBuilder::build`]: super::SagaBuilder::build
     #[must_use]
@@ -85,14 +86,14 @@ impl Step {
         self
     }
 
-    /// What the handler works on. Default: the saga's subject.
+    /// Sets what the handler works on. Default: the saga's subject.
     #[must_use]
     pub fn reference(mut self, reference: Reference) -> Self {
         self.reference = Some(reference);
         self
     }
 
-    /// What the handler gets as its typed payload. Default: `null`.
+    /// Sets the value that the handler gets as its typed payload. Default: `null`.
     ///
     /// # Errors
     /// When the value cannot be written as JSON.
@@ -102,15 +103,15 @@ impl Step {
         Ok(self)
     }
 
-    /// Attempts allowed for this step and for its compensation. Default: the route's policy.
+    /// Sets the attempts allowed for this step and for its compensation. Default: the route's policy.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(attempts);
         self
     }
 
-    /// How long one run of the handler may take before its outcome counts as unknown and it is run again under the
-    /// same key. Its lease is renewed for as long as it runs. Default: one hour.
+    /// Sets how long one run of the handler may take. After that its outcome counts as unknown, and the handler is
+    /// run again under the same key. The lease is renewed for as long as the handler runs. Default: one hour.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

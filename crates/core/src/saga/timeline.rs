@@ -1,4 +1,4 @@
-//! The story of a saga for people: steps, attempts and audit records in one line of time.
+//! The story of a saga for people: steps, attempts and audit records in one timeline.
 
 use serde::Serialize;
 
@@ -9,24 +9,25 @@ use crate::time::Timestamp;
 
 use super::record::SagaRecord;
 
-/// Something that happened to a saga.
+/// One item of the timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimelineItem {
-    /// When, by the database's clock.
+    /// When it happened, by the database's clock.
     pub at: Timestamp,
-    /// What: `staged`, `attempt`, or the kind of an audit record.
+    /// What happened: `staged`, `attempt`, or the kind of an audit record.
     pub what: String,
-    /// To which step.
+    /// The step, if the item concerns one.
     pub step: Option<String>,
-    /// Of which entry.
+    /// The entry, if the item concerns one.
     pub event_id: Option<EventId>,
-    /// Who did it.
+    /// The actor, if one is known.
     pub actor: Option<String>,
-    /// How many attempts there were, or why it failed.
+    /// The number of attempts, or the reason of a failure.
     pub detail: String,
 }
 
-/// Joins what is known of a saga, oldest first. Of the attempts of an entry only the last one has a time.
+/// Joins all that is known about a saga into one timeline, oldest first. Of an entry's attempts, only the last one
+/// has a time.
 #[must_use]
 pub fn timeline(saga: &SagaRecord, entries: &[Entry], audit: &[AuditRecord]) -> Vec<TimelineItem> {
     let mut items = vec![TimelineItem {

@@ -1,4 +1,4 @@
-//! One change of a saga, from what was read to what is written: the same for every database.
+//! One change of a saga, from the rows that were read to the rows to write. It is the same for every database.
 
 use crate::entry::{Held, NewEntry};
 use crate::error::Result;
@@ -12,38 +12,38 @@ use super::moves::{EntryMove, Moves};
 use super::reconcile::StepSeen;
 use super::record::SagaRecord;
 
-/// What is to be written of one saga, if it still has the version that this was decided from, and its entries the
-/// fences and statuses.
+/// What is to be written for one saga. It is written only if the saga still has the version that was read, and its
+/// entries still have their fences and statuses.
 #[derive(Clone, Debug)]
 pub struct SagaWork {
     /// The version that was read.
     pub version: i64,
-    /// The saga as it will be.
+    /// The saga after the change.
     pub saga: SagaRecord,
-    /// What is to be done.
+    /// The moves to write.
     pub moves: Moves,
     seen: Vec<StepSeen>,
 }
 
-/// What is to become of one entry.
+/// The change of one entry.
 #[derive(Clone, Debug)]
 pub struct EntryWork {
-    /// The row, and the fence that it must have.
+    /// The row, and the fence that the row must have.
     pub held: Held,
-    /// The status that it must have.
+    /// The status that the row must have.
     pub seen: Status,
-    /// What becomes of it.
+    /// The change.
     pub change: EntryMove,
 }
 
 impl SagaWork {
-    /// Nothing to do yet.
+    /// Work on a saga without any changes yet.
     #[must_use]
     pub fn new(saga: SagaRecord) -> Self {
         Self { version: saga.version, saga, moves: Moves::default(), seen: Vec::new() }
     }
 
-    /// A claimed step has ended.
+    /// Records the outcome of a claimed step.
     ///
     /// # Errors
     /// When what follows cannot be written as an event.
@@ -59,7 +59,7 @@ impl SagaWork {
         Ok(())
     }
 
-    /// Brings a saga up to date with its entries; `None`: it was.
+    /// Brings a saga up to date with its entries. `None`: it was up to date.
     ///
     /// # Errors
     /// When what follows cannot be written as an event.
@@ -72,8 +72,8 @@ impl SagaWork {
         Ok((!same).then_some(work))
     }
 
-    /// What an operator asks for. Whatever happened to its entries meanwhile comes first, unless nothing more is to come
-    /// of it.
+    /// Carries out an operator's intervention. The saga is first brought up to date with its entries, unless the
+    /// operator abandons it.
     ///
     /// # Errors
     /// When it does not wait for an operator, or cannot go where it is asked to.
@@ -92,7 +92,7 @@ impl SagaWork {
         Ok(work)
     }
 
-    /// What came of an operator's wish.
+    /// The answer to the intervention.
     pub fn intervened(&self) -> Intervened {
         let entries = self.entries();
         let count =
@@ -104,7 +104,7 @@ impl SagaWork {
         }
     }
 
-    /// The entries that are to be staged, each with a stamp.
+    /// The entries to stage, each with a stamp.
     ///
     /// # Errors
     /// When a step is out of bounds.
@@ -117,8 +117,8 @@ impl SagaWork {
         self.moves.stage.iter().map(entry).collect()
     }
 
-    /// What becomes of its entries. One that is not there any more, or that is not dead any more and was to be
-    /// requeued, is left out.
+    /// The changes of the saga's entries. An entry that does not exist any more is left out. An entry that was to
+    /// be requeued and is not dead any more is left out too.
     #[must_use]
     pub fn entries(&self) -> Vec<EntryWork> {
         let of = |(id, change): &(_, EntryMove)| {

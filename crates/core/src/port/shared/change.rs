@@ -1,4 +1,4 @@
-//! What operators change by hand: which entries are meant, and which of them can be changed so.
+//! Changes that operators make by hand: which entries are selected, and which of them allow the change.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,21 +14,21 @@ use crate::standing::Standing;
 use crate::status::{Action, Status};
 use crate::time::Timestamp;
 
-/// What is done to entries by hand.
+/// A change that an operator makes to entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Dead entries are tried again.
+    /// Tries dead entries again.
     Requeue,
-    /// Dead entries are given up for good.
+    /// Gives up dead entries for good.
     Discard,
-    /// Entries that wait for their time are due at once.
+    /// Makes waiting entries due at once.
     Hasten,
-    /// Entries that wait are given up.
+    /// Gives up waiting entries.
     Cancel,
 }
 
 impl Verb {
-    /// The step in the table of states.
+    /// The action in the table of transitions.
     #[must_use]
     pub const fn action(self) -> Action {
         match self {
@@ -39,7 +39,7 @@ impl Verb {
         }
     }
 
-    /// What the audit trail says of it.
+    /// The kind of the audit record.
     #[must_use]
     pub const fn audited_as(self) -> AuditKind {
         match self {
@@ -50,12 +50,12 @@ impl Verb {
         }
     }
 
-    /// The stored statuses that it takes.
+    /// The stored statuses that allow the change.
     pub fn takes(self) -> impl Iterator<Item = Status> {
         Status::ALL.into_iter().filter(move |status| status.after(self.action()).is_some())
     }
 
-    /// Why this entry cannot be changed so; `None`: it can.
+    /// Why this entry does not allow the change. `None`: it does.
     #[must_use]
     pub fn refusal(self, entry: &Candidate) -> Option<Skip> {
         if entry.status.after(self.action()).is_none() {
@@ -70,29 +70,30 @@ impl Verb {
     }
 }
 
-/// An entry that an operator means, as far as a change looks at it.
+/// A selected entry, with the fields that a change depends on.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Which row.
+    /// The row's sequence number.
     pub seq: i64,
-    /// Which event.
+    /// The event's id.
     pub event_id: EventId,
-    /// On which route.
+    /// The route.
     pub route: RouteName,
-    /// Its stored status.
+    /// The stored status.
     pub status: Status,
-    /// Where it stands as an operator sees it.
+    /// The standing as an operator sees it.
     pub standing: Standing,
-    /// Whether a relay holds its lane.
+    /// Whether a relay holds the entry's lane.
     pub lane_held: bool,
-    /// Whether its time has come.
+    /// Whether the entry is due.
     pub due: bool,
-    /// The saga that it is a step of, if that has not ended.
+    /// The saga that the entry is a step of, if that saga has not ended.
     pub open_saga: Option<SagaId>,
 }
 
-/// The rows that can be changed, and what is told of them and of the others. `entries` are in the order of
-/// their rows, `ids` those that were asked for by name.
+/// Separates the rows that allow the change from those that do not. Returns the former by sequence number, and the
+/// answer for the operator. `entries` are in the order of their rows. `ids` are the ids that were asked for by
+/// name.
 ///
 /// # Errors
 /// When a row cannot be read.
@@ -122,47 +123,48 @@ pub fn sift(
     Ok((picked, changed))
 }
 
-/// What a selection by ids is filtered by.
+/// The filter of a selection by ids.
 static ANY: LazyLock<Filter> = LazyLock::new(Filter::default);
 
-/// The entries that an operator means, by ids or by a filter, as a statement asks for them.
+/// The entries that an operator selects, by ids or by a filter, as parameters of a statement.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
-    /// What narrows them.
+    /// The filter.
     pub filter: &'a Filter,
-    /// These events instead of what the filter says.
+    /// If set, selects these events and the filter does not apply.
     pub ids: Option<&'a [EventId]>,
-    /// Only these stored statuses.
+    /// Only entries with these stored statuses.
     pub statuses: Vec<Status>,
-    /// At most this many.
+    /// The most entries to select.
     pub limit: Option<u32>,
-    /// Only what waits for its time.
+    /// Only entries that wait for their time.
     pub waits: bool,
-    /// The time to act at; `None`: the database's clock.
+    /// The time of the operation. `None`: the database's clock.
     pub now: Option<Timestamp>,
 }
 
 impl<'a> Asked<'a> {
-    /// What a filter lists.
+    /// The entries that a filter lists.
     #[must_use]
     pub fn listed(filter: &'a Filter) -> Self {
         let statuses = filter.status.map_or(&Status::ALL[..], Standing::stored).to_vec();
         Self { filter, ids: None, statuses, limit: Some(filter.limit), waits: false, now: None }
     }
 
-    /// The same without a limit: what is counted.
+    /// The entries that a filter counts: the same, without a limit.
     #[must_use]
     pub fn counted(filter: &'a Filter) -> Self {
         Self { limit: None, ..Self::listed(filter) }
     }
 
-    /// These events, wherever they stand.
+    /// These events, whatever their standing.
     #[must_use]
     pub fn named(ids: &'a [EventId]) -> Self {
         Self { ids: Some(ids), ..Self::counted(&ANY) }
     }
 
-    /// What a change selects. By ids it is asked for everything, so that what cannot be changed is told.
+    /// The entries that a change selects. A selection by ids asks for all of them, so that those that do not allow
+    /// the change can be reported.
     #[must_use]
     pub fn selected(request: &'a SelectionRequest, verb: Verb) -> Self {
         let asked = match &request.selection {
@@ -177,7 +179,7 @@ impl<'a> Asked<'a> {
         Self { now: request.now, ..asked }
     }
 
-    /// Whether the standing that is asked for is more than the status.
+    /// Whether the requested standing cannot be seen from the stored status alone.
     #[must_use]
     pub fn is_derived(&self) -> bool {
         let live = |status: &Status| !status.is_terminal();

@@ -1,4 +1,4 @@
-//! Reading the rows of an answer, column after column: the same columns in the same order in every store.
+//! Reading the rows of an answer, column by column. Every store has the same columns in the same order.
 
 use crate::audit::AuditRecord;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,10 +11,10 @@ use crate::time::Timestamp;
 
 use super::change::Candidate;
 
-/// What is shown of an entry whose id cannot be read.
+/// The id that is shown for an entry whose own id cannot be read.
 const UNREADABLE: EventId = EventId(uuid::Uuid::nil());
 
-/// The columns of one row, from left to right. Every call goes on to the next column, also if it fails.
+/// The columns of one row, from left to right. Every call moves on to the next column, even if it fails.
 pub trait Columns {
     /// A text, or null.
     ///
@@ -28,19 +28,19 @@ pub trait Columns {
     /// When the column is something else.
     fn optional_number(&mut self) -> Result<Option<i64>>;
 
-    /// Yes or no.
+    /// A boolean.
     ///
     /// # Errors
     /// When the column is something else.
     fn flag(&mut self) -> Result<bool>;
 
-    /// A time; `None`: null, or a time that is out of what is kept.
+    /// A time. `None`: null, or a time that is out of range.
     ///
     /// # Errors
     /// When the column is something else.
     fn time(&mut self) -> Result<Option<Timestamp>>;
 
-    /// An event id; `None`: null, or one that cannot be read.
+    /// An event id. `None`: null, or an id that cannot be read.
     ///
     /// # Errors
     /// When the column is something else.
@@ -62,7 +62,7 @@ pub trait Columns {
         self.optional_number()?.ok_or_else(missing)
     }
 
-    /// A number of things: never below zero.
+    /// A count. A number below zero reads as zero.
     ///
     /// # Errors
     /// When the column is no number.
@@ -70,7 +70,7 @@ pub trait Columns {
         Ok(u64::try_from(self.number()?).unwrap_or(0))
     }
 
-    /// A route's name as far as it can be shown; `None`: null.
+    /// A route's name, as far as it can be shown. `None`: null.
     ///
     /// # Errors
     /// When the column is no text.
@@ -78,7 +78,7 @@ pub trait Columns {
         Ok(self.optional_text()?.map(|text| RouteName::shown(&text)))
     }
 
-    /// A route's name as far as it can be shown.
+    /// A route's name, as far as it can be shown.
     ///
     /// # Errors
     /// When the column is no text.
@@ -113,7 +113,8 @@ pub fn audit_record(row: &mut impl Columns) -> Result<AuditRecord> {
     })
 }
 
-/// `seq, event_id, route, key, status, created_at`. What plain SQL has spoiled has its neutral value.
+/// `seq, event_id, route, key, status, created_at`. If plain SQL wrote an invalid id, key or time, a neutral value
+/// takes its place.
 ///
 /// # Errors
 /// When there is no such row.
@@ -213,7 +214,7 @@ pub fn route_pause(row: &mut impl Columns) -> Result<(RouteName, Pause)> {
     Ok((route, Pause { at, actor, reason: row.optional_text()?.unwrap_or_default() }))
 }
 
-/// `entries, event_id, key`: how many wait for which dead entry.
+/// `entries, event_id, key`: how many entries wait behind which dead entry.
 ///
 /// # Errors
 /// When the row cannot be read.

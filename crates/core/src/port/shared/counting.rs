@@ -1,4 +1,4 @@
-//! Adding up what is in each route, and how many sagas there are.
+//! Adding up how many entries each route has, and how many sagas there are.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 use super::columns::{Columns, blocking_head, route_pause};
 
-/// What is in each route, as rows of counts say it.
+/// The counts of every route, added up from rows.
 #[derive(Debug, Default)]
 pub struct RouteTally {
     routes: BTreeMap<RouteName, RouteCounts>,
@@ -34,7 +34,7 @@ impl RouteTally {
         Ok(route)
     }
 
-    /// The oldest due entry of a route is due since then.
+    /// Records since when the oldest due entry of a route has been due.
     pub fn waits_since(&mut self, route: &RouteName, since: Option<Timestamp>, now: Timestamp) {
         if let Some(since) = since {
             let counts = self.of(route);
@@ -42,7 +42,7 @@ impl RouteTally {
         }
     }
 
-    /// Counts a row of `route, status, entries` as something else than its status.
+    /// Counts the entries of a row of `route, status, entries` as in flight, in place of their status.
     ///
     /// # Errors
     /// When the row cannot be read.
@@ -52,8 +52,8 @@ impl RouteTally {
         Ok(())
     }
 
-    /// Counts a row of `route, status or null, entries, event_id, key`: how many are blocked, or whom many
-    /// wait for.
+    /// Adds a row of `route, status or null, entries, event_id, key`. With a status, the row tells how many entries
+    /// are blocked. With null, it names a dead entry that many wait behind.
     ///
     /// # Errors
     /// When the row cannot be read.
@@ -66,7 +66,7 @@ impl RouteTally {
         Ok(())
     }
 
-    /// Notes a row of `route, paused_at, paused_by, reason`.
+    /// Adds a row of `route, paused_at, paused_by, reason`.
     ///
     /// # Errors
     /// When the row cannot be read.
@@ -76,7 +76,7 @@ impl RouteTally {
         Ok(())
     }
 
-    /// All routes by name.
+    /// The counts of all routes, ordered by name.
     #[must_use]
     pub fn told(self) -> Vec<RouteCounts> {
         self.routes.into_values().collect()

@@ -9,23 +9,23 @@ use crate::time::Timestamp;
 
 use super::micros;
 
-/// A saga before the database has given it its generation and its times.
+/// A saga that the database has not yet given a generation and times.
 #[derive(Clone, Debug)]
 pub struct SagaDraft {
     saga: Saga,
     route: RouteName,
-    /// Which saga.
+    /// The saga's id.
     pub id: SagaId,
-    /// Its row. The generation and the times are not looked at.
+    /// The saga's row. Its generation and times are ignored.
     pub columns: SagaColumns,
-    /// How long it may take, in microseconds: whole milliseconds, as its body has it.
+    /// How long the saga may take, in microseconds. The value is in whole milliseconds, as in the row's body.
     pub timeout_micros: Option<i64>,
-    /// Whether a sweep has to look at it when it has taken as long.
+    /// Whether a sweep must look at the saga when that time is over.
     pub is_due: bool,
 }
 
 impl SagaDraft {
-    /// A saga on this route; `fresh_id` is for one that has none.
+    /// A draft of a saga on this route. If the saga has no id, it gets `fresh_id`.
     ///
     /// # Errors
     /// When a step cannot be written as an event.
@@ -44,7 +44,7 @@ impl SagaDraft {
         })
     }
 
-    /// The events of the steps that may run now, when its row was written with this generation.
+    /// The events of the steps that may run now, after the row was written with this generation.
     ///
     /// # Errors
     /// When a step cannot be written as an event.

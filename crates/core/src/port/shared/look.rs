@@ -1,21 +1,21 @@
-//! What a look at the tables found.
+//! The result of inspecting the tables.
 
 use crate::port::SchemaState;
 
-/// What the catalogue of a database says.
+/// What the database's catalogue says about the tables.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The version of the tables; 0 when there are none.
+    /// The version of the tables. 0: there are none.
     pub version: u32,
-    /// What is missing or different and must not be, one a line.
+    /// Defects that make the tables unusable: what is missing or different, one per item.
     pub differences: Vec<String>,
-    /// Indexes, and functions with `()` behind their name, without which everything works, slowly or not from
-    /// plain SQL.
+    /// Missing indexes, and missing functions with `()` after their name. Without an index, calls are slower.
+    /// Without a function, plain SQL cannot use it.
     pub missing: Vec<String>,
 }
 
 impl Found {
-    /// What the tables are like for a program that needs this version.
+    /// The state of the tables for a program that needs this version.
     #[must_use]
     pub fn state(&self, wanted: u32) -> SchemaState {
         let found = self.version;
@@ -33,8 +33,7 @@ impl Found {
         }
     }
 
-    /// The scripts that are to be run from here: one a version that is missing, and then what every migration
-    /// makes.
+    /// The migration scripts to run: one for each missing version, and then the scripts that every migration runs.
     #[must_use]
     pub fn scripts(&self, versions: &[&'static str], always: &[&'static str]) -> Vec<&'static str> {
         let known = usize::try_from(self.version).unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
-//! What every store does in the same way, written once: which entries an operator's wish means and which of
-//! them it can change, how the rows of an answer are read, how counts add up, what state tables are in, and
-//! how the ends of steps are decided. A store brings its SQL, its types and its table of errors.
+//! What every store does in the same way, written once: selecting and changing entries for an operator, reading
+//! rows of an answer, adding up counts, judging the state of tables, and deciding on the outcomes of steps. A store
+//! adds its SQL, its types and its error table.
 
 mod change;
 mod columns;
@@ -23,7 +23,7 @@ pub use look::Found;
 pub use statement::{Param, Statement, headers_json, parse_headers, stage_params};
 pub use steps::StepDecisions;
 
-/// Whole microseconds of a duration, at most a thousand years: what is added to a clock must not overflow.
+/// A duration in whole microseconds, at most a thousand years, so that adding it to a time does not overflow.
 #[must_use]
 pub fn micros(duration: Duration) -> i64 {
     const MAX: i64 = 1000 * 366 * 24 * 3600 * 1_000_000;

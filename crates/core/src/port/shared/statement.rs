@@ -1,25 +1,25 @@
-//! Staging by any other driver: a statement and its values.
+//! Staging with any other driver: a statement and its values.
 
 use crate::entry::NewEntry;
 use crate::error::{Error, Result};
 use crate::event::Headers;
 use crate::time::Timestamp;
 
-/// One statement that stages one event, for a driver that Pillarbox does not know.
+/// One statement that stages one event, for a driver that Pillarbox does not support.
 ///
-/// Run it inside the transaction of the business write. It changes one row, or none when the route already
-/// carries the event id.
+/// Run it inside the transaction of the business write. It inserts one row. If the route already carries the event
+/// id, it inserts none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statement {
-    /// The text, with the database's own marks for the values: `$1` and so on, or `?1` and so on.
+    /// The SQL text, with the database's own placeholders: `$1` and so on, or `?1` and so on.
     pub sql: String,
-    /// The values in their order.
+    /// The values, in order.
     pub params: Vec<Param>,
 }
 
 impl Statement {
-    /// A text and its values.
+    /// A statement of this text and these values.
     #[must_use]
     pub fn new(sql: impl Into<String>, params: Vec<Param>) -> Self {
         Self { sql: sql.into(), params }
@@ -58,9 +58,9 @@ impl<T: Into<Param>> From<Option<T>> for Param {
     }
 }
 
-/// The values of an entry in the order of the columns: `event_id, route, type, key, payload, content_type,
-/// headers, tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc,
-/// max_attempts`, and the delay in microseconds. `time` is how the database takes a time.
+/// The values of an entry in the order of the columns: `event_id, route, type, key, payload, content_type, headers,
+/// tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc, max_attempts`, and the
+/// delay in microseconds. `time` converts a time into the database's form.
 ///
 /// # Errors
 /// When the headers cannot be written as JSON.
@@ -88,7 +88,7 @@ pub fn stage_params(entry: NewEntry, time: impl Fn(Timestamp) -> Param) -> Resul
     ])
 }
 
-/// Headers as their column keeps them.
+/// Writes headers as their column stores them.
 ///
 /// # Errors
 /// When they cannot be written as JSON, which a map of strings always can.
@@ -99,7 +99,7 @@ pub fn headers_json(headers: &Headers) -> Result<String> {
     serde_json::to_string(headers).map_err(|_| Error::invalid("the headers cannot be written as JSON"))
 }
 
-/// Headers from their column; `None`: they are not a map of strings.
+/// Reads headers from their column. `None`: the text is not a map of strings.
 #[must_use]
 pub fn parse_headers(text: &str) -> Option<Headers> {
     if text == "{}" { Some(Headers::new()) } else { serde_json::from_str(text).ok() }

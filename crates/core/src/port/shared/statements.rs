@@ -1,11 +1,11 @@
 //! The list of a store's statements.
 
-/// Declares the statements of a store: a name is the file of that name under `sql/`, beside the file that
-/// calls this. The same list fills the names of the tables in and tells the tests of query plans what there
-/// is.
+/// Declares the statements of a store. Each name stands for the file of that name under `sql/`, beside the file
+/// that calls the macro. From the same list come the names of the tables in the text, and the list of statements
+/// for the tests of query plans.
 ///
-/// The caller has `Tables` and `Sql` in scope. A statement may be of another type than `Sql`; it then has the
-/// same `new(template, tables)` and `name(name, texts)`.
+/// The caller has `Tables` and `Sql` in scope. If a statement has another type than `Sql`, that type has the same
+/// `new(template, tables)` and `name(name, texts)`.
 #[macro_export]
 macro_rules! statements {
     (@kind) => { Sql };
@@ -13,13 +13,13 @@ macro_rules! statements {
     ($(#[$doc:meta])* $list:ident { $($name:ident $(: $kind:ident)?),+ $(,)? }) => {
         $(#[$doc])*
         pub(crate) struct $list {
-            /// The names that are filled in.
+            /// The names of the tables.
             pub(crate) tables: Tables,
             $(pub(crate) $name: $crate::statements!(@kind $($kind)?),)+
         }
 
         impl $list {
-            /// Fills in the names of these tables.
+            /// Fills the names of these tables into every statement.
             pub(crate) fn new(tables: Tables) -> Self {
                 Self {
                     $($name: <$crate::statements!(@kind $($kind)?)>::new(

@@ -1,4 +1,4 @@
-//! Deciding what follows from the ends of steps, saga by saga.
+//! Deciding what follows from the outcomes of steps, saga by saga.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,19 @@ use crate::port::{StepSettlement, StepsSettled, Swept};
 use crate::saga::{SagaId, SagaRecord, SagaWork, StepSeen};
 use crate::time::Timestamp;
 
-/// What follows from the ends of some steps: what is to be written of their sagas, and what of the request is
-/// not theirs.
+/// What follows from the outcomes of some steps: what to write for their sagas, and which claims belong to no saga.
 #[derive(Debug, Default)]
 pub struct StepDecisions {
     work: BTreeMap<SagaId, SagaWork>,
     held: BTreeMap<SagaId, Vec<StepSettlement>>,
     ends: BTreeSet<SagaId>,
-    /// What is known without writing anything: claims that are fenced, and claims of no saga.
+    /// The part of the answer that needs no write: claims that are fenced, and claims that belong to no saga.
     pub settled: StepsSettled,
 }
 
 impl StepDecisions {
-    /// Decides on one claim. `found` is what still stands of it, with its saga: `None`, it is somebody else's
-    /// by now, or settled or gone.
+    /// Decides on one claim. `found` is the claimed entry as it is now, with its saga. `None`: the entry is owned
+    /// by another relay, settled or gone.
     ///
     /// # Errors
     /// When what follows cannot be written as an event.
@@ -45,7 +44,7 @@ impl StepDecisions {
         Ok(())
     }
 
-    /// What is to be written, one a saga. It is taken out.
+    /// Takes out what is to be written, one item per saga.
     #[must_use]
     pub fn take_work(&mut self) -> Vec<SagaWork> {
         let work = std::mem::take(&mut self.work);
@@ -53,7 +52,8 @@ impl StepDecisions {
         work.into_values().collect()
     }
 
-    /// What was settled, if of these sagas everything was written; and the claims of the others.
+    /// The final answer and the claims that are left. Claims count as settled if `is_written` says that everything
+    /// of their saga was written. The other claims are left.
     pub fn written(self, is_written: impl Fn(SagaId) -> bool) -> (StepsSettled, Vec<StepSettlement>) {
         let Self { held, ends, mut settled, .. } = self;
         let mut left = Vec::new();
@@ -70,7 +70,7 @@ impl StepDecisions {
 }
 
 impl StepsSettled {
-    /// Adds what was settled of the rest of a request.
+    /// Adds the answer for the rest of a request.
     pub fn add(&mut self, rest: Self) {
         self.accepted += rest.accepted;
         self.fenced.extend(rest.fenced);
@@ -80,16 +80,15 @@ impl StepsSettled {
 }
 
 impl Swept {
-    /// A sweep that has found so many rows, these sagas among them, and may look at as many as the limit
-    /// says.
+    /// A sweep that found this many rows, with these sagas among them, under this limit.
     pub fn of(rows: usize, sagas: &[SagaId], limit: u32) -> Self {
         let full = rows >= usize::try_from(limit).unwrap_or(usize::MAX);
         let next = sagas.last().copied().filter(|_| full);
         Self { seen: rows as u64, next, ..Self::default() }
     }
 
-    /// Notes what came of one saga: whether it has ended, or `None` if nothing was to be done. One saga that
-    /// fails does not keep the others from being swept; its error is for the log.
+    /// Records the result for one saga: whether it has ended, or `None` if there was nothing to do. If a saga
+    /// fails, the sweep goes on with the others, and its error is returned for the log.
     pub fn note(&mut self, id: SagaId, swept: Result<Option<bool>>) -> Option<Error> {
         match swept {
             Ok(Some(ended)) => {
