@@ -73,6 +73,7 @@ pub fn more_than_zero<'a>(durations: impl IntoIterator<Item = (&'a str, Duration
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     fn read_all(query: &[(&'static str, &'static str)]) -> Result<Vec<u8>> {
         let mut read = Vec::new();
@@ -85,7 +86,8 @@ mod tests {
     }
 
     fn refused<T: std::fmt::Debug>(read: Result<T>, why: &str) {
-        assert_eq!(read.unwrap_err().to_string(), format!("invalid: {why}"));
+        let error = read.unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, why));
     }
 
     #[test]
