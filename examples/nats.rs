@@ -11,7 +11,6 @@
 
 mod support;
 
-
 use pillarbox::nats::{NatsSink, NatsSource};
 use pillarbox::sqlite::Outbox;
 use pillarbox::{Consumer, Event, Relay};
@@ -36,8 +35,7 @@ async fn shop(database: &str, to: &str) -> Result<(), Failure> {
     let store = open(database, orders).await?;
     let sink = NatsSink::new(to)?;
     // With its presence in the database, `pillarbox status --database sqlite://shop.db` shows it and its circuit.
-    let relay =
-        Relay::builder(store.clone(), sink).route("orders").presence(store.clone()).build()?;
+    let relay = Relay::builder(store.clone(), sink).route("orders").presence(store.clone()).build()?;
 
     // Staging wakes the relay right after the commit. A relay of its own, `pillarbox relay`, would do as well.
     let outbox = Outbox::new("orders").wake(relay.handle());

@@ -5,7 +5,6 @@
 //! `curl -X POST http://127.0.0.1:8080/people/p-1/erasure`, then Ctrl-C; or `request`, `worker` and `cron`.
 #![allow(clippy::print_stdout)]
 
-
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Router, routing::post};

@@ -36,7 +36,7 @@ pub(crate) fn broker(events: impl IntoIterator<Item = u64>) -> MemoryBroker {
 }
 
 pub(crate) fn consumer(source: impl Source + 'static) -> ConsumerBuilder<MemoryInbox> {
-    Consumer::builder(Arc::new(source), Arc::new(MemoryInbox::new(&MemoryStore::new()))).name("billing")
+    Consumer::builder(source, MemoryInbox::new(&MemoryStore::new())).name("billing")
 }
 
 pub(crate) fn options(change: impl FnOnce(&mut ConsumerOptions)) -> ConsumerOptions {

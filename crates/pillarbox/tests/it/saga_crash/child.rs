@@ -10,8 +10,8 @@ use pillarbox::port::{
 };
 use pillarbox::sink::{HandlerError, Handlers, Handling};
 use pillarbox::{
-    Backoff, Jitter, Reference, Relay, RelayOptions, Result, Saga, SagaAdmin, SagaFilter,
-    SagaRecord, SagaStatus, Step,
+    Backoff, Jitter, Reference, Relay, RelayOptions, Result, Saga, SagaAdmin, SagaFilter, SagaRecord,
+    SagaStatus, Step,
 };
 
 use super::Point;
