@@ -10,9 +10,11 @@ const MACHINES: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), conca
 
 #[test]
 fn no_file_is_too_long_to_read() {
+    // Both are made, and nobody reads them from the beginning to the end.
+    let is_made = |path: &str| path == "Cargo.lock" || path.starts_with("docs/public-api/");
     let long: Vec<String> = files()
         .iter()
-        .filter(|file| file.path != "Cargo.lock")
+        .filter(|file| !is_made(&file.path))
         .map(|file| (file.text.lines().count(), &file.path))
         .filter(|(lines, _)| *lines > LINES_MAX)
         .map(|(lines, path)| format!("{path}: {lines} lines"))
