@@ -2,7 +2,8 @@
 //! come after a higher one was read.
 //!
 //! Such a store keeps a [`LateCursor`] in its [`LaneCursor`](crate::port::LaneCursor) and answers three questions: what is
-//! above a seq, what is there between two, and which transactions may be writing. [`Reading`] says what to ask, and what follows from it.
+//! above a seq, what is there between two, and which transactions may be writing. [`Reading`] says what to ask, and
+//! what follows from it.
 
 mod horizon;
 mod reading;
