@@ -56,6 +56,11 @@ pub trait SourceHarness: Send + Sync + Sized + 'static {
         None
     }
 
+    /// How many messages the queue still holds once no consumer is connected. `None`: the broker does not report it.
+    async fn left(&self) -> Option<usize> {
+        None
+    }
+
     /// Waits until the broker has noticed that the consumers of before are gone.
     async fn settled(&self) {}
 

@@ -83,6 +83,8 @@ pub struct Told {
     pub asks: bool,
     /// Whether the reason for [`unreachable`](Self::unreachable) names the server's address. Default: true.
     pub names_server: bool,
+    /// The most connections that fifty deliveries at once open to a server that accepts and says nothing. Default: 2.
+    pub connections_max: u64,
 }
 
 impl Default for Told {
@@ -94,6 +96,7 @@ impl Default for Told {
             silent: "down/no_answer",
             asks: true,
             names_server: true,
+            connections_max: 2,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::steps::*;
 use crate::case::skip;
 use crate::consumer::SourceHarness;
 use crate::delivery::{SOON, confirm, entries, entry, ids};
-use pillarbox_testkit::{MemoryInbox, MemoryOutbox, MemoryStore, Published};
+use pillarbox_testkit::{MemoryInbox, MemoryOutbox, MemoryStore, Published, eventually};
 
 /// Every byte, every header, and every answer is heard.
 pub async fn what_was_published_arrives_whole_and_in_order<H: SourceHarness>(harness: &H) {
@@ -38,6 +38,7 @@ pub async fn what_was_published_arrives_whole_and_in_order<H: SourceHarness>(har
     message.receipt.ack().await.unwrap();
     assert_eq!(take(&mut subscription, 200).await, more);
     handed_out(harness, 0).await;
+    eventually(SOON, async || harness.left().await.is_none_or(|left| left == 0)).await;
 }
 
 /// Somebody waits for it already.
@@ -104,7 +105,7 @@ pub async fn a_message_of_someone_else_is_no_event_and_can_be_parked<H: SourceHa
     }
     assert_eq!(id(&next(&mut subscription).await), ids[0], "the others are not held up");
     if harness.parked().await.is_some() {
-        pillarbox_testkit::eventually(SOON, async || harness.parked().await == Some(2)).await;
+        eventually(SOON, async || harness.parked().await == Some(2)).await;
     }
 }
 

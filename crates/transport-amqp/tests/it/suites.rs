@@ -195,6 +195,10 @@ impl<K: Kind> SourceHarness for On<K> {
         self.broker.publish(&self.queue, properties.with_headers(headers), &message.body).await;
     }
 
+    async fn left(&self) -> Option<usize> {
+        usize::try_from(self.broker.waiting(&self.queue).await).ok()
+    }
+
     async fn parked(&self) -> Option<usize> {
         usize::try_from(self.broker.waiting(&self.dead_letters).await).ok()
     }
@@ -237,6 +241,7 @@ impl<K: Kind> FaultHarness for On<K> {
         told.withheld = "down/no_answer";
         told.unreachable = "down/connection_lost";
         told.names_server = false;
+        told.connections_max = 1;
         told
     }
 }
