@@ -29,7 +29,12 @@ pub async fn a_lost_connection_is_told_and_the_next_subscription_goes_on<H: Sour
     };
     assert_eq!(lost.err().map(|error| error.kind()), Some(ErrorKind::Unavailable));
     drop((held, subscription));
-    let message = next(&mut subscribe_again(&*source).await).await;
+    let mut again = subscribe_again(&*source).await;
+    let mut message = next(&mut again).await;
+    // A broker that does not say what is unanswered may not have had the first acknowledgement before the cut.
+    if harness.unanswered().await.is_none() && id(&message) == ids[0] {
+        message = next(&mut again).await;
+    }
     assert_eq!(id(&message), ids[1]);
     assert_ne!(message.delivery_count, Some(1));
 }
