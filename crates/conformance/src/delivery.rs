@@ -74,13 +74,7 @@ pub fn all_confirmed(outcomes: &[Outcome]) {
 /// Asserts that the outcome has this kind and this code, such as `down/denied`.
 #[track_caller]
 pub fn assert_outcome<'a>(outcome: &'a Outcome, kind_and_code: &str) -> &'a Failure {
-    let failure = match outcome {
-        Outcome::Confirmed | Outcome::ConfirmedWith(_) | Outcome::Parked { .. } => {
-            panic!("{outcome:?}, not {kind_and_code}")
-        }
-        Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
-        Outcome::Failed { failure, .. } | Outcome::Busy { failure, .. } => failure,
-    };
+    let Some(failure) = outcome.failure() else { panic!("{outcome:?}, not {kind_and_code}") };
     assert!(failure.to_string().starts_with(&format!("{kind_and_code}:")), "{failure}, not {kind_and_code}");
     failure
 }

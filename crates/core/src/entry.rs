@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::event::{Event, EventId, EventLimits, Headers};
+use crate::event::{CONTENT_TYPE_DEFAULT, Event, EventId, EventLimits, Headers, PRIORITY_DEFAULT};
 use crate::hlc::Hlc;
 use crate::lane::{NO_LANE, lane_of};
 use crate::name::RouteName;
@@ -60,6 +60,7 @@ impl PartialEq for RowHint {
 
 /// One row of the outbox. The fields are the columns of the SQL contract.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The sequence number: the order of staging inside the store. Internal.
     pub seq: i64,
@@ -126,6 +127,61 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// An entry as it is staged: pending, due at once, with an empty payload of JSON and no option set. A store
+    /// sets the columns that differ.
+    ///
+    /// ```
+    /// use pillarbox_core::{Entry, EventId, RouteName, Status, Timestamp};
+    ///
+    /// let route = RouteName::new("orders")?;
+    /// let id: EventId = "01932c07-a9f0-7000-8000-000000000001".parse()?;
+    /// let mut entry = Entry::new(1, id, route, "order.placed", Timestamp::MIN);
+    /// entry.key = Some("order-7".into());
+    /// assert_eq!(entry.status, Status::Pending);
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new(
+        seq: i64,
+        event_id: EventId,
+        route: RouteName,
+        event_type: impl Into<String>,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            seq,
+            event_id,
+            route,
+            event_type: event_type.into(),
+            key: None,
+            payload: Vec::new(),
+            content_type: CONTENT_TYPE_DEFAULT.into(),
+            headers: Headers::new(),
+            tenant: None,
+            correlation_id: None,
+            causation_id: None,
+            execution_id: None,
+            occurred_at: None,
+            lane: None,
+            hint: RowHint::default(),
+            priority: PRIORITY_DEFAULT,
+            group_id: None,
+            hlc: None,
+            status: Status::Pending,
+            blocked_by: None,
+            attempts: 0,
+            crashes: 0,
+            max_attempts: None,
+            due_at: None,
+            fence: Fence::NONE,
+            owner: None,
+            last_error: None,
+            last_attempt_at: None,
+            created_at,
+            settled_at: None,
+        }
+    }
+
     /// The standing as an operator sees it.
     #[must_use]
     pub fn standing(&self) -> Standing {

@@ -185,7 +185,16 @@ impl From<(FailureKind, &Error)> for Failure {
 }
 
 /// The outcome of handing one entry to a sink.
+///
+/// ```
+/// use std::time::Duration;
+/// use pillarbox_core::Outcome;
+///
+/// let later = Outcome::failed("http_503", "the shop is closed").retry_after(Duration::from_secs(30));
+/// assert_eq!(later.failure().unwrap().code(), "http_503");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The destination confirmed the entry.
     Confirmed,
@@ -239,7 +248,31 @@ impl Outcome {
         Self::Down(Failure::new(FailureKind::Down, code, text))
     }
 
+    /// Sets how long to wait before the next attempt or probe. `None`: the route decides.
+    ///
+    /// Only [`Failed`](Self::Failed) and [`Busy`](Self::Busy) have such a wait. Other outcomes stay as they are.
+    #[must_use]
+    pub fn retry_after(mut self, wait: impl Into<Option<Duration>>) -> Self {
+        if let Self::Failed { retry_after, .. } | Self::Busy { retry_after, .. } = &mut self {
+            *retry_after = wait.into();
+        }
+        self
+    }
+
     /// What went wrong, if anything did.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Rejected(failure)
+            | Self::Failed { failure, .. }
+            | Self::Down(failure)
+            | Self::Busy { failure, .. }
+            | Self::Unknown(failure) => Some(failure),
+            Self::Confirmed | Self::ConfirmedWith(_) | Self::Parked { .. } => None,
+        }
+    }
+
+    /// Like [`failure`](Self::failure), to change it.
     pub fn failure_mut(&mut self) -> Option<&mut Failure> {
         match self {
             Self::Rejected(failure)

@@ -159,41 +159,12 @@ impl fmt::Display for Template {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EventId, Fence, Headers, RouteName, Status, Timestamp};
+    use crate::{EventId, RouteName, Timestamp};
 
     fn entry(key: Option<&str>) -> Entry {
-        Entry {
-            seq: 1,
-            event_id: EventId(uuid::Uuid::nil()),
-            route: RouteName::new("orders").unwrap(),
-            event_type: "order.placed".into(),
-            key: key.map(Into::into),
-            payload: Vec::new(),
-            content_type: "application/json".into(),
-            headers: Headers::new(),
-            tenant: None,
-            correlation_id: None,
-            causation_id: None,
-            execution_id: None,
-            occurred_at: None,
-            lane: None,
-            hint: crate::entry::RowHint::default(),
-            blocked_by: None,
-            priority: 100,
-            group_id: None,
-            hlc: None,
-            status: Status::InFlight,
-            attempts: 1,
-            crashes: 0,
-            max_attempts: None,
-            due_at: None,
-            fence: Fence::NONE,
-            owner: None,
-            last_error: None,
-            last_attempt_at: None,
-            created_at: Timestamp::MIN,
-            settled_at: None,
-        }
+        let route = RouteName::new("orders").unwrap();
+        let entry = Entry::new(1, EventId(uuid::Uuid::nil()), route, "order.placed", Timestamp::MIN);
+        Entry { key: key.map(Into::into), ..entry }
     }
 
     fn check(template: &str, rendered: &str) {

@@ -9,25 +9,27 @@ use crate::options::RelayOptions;
 pub(crate) fn verdict(outcome: Outcome, entry: &Entry, options: &RelayOptions, random: u64) -> Verdict {
     let (failure, retry_after) = match outcome {
         Outcome::Confirmed | Outcome::ConfirmedWith(_) => return Verdict::Delivered,
-        Outcome::Rejected(failure) => return Verdict::Dead { failure },
+        Outcome::Rejected(failure) => return Verdict::dead(failure),
         Outcome::Down(failure) | Outcome::Busy { failure, .. } => {
-            return Verdict::Release { failure: Some(failure) };
+            return Verdict::release(failure);
         }
         Outcome::Parked { after } => {
             let failure = Failure::new(FailureKind::Failed, "parked", "the handler asked to be called later");
-            return Verdict::Park { after: after.min(pillarbox_core::limits::DELAY_MAX), failure };
+            return Verdict::park(after.min(pillarbox_core::limits::DELAY_MAX), failure);
         }
         Outcome::Failed { failure, retry_after } => (failure, retry_after),
         Outcome::Unknown(failure) => (failure, None),
+        // An outcome of a later version. Trying again is safe for every outcome.
+        _ => (Failure::new(FailureKind::Unknown, "outcome", "this relay does not know the outcome"), None),
     };
     if entry.is_last_attempt(options.max_attempts) {
-        return Verdict::Dead { failure };
+        return Verdict::dead(failure);
     }
     let attempts = entry.attempts.max(1);
     let after = retry_after
         .unwrap_or_else(|| options.backoff.delay(attempts, random).unwrap_or(options.backoff.max()))
         .min(pillarbox_core::limits::DELAY_MAX);
-    Verdict::Retry { after, failure }
+    Verdict::retry(after, failure)
 }
 
 /// The outcome of an entry whose delivery ended without a word about it.

@@ -194,7 +194,7 @@ impl From<&Verdict> for Settling {
         match verdict {
             Verdict::Delivered => Self::Delivered,
             Verdict::Retry { .. } => Self::Retry,
-            Verdict::Dead { failure } => Self::Dead(failure.kind),
+            Verdict::Dead { failure, .. } => Self::Dead(failure.kind),
             Verdict::Release { .. } | Verdict::Park { .. } => Self::Release,
         }
     }
@@ -224,6 +224,7 @@ impl From<&Outcome> for Answer {
             Outcome::Failed { .. } | Outcome::Parked { .. } => Self::Failed,
             Outcome::Down(_) | Outcome::Busy { .. } => Self::Down,
             Outcome::Unknown(_) => Self::Unknown,
+            _ => unreachable!("the simulator's sinks report no other outcome"),
         }
     }
 }

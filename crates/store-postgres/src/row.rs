@@ -5,7 +5,7 @@ use pillarbox_core::limits::ATTEMPTS_MAX;
 use pillarbox_core::port::shared::Columns;
 pub(crate) use pillarbox_core::port::shared::parse_headers;
 use pillarbox_core::{
-    Entry, Error, EventId, Failure, FailureKind, Fence, Hlc, Result, RouteName, RowHint, Status, Timestamp,
+    Entry, Error, EventId, Failure, FailureKind, Fence, Hlc, Result, RouteName, Status, Timestamp,
 };
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
@@ -105,41 +105,38 @@ pub(crate) fn get<'r, T: Decode<'r, Postgres>>(row: &'r PgRow, column: usize) ->
 pub(crate) fn decode(row: &PgRow, delivery: Delivery) -> sqlx::Result<Decoded> {
     let mut faults = Faults::none();
     let headers = get::<&str>(row, 7)?;
-    let entry = Entry {
-        seq: get(row, 0)?,
-        fence: Fence(get(row, 1)?),
-        event_id: EventId(get(row, 2)?),
-        route: delivery.route,
-        event_type: faults.name("type", get(row, 3)?),
-        key: faults.optional_name("key", get(row, 4)?),
-        payload: faults.or_default("payload", get(row, 5)?),
-        content_type: faults.name("content_type", get(row, 6)?),
-        headers: faults.or_default("headers", parse_headers(headers)),
-        tenant: faults.optional_name("tenant", get(row, 8)?),
-        correlation_id: faults.optional_name("correlation_id", get(row, 9)?),
-        causation_id: faults.optional_name("causation_id", get(row, 10)?),
-        execution_id: faults.optional_name("execution_id", get(row, 11)?),
-        occurred_at: faults.time("occurred_at", get(row, 12)?),
-        lane: None,
-        hint: RowHint::default(),
-        blocked_by: None,
-        priority: get(row, 13)?,
-        group_id: faults.optional_name("group_id", get(row, 14)?),
-        hlc: faults.or_default("hlc", get::<Option<i64>>(row, 15)?.map(Hlc::from_raw).transpose().ok()),
-        attempts: faults.or_default("attempts", u32::try_from(get::<i32>(row, 16)?).ok()),
-        max_attempts: faults.or_default(
-            "max_attempts",
-            get::<Option<i32>>(row, 17)?.map(budget).map_or(Some(None), |budget| budget.map(Some)),
-        ),
-        last_error: get::<Option<&str>>(row, 18)?.map(Failure::parse),
-        last_attempt_at: faults.time("last_attempt_at", get(row, 19)?),
-        created_at: faults.time("created_at", get(row, 20)?).unwrap_or(Timestamp::MIN),
-        crashes: faults.or_default("crashes", u32::try_from(get::<i16>(row, 21)?).ok()),
-        status: delivery.status,
-        due_at: delivery.due_at,
-        owner: delivery.owner,
-        settled_at: delivery.settled_at,
-    };
+    let mut entry = Entry::new(
+        get(row, 0)?,
+        EventId(get(row, 2)?),
+        delivery.route,
+        faults.name("type", get(row, 3)?),
+        faults.time("created_at", get(row, 20)?).unwrap_or(Timestamp::MIN),
+    );
+    entry.fence = Fence(get(row, 1)?);
+    entry.key = faults.optional_name("key", get(row, 4)?);
+    entry.payload = faults.or_default("payload", get(row, 5)?);
+    entry.content_type = faults.name("content_type", get(row, 6)?);
+    entry.headers = faults.or_default("headers", parse_headers(headers));
+    entry.tenant = faults.optional_name("tenant", get(row, 8)?);
+    entry.correlation_id = faults.optional_name("correlation_id", get(row, 9)?);
+    entry.causation_id = faults.optional_name("causation_id", get(row, 10)?);
+    entry.execution_id = faults.optional_name("execution_id", get(row, 11)?);
+    entry.occurred_at = faults.time("occurred_at", get(row, 12)?);
+    entry.priority = get(row, 13)?;
+    entry.group_id = faults.optional_name("group_id", get(row, 14)?);
+    entry.hlc = faults.or_default("hlc", get::<Option<i64>>(row, 15)?.map(Hlc::from_raw).transpose().ok());
+    entry.attempts = faults.or_default("attempts", u32::try_from(get::<i32>(row, 16)?).ok());
+    entry.max_attempts = faults.or_default(
+        "max_attempts",
+        get::<Option<i32>>(row, 17)?.map(budget).map_or(Some(None), |budget| budget.map(Some)),
+    );
+    entry.last_error = get::<Option<&str>>(row, 18)?.map(Failure::parse);
+    entry.last_attempt_at = faults.time("last_attempt_at", get(row, 19)?);
+    entry.crashes = faults.or_default("crashes", u32::try_from(get::<i16>(row, 21)?).ok());
+    entry.status = delivery.status;
+    entry.due_at = delivery.due_at;
+    entry.owner = delivery.owner;
+    entry.settled_at = delivery.settled_at;
     Ok(Decoded { entry, undecodable: faults.first() })
 }
 

@@ -52,9 +52,9 @@ impl PostgresStore {
             let (verdict, after, failure) = match &settlement.verdict {
                 Verdict::Delivered if request.keep == Keep::No => ("deleted", None, None),
                 Verdict::Delivered => ("delivered", None, None),
-                Verdict::Retry { after, failure } => ("retry", Some(micros(*after)), Some(failure)),
-                Verdict::Release { failure } => ("release", None, failure.as_ref()),
-                Verdict::Park { after, failure } => ("park", Some(micros(*after)), Some(failure)),
+                Verdict::Retry { after, failure, .. } => ("retry", Some(micros(*after)), Some(failure)),
+                Verdict::Release { failure, .. } => ("release", None, failure.as_ref()),
+                Verdict::Park { after, failure, .. } => ("park", Some(micros(*after)), Some(failure)),
                 // Settled by their own statement.
                 Verdict::Dead { .. } => continue,
             };
@@ -75,7 +75,7 @@ impl PostgresStore {
         let errors: Vec<String> = settlements
             .iter()
             .map(|settlement| match &settlement.verdict {
-                Verdict::Dead { failure } => failure.to_string(),
+                Verdict::Dead { failure, .. } => failure.to_string(),
                 _ => String::new(),
             })
             .collect();

@@ -3,7 +3,7 @@
 
 use pillarbox_core::port::shared::{Columns, parse_headers};
 use pillarbox_core::{
-    Entry, EventId, Failure, FailureKind, Fence, Hlc, Result, RouteName, RowHint, Status, Timestamp,
+    Entry, EventId, Failure, FailureKind, Fence, Hlc, Result, RouteName, Status, Timestamp,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Row, Sqlite, ValueRef};
@@ -90,38 +90,36 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Decoded> {
     let mut reader = Reader { row, column: 0, spoiled: None };
     let seq = reader.required(0);
     let id: Option<EventId> = reader.parsed(|text| Uuid::try_parse(text).ok().map(EventId));
-    let entry = Entry {
+    let mut entry = Entry::new(
         seq,
-        event_id: id.unwrap_or(EventId(Uuid::nil())),
-        route: reader.route(),
-        event_type: reader.required(String::new()),
-        key: reader.optional(),
-        payload: reader.payload(),
-        content_type: reader.required(String::new()),
-        headers: reader.parsed(parse_headers).unwrap_or_default(),
-        tenant: reader.optional(),
-        correlation_id: reader.optional(),
-        causation_id: reader.optional(),
-        execution_id: reader.optional(),
-        occurred_at: reader.optional_as(Timestamp::from_micros),
-        lane: None,
-        hint: RowHint::default(),
-        blocked_by: None,
-        priority: reader.required_as(|number| i16::try_from(number).ok(), 0),
-        group_id: reader.optional(),
-        hlc: reader.optional_as(|number| Hlc::from_raw(number).ok()),
-        status: reader.parsed(|text| text.parse().ok()).unwrap_or(Status::InFlight),
-        attempts: reader.required_as(|number| u32::try_from(number).ok(), 0),
-        crashes: reader.required_as(|number| u32::try_from(number).ok(), 0),
-        max_attempts: reader.optional_as(|number| u32::try_from(number).ok()),
-        due_at: reader.optional_as(Timestamp::from_micros),
-        fence: Fence(reader.required(0)),
-        owner: reader.optional(),
-        last_error: reader.optional::<String>().map(|text| Failure::parse(&text)),
-        last_attempt_at: reader.optional_as(Timestamp::from_micros),
-        created_at: reader.required_as(Timestamp::from_micros, Timestamp::MIN),
-        settled_at: reader.optional_as(Timestamp::from_micros),
-    };
+        id.unwrap_or(EventId(Uuid::nil())),
+        reader.route(),
+        reader.required(String::new()),
+        Timestamp::MIN,
+    );
+    entry.key = reader.optional();
+    entry.payload = reader.payload();
+    entry.content_type = reader.required(String::new());
+    entry.headers = reader.parsed(parse_headers).unwrap_or_default();
+    entry.tenant = reader.optional();
+    entry.correlation_id = reader.optional();
+    entry.causation_id = reader.optional();
+    entry.execution_id = reader.optional();
+    entry.occurred_at = reader.optional_as(Timestamp::from_micros);
+    entry.priority = reader.required_as(|number| i16::try_from(number).ok(), 0);
+    entry.group_id = reader.optional();
+    entry.hlc = reader.optional_as(|number| Hlc::from_raw(number).ok());
+    entry.status = reader.parsed(|text| text.parse().ok()).unwrap_or(Status::InFlight);
+    entry.attempts = reader.required_as(|number| u32::try_from(number).ok(), 0);
+    entry.crashes = reader.required_as(|number| u32::try_from(number).ok(), 0);
+    entry.max_attempts = reader.optional_as(|number| u32::try_from(number).ok());
+    entry.due_at = reader.optional_as(Timestamp::from_micros);
+    entry.fence = Fence(reader.required(0));
+    entry.owner = reader.optional();
+    entry.last_error = reader.optional::<String>().map(|text| Failure::parse(&text));
+    entry.last_attempt_at = reader.optional_as(Timestamp::from_micros);
+    entry.created_at = reader.required_as(Timestamp::from_micros, Timestamp::MIN);
+    entry.settled_at = reader.optional_as(Timestamp::from_micros);
     let lane = reader.next::<i64>().flatten().and_then(|lane| u8::try_from(lane).ok());
     Ok(Decoded { entry, lane, id_known: id.is_some(), spoiled: reader.spoiled })
 }

@@ -144,10 +144,10 @@ fn verdicts_json(settlements: &[&Settlement]) -> Result<String> {
         .map(|settlement| {
             let (name, wait, failure) = match &settlement.verdict {
                 Verdict::Delivered => ("delivered", None, None),
-                Verdict::Retry { after, failure } => ("retrying", Some(micros(*after)), Some(failure)),
-                Verdict::Dead { failure } => ("dead", None, Some(failure)),
-                Verdict::Release { failure } => ("released", None, failure.as_ref()),
-                Verdict::Park { after, failure } => ("parked", Some(micros(*after)), Some(failure)),
+                Verdict::Retry { after, failure, .. } => ("retrying", Some(micros(*after)), Some(failure)),
+                Verdict::Dead { failure, .. } => ("dead", None, Some(failure)),
+                Verdict::Release { failure, .. } => ("released", None, failure.as_ref()),
+                Verdict::Park { after, failure, .. } => ("parked", Some(micros(*after)), Some(failure)),
             };
             (settlement.held.seq, settlement.held.fence, name, wait, failure)
         })

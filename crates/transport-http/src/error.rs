@@ -149,10 +149,10 @@ mod tests {
                 let wait = retry_after.map(|wait| format!(" until {wait:?}")).unwrap_or_default();
                 format!("busy {}{wait}", failure.code())
             }
-            Outcome::Rejected(failure)
-            | Outcome::Failed { failure, .. }
-            | Outcome::Down(failure)
-            | Outcome::Unknown(failure) => format!("{} {}", failure.kind.as_str(), failure.code()),
+            other => {
+                let failure = other.failure().unwrap();
+                format!("{} {}", failure.kind.as_str(), failure.code())
+            }
         }
     }
 

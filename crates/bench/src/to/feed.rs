@@ -60,19 +60,11 @@ struct Confirmed {
 
 impl Report for Confirmed {
     fn outcome(&self, _index: usize, outcome: Outcome) {
-        let failure = match outcome {
-            Outcome::Confirmed | Outcome::ConfirmedWith(_) => {
-                self.count.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            Outcome::Parked { .. } => return,
-            Outcome::Rejected(failure)
-            | Outcome::Failed { failure, .. }
-            | Outcome::Down(failure)
-            | Outcome::Busy { failure, .. }
-            | Outcome::Unknown(failure) => failure,
-        };
-        // The first one says enough.
-        let _ = self.first_failure.set(failure);
+        if matches!(outcome, Outcome::Confirmed | Outcome::ConfirmedWith(_)) {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        } else if let Some(failure) = outcome.failure() {
+            // The first one says enough.
+            let _ = self.first_failure.set(failure.clone());
+        }
     }
 }

@@ -83,7 +83,7 @@ pub async fn followers_of_a_dead_head_spend_nothing<H: LanesHarness>(harness: &H
     let first = Reader::join(harness, 1, now).await;
     let entries = first.entries().await;
     let head = entries.iter().find(|entry| entry.event_id == id(1)).unwrap();
-    first.settle(head, Verdict::Dead { failure: failure() }, now).await;
+    first.settle(head, Verdict::dead(failure()), now).await;
     assert_eq!(buried_by(harness, 2, now.saturating_add(LEASE)).await.deaths, []);
     let attempts: Vec<u32> = all(harness).await.iter().map(|entry| entry.attempts).collect();
     assert_eq!(attempts, [1, 0, 1]);
@@ -96,7 +96,7 @@ pub async fn followers_of_a_dead_head_that_is_skipped_spend_one_attempt<H: Lanes
     let first = Reader::join(harness, 1, now).await;
     let entries = first.entries().await;
     let head = entries.iter().find(|entry| entry.event_id == id(1)).unwrap();
-    first.settle(head, Verdict::Dead { failure: failure() }, now).await;
+    first.settle(head, Verdict::dead(failure()), now).await;
     let later = now.saturating_add(LEASE);
     let join = AttendRequest { joins: true, skips_dead: true, ..attend_request(2, later) };
     assert_eq!(attend(harness, join).await.deaths, []);

@@ -108,14 +108,17 @@ pub async fn a_release_of_a_lane_changes_nothing_but_its_reason<H: LanesHarness>
     let before = all(harness).await;
     let entries = reader.entries().await;
     let why = Some(Failure::new(FailureKind::Down, "refused", ""));
-    let because = Verdict::Release { failure: why.clone() };
+    let because = Verdict::release(why.clone());
     for verdict in [release(), because.clone(), because, release()] {
         let batch = entries.iter().map(|entry| reader.verdict(entry, verdict.clone())).collect();
         assert_eq!(reader.settle_all(batch, now).await, Settled { accepted: 3, fenced: vec![] });
     }
     let after = all(harness).await;
     assert!(after.iter().all(|entry| entry.last_error == why), "{after:?}");
-    let told = |entry: Entry| Entry { last_error: why.clone(), ..entry };
+    let told = |mut entry: Entry| {
+        entry.last_error.clone_from(&why);
+        entry
+    };
     let unplaced = |entries: Vec<Entry>| entries.into_iter().map(told).collect::<Vec<_>>();
     assert_eq!(unplaced(after), unplaced(before));
     assert_eq!(unplaced(reader.entries().await), unplaced(entries));
@@ -150,9 +153,10 @@ pub async fn a_retry_of_before_a_requeue_is_fenced<H: LanesHarness>(harness: &H)
     let now = soon(harness).await;
     let reader = Reader::join(harness, 1, now).await;
     let first = reader.entries().await.remove(0);
-    let second = Entry { attempts: 1, ..first.clone() };
+    let mut second = first.clone();
+    second.attempts = 1;
     let late = reader.verdict(&second, retry(SECOND));
-    reader.settle(&first, Verdict::Dead { failure: failure() }, now).await;
+    reader.settle(&first, Verdict::dead(failure()), now).await;
     assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
     let before = all(harness).await;
     let settled = reader.settle_all(vec![late], now.saturating_add(SECOND)).await;

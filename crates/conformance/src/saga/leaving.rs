@@ -43,8 +43,7 @@ pub async fn a_claim_without_sagas_leaves_steps_alone<H: SagaHarness>(harness: &
     let now = soon(harness).await;
     // One waits for its next attempt, one was returned, one is as it was staged.
     let steps = claim(harness, 2, now).await;
-    let verdicts =
-        vec![(steps[0].held(), retry(LEASE)), (steps[1].held(), Verdict::Release { failure: None })];
+    let verdicts = vec![(steps[0].held(), retry(LEASE)), (steps[1].held(), Verdict::release(None))];
     assert_eq!(settle_all(harness, verdicts, now).await.accepted, 2);
     plain(harness, 1..=6, id).await;
     let later = now.saturating_add(LEASE * 2);

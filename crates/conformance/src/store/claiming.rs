@@ -326,8 +326,8 @@ pub async fn the_fence_grows_with_every_claim<H: StoreHarness>(harness: &H) {
     let mut last = claim_one(harness, now).await;
     for verdict in [Some(retry(Duration::ZERO)), Some(release()), None, Some(dead())] {
         match verdict {
-            Some(Verdict::Dead { failure }) => {
-                settle(harness, &last, Verdict::Dead { failure }, now).await;
+            Some(Verdict::Dead { failure, .. }) => {
+                settle(harness, &last, Verdict::dead(failure), now).await;
                 assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
             }
             Some(verdict) => settle(harness, &last, verdict, now).await,

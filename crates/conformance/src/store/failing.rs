@@ -34,7 +34,7 @@ pub async fn an_undecodable_row_is_dead_at_once_and_the_batch_goes_on<H: StoreHa
     assert_eq!(row.failure.kind, FailureKind::Undecodable);
     let failure = row.failure.clone();
     let mut batch: Vec<_> = claimed.entries.iter().map(|entry| (entry.held(), Verdict::Delivered)).collect();
-    batch.push((row.held, Verdict::Dead { failure }));
+    batch.push((row.held, Verdict::dead(failure)));
     assert_eq!(settle_all(harness, batch, now).await.accepted, 3);
     let spoiled = entry(harness, 2).await;
     assert_eq!(spoiled.status, Status::Dead);
@@ -84,7 +84,7 @@ pub async fn what_plain_sql_gets_wrong_is_refused_or_dead_with_its_reason<H: Sto
     for (id, column) in &taken {
         assert!(found.contains(&(*id, column)), "{column}: {found:?}");
     }
-    let verdict = |row: &Undecodable| (row.held, Verdict::Dead { failure: row.failure.clone() });
+    let verdict = |row: &Undecodable| (row.held, Verdict::dead(row.failure.clone()));
     let batch: Vec<_> = claimed.undecodable.iter().map(verdict).collect();
     assert_eq!(settle_all(harness, batch, now).await.accepted, taken.len() as u64);
     assert_eq!(count(harness, Status::Dead).await, taken.len() as u64);
@@ -127,7 +127,7 @@ pub async fn the_stored_error_round_trips<H: StoreHarness>(harness: &H) {
     let settlements = held
         .iter()
         .zip(&failures)
-        .map(|(entry, failure)| (entry.held(), Verdict::Retry { after: SECOND, failure: failure.clone() }));
+        .map(|(entry, failure)| (entry.held(), Verdict::retry(SECOND, failure.clone())));
     assert_eq!(settle_all(harness, settlements.collect(), now).await.accepted, 4);
     let stored: Vec<_> = all(harness).await.into_iter().filter_map(|entry| entry.last_error).collect();
     assert_eq!(stored, failures);

@@ -114,7 +114,7 @@ async fn bury_at<H: StoreHarness>(harness: &H, events: Vec<Event>, kind: Failure
     let many = u32::try_from(stage(harness, events).await.len()).unwrap();
     for entry in claim(harness, many, at).await {
         let failure = Failure::new(kind, "code", "text");
-        settle(harness, &entry, Verdict::Dead { failure }, at).await;
+        settle(harness, &entry, Verdict::dead(failure), at).await;
     }
 }
 

@@ -191,7 +191,7 @@ pub async fn a_release_gives_the_attempt_back<H: StoreHarness>(harness: &H) {
     assert_eq!(back.last_error, Some(failure()), "a release without a word keeps what was said before");
     let fourth = claim_one(harness, now).await;
     let why = Some(pillarbox_core::Failure::new(pillarbox_core::FailureKind::Down, "refused", ""));
-    settle(harness, &fourth, Verdict::Release { failure: why.clone() }, now).await;
+    settle(harness, &fourth, Verdict::release(why.clone()), now).await;
     assert_eq!(entry(harness, 1).await.last_error, why);
 }
 

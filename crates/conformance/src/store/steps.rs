@@ -113,15 +113,15 @@ pub(crate) fn failure() -> Failure {
 }
 
 pub(crate) fn retry(after: Duration) -> Verdict {
-    Verdict::Retry { after, failure: failure() }
+    Verdict::retry(after, failure())
 }
 
 pub(crate) fn dead() -> Verdict {
-    Verdict::Dead { failure: Failure::new(FailureKind::Rejected, "unroutable", "nobody takes it") }
+    Verdict::dead(Failure::new(FailureKind::Rejected, "unroutable", "nobody takes it"))
 }
 
 pub(crate) fn release() -> Verdict {
-    Verdict::Release { failure: None }
+    Verdict::release(None)
 }
 
 pub(crate) fn settle_request(settlements: Vec<(Held, Verdict)>, now: Timestamp) -> SettleRequest {

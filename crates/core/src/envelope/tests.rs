@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::entry::{Fence, RowHint};
+use crate::entry::Fence;
 use crate::event::{EventId, Headers};
 use crate::hlc::Hlc;
 use crate::name::RouteName;
@@ -17,37 +17,14 @@ use crate::time::Timestamp;
 const ID: &str = "01932c07-a9f0-7000-8000-000000000001";
 
 fn bare() -> Entry {
+    let id = EventId(Uuid::try_parse(ID).unwrap());
+    let staged_at = "2026-01-31T12:00:00Z".parse().unwrap();
     Entry {
-        seq: 7,
-        event_id: EventId(Uuid::try_parse(ID).unwrap()),
-        route: RouteName::new("orders").unwrap(),
-        event_type: "order.placed".into(),
-        key: None,
         payload: br#"{"id":1}"#.to_vec(),
-        content_type: "application/json".into(),
-        headers: Headers::new(),
-        tenant: None,
-        correlation_id: None,
-        causation_id: None,
-        execution_id: None,
-        occurred_at: None,
-        lane: None,
-        hint: RowHint::default(),
-        blocked_by: None,
-        priority: 100,
-        group_id: None,
-        hlc: None,
         status: Status::InFlight,
         attempts: 1,
-        crashes: 0,
-        max_attempts: None,
-        due_at: None,
         fence: Fence(3),
-        owner: None,
-        last_error: None,
-        last_attempt_at: None,
-        created_at: "2026-01-31T12:00:00Z".parse().unwrap(),
-        settled_at: None,
+        ..Entry::new(7, id, RouteName::new("orders").unwrap(), "order.placed", staged_at)
     }
 }
 

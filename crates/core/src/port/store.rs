@@ -255,11 +255,15 @@ pub struct Extended {
 }
 
 /// What to record for one claimed entry.
+///
+/// The list of verdicts is complete on purpose: a store that does not know one of them must not compile. The
+/// fields of a verdict may grow, so they are made with [`retry`](Self::retry) and the other functions here.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The destination confirmed the entry. This clears the last error.
     Delivered,
     /// The attempt failed. The entry is due again after this long by the database's clock.
+    #[non_exhaustive]
     Retry {
         /// How long no relay may claim it.
         after: Duration,
@@ -267,23 +271,52 @@ pub enum Verdict {
         failure: Failure,
     },
     /// The entry is given up. It becomes dead, and its death is audited in the same step.
+    #[non_exhaustive]
     Dead {
         /// What went wrong.
         failure: Failure,
     },
     /// The entry is given back unharmed and is due at once. The attempt does not count.
+    #[non_exhaustive]
     Release {
         /// Why, if there is a reason to show.
         failure: Option<Failure>,
     },
     /// It is too early for the entry. It is pending again and due after this long by the database's clock, with a
     /// fresh budget of attempts.
+    #[non_exhaustive]
     Park {
         /// How long no relay may claim it.
         after: Duration,
         /// The reason shown until then.
         failure: Failure,
     },
+}
+
+impl Verdict {
+    /// The attempt failed, and the entry is due again after this long.
+    #[must_use]
+    pub const fn retry(after: Duration, failure: Failure) -> Self {
+        Self::Retry { after, failure }
+    }
+
+    /// The entry is given up.
+    #[must_use]
+    pub const fn dead(failure: Failure) -> Self {
+        Self::Dead { failure }
+    }
+
+    /// The entry is given back unharmed, with a reason if there is one to show.
+    #[must_use]
+    pub fn release(failure: impl Into<Option<Failure>>) -> Self {
+        Self::Release { failure: failure.into() }
+    }
+
+    /// It is too early for the entry: it is due after this long, with a fresh budget of attempts.
+    #[must_use]
+    pub const fn park(after: Duration, failure: Failure) -> Self {
+        Self::Park { after, failure }
+    }
 }
 
 /// The verdict on one claimed entry.

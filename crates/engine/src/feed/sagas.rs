@@ -130,13 +130,13 @@ impl From<Conclusion> for Recorder {
             (Verdict::Delivered, Some(StepEnd { data })) => {
                 Self::Saga(StepSettlement { held, outcome: StepOutcome::Done { data } })
             }
-            (Verdict::Dead { failure }, Some(_)) => {
+            (Verdict::Dead { failure, .. }, Some(_)) => {
                 Self::Saga(StepSettlement { held, outcome: StepOutcome::Dead { failure } })
             }
             // The saga stays where it is. But a handler that was cut off may have begun: that is kept.
-            (Verdict::Release { failure: None }, Some(_)) => {
+            (Verdict::Release { failure: None, .. }, Some(_)) => {
                 let cut_off = Failure::new(FailureKind::Unknown, "released", "given back unfinished");
-                Self::Store(Settlement { held, verdict: Verdict::Release { failure: Some(cut_off) } })
+                Self::Store(Settlement { held, verdict: Verdict::release(cut_off) })
             }
             (verdict, _) => Self::Store(Settlement { held, verdict }),
         }

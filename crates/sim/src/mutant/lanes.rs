@@ -96,7 +96,11 @@ impl Sink for AnonymousSink {
     }
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
-        let anonymous = |entry: &Entry| Entry { lane: None, fence: Fence::NONE, ..entry.clone() };
+        let anonymous = |entry: &Entry| {
+            let mut entry = entry.clone();
+            (entry.lane, entry.fence) = (None, Fence::NONE);
+            entry
+        };
         let batch: Vec<Entry> = batch.iter().map(anonymous).collect();
         self.0.deliver(&batch, report).await;
     }

@@ -43,47 +43,42 @@ pub(crate) fn decode(row: &PgRow, route: &RouteName) -> sqlx::Result<Decoded> {
     let name = |column| Ok::<_, sqlx::Error>(columns.text(column)?.map(str::to_owned));
     let state = get::<Option<State<'_>>>(row, 15)?.unwrap_or(State::STAGED);
     let headers = columns.text(6)?.map_or_else(|| Some(Headers::new()), parse_headers);
-    let entry = Entry {
-        seq: i64::from_be_bytes(columns.number(1)?.ok_or_else(missing)?),
-        event_id: EventId(Uuid::from_bytes(columns.number(2)?.ok_or_else(missing)?)),
-        route: route.clone(),
-        event_type: faults.name("type", name(0)?.ok_or_else(missing)?),
-        key: faults.optional_name("key", name(3)?),
-        payload: faults.or_default("payload", columns.bytes(4)?.map(<[u8]>::to_vec)),
-        content_type: faults
-            .name("content_type", columns.text(5)?.unwrap_or(CONTENT_TYPE_DEFAULT).to_owned()),
-        headers: faults.or_default("headers", headers),
-        tenant: faults.optional_name("tenant", name(7)?),
-        correlation_id: faults.optional_name("correlation_id", name(8)?),
-        causation_id: faults.optional_name("causation_id", name(9)?),
-        execution_id: faults.optional_name("execution_id", name(10)?),
-        occurred_at: faults.time("occurred_at", columns.number(11)?.map(At::from_wire)),
-        lane: columns.number(17)?.and_then(|lane| u8::try_from(i16::from_be_bytes(lane)).ok()),
-        hint: columns.number(16)?.map(hint::from_wire).unwrap_or_default(),
-        blocked_by: None,
-        priority: state.priority,
-        group_id: faults.optional_name("group_id", name(12)?),
-        hlc: faults.or_default(
-            "hlc",
-            columns.number(13)?.map(i64::from_be_bytes).map(Hlc::from_raw).transpose().ok(),
-        ),
-        status: state.status,
-        attempts: faults.or_default("attempts", u32::try_from(state.attempts).ok()),
-        max_attempts: faults.or_default(
-            "max_attempts",
-            state.max_attempts.map(budget).map_or(Some(None), |budget| budget.map(Some)),
-        ),
-        crashes: faults.or_default("crashes", u32::try_from(state.crashes).ok()),
-        due_at: state.due_at.and_then(At::timestamp),
-        fence: Fence(state.fence),
-        owner: state.owner.map(str::to_owned),
-        last_error: state.last_error.map(Failure::parse),
-        last_attempt_at: faults.time("last_attempt_at", state.last_attempt_at),
-        created_at: faults
-            .time("created_at", columns.number(14)?.map(At::from_wire))
-            .unwrap_or(Timestamp::MIN),
-        settled_at: None,
-    };
+    let seq = i64::from_be_bytes(columns.number(1)?.ok_or_else(missing)?);
+    let mut entry = Entry::new(
+        seq,
+        EventId(Uuid::from_bytes(columns.number(2)?.ok_or_else(missing)?)),
+        route.clone(),
+        faults.name("type", name(0)?.ok_or_else(missing)?),
+        faults.time("created_at", columns.number(14)?.map(At::from_wire)).unwrap_or(Timestamp::MIN),
+    );
+    entry.key = faults.optional_name("key", name(3)?);
+    entry.payload = faults.or_default("payload", columns.bytes(4)?.map(<[u8]>::to_vec));
+    entry.content_type =
+        faults.name("content_type", columns.text(5)?.unwrap_or(CONTENT_TYPE_DEFAULT).to_owned());
+    entry.headers = faults.or_default("headers", headers);
+    entry.tenant = faults.optional_name("tenant", name(7)?);
+    entry.correlation_id = faults.optional_name("correlation_id", name(8)?);
+    entry.causation_id = faults.optional_name("causation_id", name(9)?);
+    entry.execution_id = faults.optional_name("execution_id", name(10)?);
+    entry.occurred_at = faults.time("occurred_at", columns.number(11)?.map(At::from_wire));
+    entry.lane = columns.number(17)?.and_then(|lane| u8::try_from(i16::from_be_bytes(lane)).ok());
+    entry.hint = columns.number(16)?.map(hint::from_wire).unwrap_or_default();
+    entry.priority = state.priority;
+    entry.group_id = faults.optional_name("group_id", name(12)?);
+    entry.hlc = faults
+        .or_default("hlc", columns.number(13)?.map(i64::from_be_bytes).map(Hlc::from_raw).transpose().ok());
+    entry.status = state.status;
+    entry.attempts = faults.or_default("attempts", u32::try_from(state.attempts).ok());
+    entry.max_attempts = faults.or_default(
+        "max_attempts",
+        state.max_attempts.map(budget).map_or(Some(None), |budget| budget.map(Some)),
+    );
+    entry.crashes = faults.or_default("crashes", u32::try_from(state.crashes).ok());
+    entry.due_at = state.due_at.and_then(At::timestamp);
+    entry.fence = Fence(state.fence);
+    entry.owner = state.owner.map(str::to_owned);
+    entry.last_error = state.last_error.map(Failure::parse);
+    entry.last_attempt_at = faults.time("last_attempt_at", state.last_attempt_at);
     Ok(Decoded { entry, undecodable: faults.first() })
 }
 

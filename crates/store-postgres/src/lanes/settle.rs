@@ -106,11 +106,11 @@ fn mixed(bind: Bind, settlements: &[&LaneSettlement], request: &LaneSettleReques
         let (verdict, after, failure) = match &settlement.verdict {
             Verdict::Delivered if request.keep == Keep::No => ("deleted", None, None),
             Verdict::Delivered => ("delivered", None, None),
-            Verdict::Retry { after, failure } => ("retry", Some(micros(*after)), Some(failure)),
+            Verdict::Retry { after, failure, .. } => ("retry", Some(micros(*after)), Some(failure)),
             // Lanes have no budget to give back: see the lane reader of the engine.
-            Verdict::Park { after, failure } => ("retry", Some(micros(*after)), Some(failure)),
-            Verdict::Dead { failure } => ("dead", None, Some(failure)),
-            Verdict::Release { failure } => ("release", None, failure.as_ref()),
+            Verdict::Park { after, failure, .. } => ("retry", Some(micros(*after)), Some(failure)),
+            Verdict::Dead { failure, .. } => ("dead", None, Some(failure)),
+            Verdict::Release { failure, .. } => ("release", None, failure.as_ref()),
         };
         verdicts.push(verdict);
         afters.push(after);

@@ -182,7 +182,7 @@ async fn only_the_dead_wait_for_the_disk<const POOLED: bool>(harness: PostgresHa
         1
     );
     let mut mixed = verdicts(&held[1..2], &Verdict::Delivered);
-    mixed.extend(verdicts(&held[2..3], &Verdict::Release { failure: None }));
+    mixed.extend(verdicts(&held[2..3], &Verdict::release(None)));
     assert_eq!(store.settle(settle_request(mixed)).await.unwrap().accepted, 2);
     let mut gone = settle_request(verdicts(&held[3..4], &Verdict::Delivered));
     gone.keep = pillarbox_core::port::Keep::No;

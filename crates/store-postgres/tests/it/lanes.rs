@@ -241,7 +241,7 @@ async fn only_the_dead_of_lanes_wait<const POOLED: bool>(harness: PostgresHarnes
     stage(&harness.outbox(ROUTE), store.pool(), events(4)).await;
     let held = attend(&store, 1, true).await;
     let entries = read(&store, 1).await.entries;
-    let release = Verdict::Release { failure: None };
+    let release = Verdict::release(None);
     for (batch, keep) in [
         (vec![(&entries[0], Verdict::Delivered)], Keep::No),
         (vec![(&entries[1], Verdict::Delivered)], Keep::UntilPurged),
@@ -282,7 +282,7 @@ async fn what_comes_back_from_a_claim_by_rows_is_noticed_by_its_lane() {
     let _ = attend(&store, 1, true).await;
     let grown = async || revisions(&read(&store, 1).await).iter().sum::<i64>();
     assert_eq!(grown().await, 0);
-    let released = verdicts(&claimed[..1], &Verdict::Release { failure: None });
+    let released = verdicts(&claimed[..1], &Verdict::release(None));
     assert_eq!(Store::settle(&*store, settle_request(released)).await.unwrap().accepted, 1);
     assert_eq!(grown().await, 1);
     harness.execute("update {s}.pillarbox_outbox set due_at = now() where status = 'in_flight'").await;
@@ -371,8 +371,9 @@ async fn whatever_of_an_entry_is_not_as_it_begins_is_read() {
     let mut entries = read(&store, 1).await.entries;
     entries.sort_unstable_by_key(|entry| entry.seq);
     assert_eq!((entries.len(), stored.len()), (others.len() + 1, others.len() + 1));
-    for (read, stored) in entries.iter().zip(stored) {
-        assert_eq!(*read, Entry { lane: read.lane, ..stored });
+    for (read, mut stored) in entries.iter().zip(stored) {
+        stored.lane = read.lane;
+        assert_eq!(*read, stored);
     }
     let seqs = entries.iter().map(|entry| entry.seq).collect();
     let fetched = store.fetch(FetchRequest { route: route(), session: session(1), seqs }).await.unwrap();

@@ -90,13 +90,8 @@ async fn one_event_and_many_events_round_trip_alike() {
     assert_eq!((one.priority, one.max_attempts, one.group_id.as_deref()), (-7, Some(3), Some("g")));
     assert_eq!((plain.payload.len(), plain.key.as_deref(), plain.max_attempts), (0, None, None));
     for other in [again, many] {
-        let same = pillarbox_core::Entry {
-            seq: one.seq,
-            event_id: one.event_id,
-            hlc: one.hlc,
-            fence: one.fence,
-            ..other.clone()
-        };
+        let mut same = other.clone();
+        (same.seq, same.event_id, same.hlc, same.fence) = (one.seq, one.event_id, one.hlc, one.fence);
         assert_eq!(&same, one);
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn reap_request() -> ReapRequest {
 }
 
 pub(crate) fn dead() -> Verdict {
-    Verdict::Dead { failure: Failure::new(FailureKind::Rejected, "unroutable", "nobody wants it") }
+    Verdict::dead(Failure::new(FailureKind::Rejected, "unroutable", "nobody wants it"))
 }
 
 pub(crate) fn verdicts(entries: &[Entry], verdict: &Verdict) -> Vec<Settlement> {

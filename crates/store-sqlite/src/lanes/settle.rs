@@ -25,7 +25,7 @@ pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> R
     let mut settled = if batch.any(|verdict| matches!(verdict, Verdict::Dead { .. })) {
         // A death that somebody was told of must not be undone by a power cut.
         store.writer.durably(&batch).await?
-    } else if !batch.any(|verdict| *verdict != Verdict::Release { failure: None }) {
+    } else if !batch.any(|verdict| *verdict != Verdict::release(None)) {
         // Nothing was written when it was handed out, so there is nothing to take back.
         batch.settleable(&mut *store.reader().await?).await?
     } else if batch.is_plain() && store.writer.together(DeliverAll(&batch)).await? {
@@ -171,8 +171,8 @@ type Failed<'a> = (i64, bool, &'a Failure, u32, Option<i64>);
 
 fn failed(settlement: &LaneSettlement) -> Option<Failed<'_>> {
     let (failure, wait) = match &settlement.verdict {
-        Verdict::Retry { after, failure } => (failure, Some(micros(*after))),
-        Verdict::Dead { failure } => (failure, None),
+        Verdict::Retry { after, failure, .. } => (failure, Some(micros(*after))),
+        Verdict::Dead { failure, .. } => (failure, None),
         // No park by lanes: see the lane reader of the engine.
         Verdict::Delivered | Verdict::Release { .. } | Verdict::Park { .. } => return None,
     };
@@ -182,7 +182,7 @@ fn failed(settlement: &LaneSettlement) -> Option<Failed<'_>> {
 /// `[seq, failure]` of an entry that is given back for a reason.
 fn released(settlement: &LaneSettlement) -> Option<(i64, &Failure)> {
     match &settlement.verdict {
-        Verdict::Release { failure } => Some((settlement.held.seq, failure.as_ref()?)),
+        Verdict::Release { failure, .. } => Some((settlement.held.seq, failure.as_ref()?)),
         _ => None,
     }
 }

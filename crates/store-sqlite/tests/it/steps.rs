@@ -70,7 +70,7 @@ pub(crate) fn settlement(entries: &[Entry], verdict: Verdict) -> SettleRequest {
 
 /// Given up.
 pub(crate) fn dead() -> Verdict {
-    Verdict::Dead { failure: Failure::new(FailureKind::Rejected, "no", "not this one") }
+    Verdict::dead(Failure::new(FailureKind::Rejected, "no", "not this one"))
 }
 
 /// The rows of entries.

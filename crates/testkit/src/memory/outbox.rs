@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::{Buffer, Stage, Wake};
 use pillarbox_core::{
     Entry, Error, ErrorKind, Event, EventId, EventLimits, Fence, HybridClock, NewEntry, Result, RouteName,
-    RowHint, Staged, Status, Timestamp,
+    Staged, Status, Timestamp,
 };
 
 use super::clock::{ManualClock, origin};
@@ -127,38 +127,22 @@ fn key_of(entry: &NewEntry) -> Key {
 /// A new entry as it is stored.
 pub(crate) fn row_of(entry: NewEntry, seq: i64, now: Timestamp) -> Entry {
     let event = entry.event;
-    Entry {
-        seq,
-        event_id: entry.event_id,
-        route: entry.route,
-        event_type: event.event_type,
-        key: event.key,
-        payload: event.payload,
-        content_type: event.content_type,
-        headers: event.headers,
-        tenant: event.tenant,
-        correlation_id: event.correlation_id,
-        causation_id: event.causation_id,
-        execution_id: event.execution_id,
-        occurred_at: event.occurred_at,
-        lane: None,
-        hint: RowHint::default(),
-        blocked_by: None,
-        priority: event.priority,
-        group_id: event.group_id,
-        hlc: Some(entry.hlc),
-        status: Status::Pending,
-        attempts: 0,
-        crashes: 0,
-        max_attempts: event.max_attempts,
-        due_at: event.delay.filter(|delay| !delay.is_zero()).map(|delay| now.saturating_add(delay)),
-        fence: Fence::NONE,
-        owner: None,
-        last_error: None,
-        last_attempt_at: None,
-        created_at: now,
-        settled_at: None,
-    }
+    let mut row = Entry::new(seq, entry.event_id, entry.route, event.event_type, now);
+    row.key = event.key;
+    row.payload = event.payload;
+    row.content_type = event.content_type;
+    row.headers = event.headers;
+    row.tenant = event.tenant;
+    row.correlation_id = event.correlation_id;
+    row.causation_id = event.causation_id;
+    row.execution_id = event.execution_id;
+    row.occurred_at = event.occurred_at;
+    row.priority = event.priority;
+    row.group_id = event.group_id;
+    row.hlc = Some(entry.hlc);
+    row.max_attempts = event.max_attempts;
+    row.due_at = event.delay.filter(|delay| !delay.is_zero()).map(|delay| now.saturating_add(delay));
+    row
 }
 
 /// The claimed entry of this event, as a relay hands it to a sink, without any store.

@@ -28,10 +28,10 @@ impl State {
             let revises = settlement.verdict != Verdict::Delivered;
             match settlement.verdict {
                 Verdict::Delivered => self.deliver(seq, request.keep, now),
-                Verdict::Retry { after, failure } => self.retry(seq, now.saturating_add(after), failure),
-                Verdict::Dead { failure } => self.bury(seq, &request.owner, failure, now),
-                Verdict::Release { failure } => self.release(seq, failure),
-                Verdict::Park { after, failure } => self.park(seq, now.saturating_add(after), failure),
+                Verdict::Retry { after, failure, .. } => self.retry(seq, now.saturating_add(after), failure),
+                Verdict::Dead { failure, .. } => self.bury(seq, &request.owner, failure, now),
+                Verdict::Release { failure, .. } => self.release(seq, failure),
+                Verdict::Park { after, failure, .. } => self.park(seq, now.saturating_add(after), failure),
             }
             if revises {
                 // Should the route be read by lanes: this entry was not theirs until now.

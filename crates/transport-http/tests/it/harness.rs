@@ -68,22 +68,15 @@ pub(crate) fn shown(outcome: &Outcome) -> String {
             let wait = retry_after.map(|wait| format!(" until {wait:?}")).unwrap_or_default();
             format!("busy {}{wait}", failure.code())
         }
-        Outcome::Rejected(failure)
-        | Outcome::Failed { failure, .. }
-        | Outcome::Down(failure)
-        | Outcome::Unknown(failure) => format!("{} {}", failure.kind.as_str(), failure.code()),
+        other => {
+            let failure = other.failure().unwrap();
+            format!("{} {}", failure.kind.as_str(), failure.code())
+        }
     }
 }
 
 pub(crate) fn text_of(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Confirmed | Outcome::ConfirmedWith(_) | Outcome::Parked { .. } => String::new(),
-        Outcome::Rejected(failure)
-        | Outcome::Failed { failure, .. }
-        | Outcome::Down(failure)
-        | Outcome::Busy { failure, .. }
-        | Outcome::Unknown(failure) => failure.text().to_owned(),
-    }
+    outcome.failure().map(|failure| failure.text().to_owned()).unwrap_or_default()
 }
 
 /// A request as it arrived.

@@ -13,11 +13,7 @@ fn refusal(status: usize, code: u64, description: &str) -> Refusal {
 }
 
 fn check(outcome: Outcome, kind: FailureKind, code: &str, named: &str) {
-    let failure = match outcome {
-        Outcome::Rejected(failure) | Outcome::Down(failure) | Outcome::Unknown(failure) => failure,
-        Outcome::Failed { failure, .. } | Outcome::Busy { failure, .. } => failure,
-        Outcome::Confirmed | Outcome::ConfirmedWith(_) | Outcome::Parked { .. } => panic!("{outcome:?}"),
-    };
+    let Some(failure) = outcome.failure() else { panic!("{outcome:?}") };
     assert_eq!((failure.kind, failure.code()), (kind, code));
     assert!(failure.text().contains(named), "{failure}");
 }

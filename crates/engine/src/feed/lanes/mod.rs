@@ -315,9 +315,8 @@ impl Feed for LaneReader {
             (state.session, settlements, fenced)
         };
         // A release has nothing to record but its cause.
-        let (released, recorded): (Vec<_>, Vec<_>) = settlements
-            .into_iter()
-            .partition(|settlement| settlement.verdict == Verdict::Release { failure: None });
+        let (released, recorded): (Vec<_>, Vec<_>) =
+            settlements.into_iter().partition(|settlement| settlement.verdict == Verdict::release(None));
         let mut settled = Settled::default();
         if !recorded.is_empty() {
             let request = LaneSettleRequest {
@@ -383,7 +382,7 @@ impl Feed for LaneReader {
 /// A lane writes nothing when it hands out, so it has no budget to give back: a park is a retry.
 fn by_lanes(verdict: Verdict) -> Verdict {
     match verdict {
-        Verdict::Park { after, failure } => Verdict::Retry { after, failure },
+        Verdict::Park { after, failure, .. } => Verdict::retry(after, failure),
         verdict => verdict,
     }
 }

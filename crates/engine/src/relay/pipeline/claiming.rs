@@ -268,7 +268,7 @@ impl Pipeline<'_> {
         });
         let batch = self.batch(Vec::new(), sent);
         self.flight.add_undecodable(held, batch, death);
-        self.conclude(Conclusion { held, verdict: Verdict::Dead { failure }, step: None });
+        self.conclude(Conclusion { held, verdict: Verdict::dead(failure), step: None });
     }
 
     fn batch(&mut self, entries: Vec<Entry>, sent: Instant) -> Batch {

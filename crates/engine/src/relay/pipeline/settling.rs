@@ -61,7 +61,7 @@ fn tell_failure(entry: &Entry, verdict: &Verdict, cause: Option<&str>) {
     let (route, event_id, event_type) = (&entry.route, entry.event_id, &entry.event_type);
     let attempt = entry.attempts;
     match (verdict, cause) {
-        (Verdict::Dead { failure }, Some(cause)) => {
+        (Verdict::Dead { failure, .. }, Some(cause)) => {
             tracing::warn!(%route, %event_id, event_type, attempt, %failure, cause, "the last attempt failed");
         }
         (Verdict::Retry { failure, .. }, cause) => tracing::debug!(
@@ -134,8 +134,7 @@ impl Pipeline<'_> {
     pub(super) fn release_open(&mut self, id: BatchId) {
         let Some(batch) = self.flight.batches.get_mut(&id) else { return };
         let open: Vec<usize> = (0..batch.open.len()).filter(|index| batch.close(*index)).collect();
-        let release =
-            |index: usize| Conclusion::new(&batch.entries[index], Verdict::Release { failure: None }, None);
+        let release = |index: usize| Conclusion::new(&batch.entries[index], Verdict::release(None), None);
         let released: Vec<Conclusion> = open.into_iter().map(release).collect();
         released.into_iter().for_each(|conclusion| self.conclude(conclusion));
     }
@@ -290,7 +289,7 @@ impl Pipeline<'_> {
                     Verdict::Delivered => self.tally.delivered += 1,
                     Verdict::Retry { .. } | Verdict::Park { .. } => self.tally.retried += 1,
                     Verdict::Release { .. } => self.tally.released += 1,
-                    Verdict::Dead { failure } => {
+                    Verdict::Dead { failure, .. } => {
                         self.tally.dead += 1;
                         deaths.extend(self.flight.death_of(held, failure));
                     }

@@ -113,6 +113,8 @@ fn sort_out(row: &Row, fence: Fence, lane: u8, entries: &mut Vec<Entry>, undecod
         let row = Undecodable { held, event_id: Some(row.entry.event_id), failure };
         undecodable.push(LaneRow { lane, row });
     } else {
-        entries.push(Entry { lane: Some(lane), ..row.entry.clone() });
+        let mut entry = row.entry.clone();
+        entry.lane = Some(lane);
+        entries.push(entry);
     }
 }

@@ -31,21 +31,21 @@ impl State {
                     self.spend(held.seq, attempts, now);
                     self.deliver(held.seq, request.keep, now);
                 }
-                Verdict::Retry { after, failure } => {
+                Verdict::Retry { after, failure, .. } => {
                     self.spend(held.seq, attempts, now);
                     self.retry(held.seq, now.saturating_add(after), failure);
                 }
-                Verdict::Dead { failure } => {
+                Verdict::Dead { failure, .. } => {
                     self.spend(held.seq, attempts, now);
                     self.bury(held.seq, &request.owner, failure, now);
                 }
                 // Nothing was written when it was handed out, so there is nothing to take back.
-                Verdict::Release { failure: Some(failure) } => {
+                Verdict::Release { failure: Some(failure), .. } => {
                     if let Some(row) = self.rows.get_mut(&held.seq) {
                         row.entry.last_error = Some(failure);
                     }
                 }
-                Verdict::Release { failure: None } | Verdict::Park { .. } => {}
+                Verdict::Release { failure: None, .. } | Verdict::Park { .. } => {}
             }
         }
         Ok(settled)

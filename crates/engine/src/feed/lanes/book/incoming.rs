@@ -71,7 +71,8 @@ mod tests {
         let event = Event::new("order.placed", "{}").key("k");
         let _ = MemoryOutbox::new(&store, "orders").stage(&mut tx, event).await.unwrap();
         tx.commit();
-        let entry = Entry { lane: Some(0), ..store.entries().remove(0) };
+        let mut entry = store.entries().remove(0);
+        entry.lane = Some(0);
         let (now, at) = (entry.created_at, Instant::now());
         let mut book = Book::new(true, OnDead::Block);
         book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1), 1) });

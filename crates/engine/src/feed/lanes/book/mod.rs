@@ -445,7 +445,7 @@ impl Book {
             self.handed.iter().filter(|(seq, handed)| handed.seen < since && !waiting.contains(seq));
         let abandoned: Vec<i64> = abandoned.map(|(seq, _)| *seq).collect();
         for seq in &abandoned {
-            self.settled(*seq, &Verdict::Release { failure: None }, Instant::now());
+            self.settled(*seq, &Verdict::release(None), Instant::now());
         }
         abandoned.len()
     }

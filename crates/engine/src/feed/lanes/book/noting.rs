@@ -116,8 +116,8 @@ mod tests {
             let _ = MemoryOutbox::new(&store, "orders").stage(&mut tx, event).await.unwrap();
         }
         tx.commit();
-        let entries: Vec<_> =
-            store.entries().into_iter().map(|entry| Entry { lane: Some(0), ..entry }).collect();
+        let mut entries = store.entries();
+        entries.iter_mut().for_each(|entry| entry.lane = Some(0));
         let mut book = Book::new(false, OnDead::Block);
         book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1), 1) });
         for entry in &entries {
