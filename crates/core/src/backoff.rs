@@ -19,6 +19,17 @@ pub enum Jitter {
 /// The policy `min(base * multiplier^(attempts-1), max)`, with or without jitter. Default of the multiplier: 2.
 ///
 /// A policy is checked when it is built, so that it cannot turn out to be invalid when an entry has just failed.
+///
+/// ```
+/// use std::time::Duration;
+/// use pillarbox_core::{Backoff, Jitter};
+///
+/// let second = Duration::from_secs(1);
+/// let backoff = Backoff::new(second, 60 * second, Jitter::None)?;
+/// assert_eq!(backoff.delay(1, 0)?, second);
+/// assert_eq!(backoff.delay(4, 0)?, 8 * second);
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     base: Duration,

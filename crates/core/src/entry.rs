@@ -262,6 +262,16 @@ impl NewEntry {
 }
 
 /// The result of staging one event.
+///
+/// ```
+/// use pillarbox_core::{EventId, Staged};
+///
+/// let id: EventId = "01932c07-a9f0-7000-8000-000000000001".parse()?;
+/// let staged = Staged::Duplicate(id);
+/// assert!(staged.is_duplicate());
+/// assert_eq!(staged.event_id(), id);
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staged {
     /// A new entry was written.

@@ -85,6 +85,13 @@ pub enum Retry {
 /// An error of any Pillarbox call.
 ///
 /// The message is for people. It never carries payloads, SQL parameter values or secrets.
+///
+/// ```
+/// use pillarbox_core::{ErrorKind, RouteName};
+///
+/// let error = RouteName::new("").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Invalid);
+/// ```
 pub struct Error {
     kind: ErrorKind,
     retry: Retry,

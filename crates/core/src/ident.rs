@@ -13,6 +13,14 @@ const JOINED_CHARS_MAX: usize = 63;
 /// A SQL identifier that needs no escaping on any database: `^[a-z_][a-z0-9_]{0,30}$`.
 ///
 /// Values are always bound. Names cannot be bound, so every name of a table goes through this type.
+///
+/// ```
+/// use pillarbox_core::Ident;
+///
+/// assert_eq!(Ident::new("billing")?.as_str(), "billing");
+/// assert!(Ident::new("billing; drop table orders").is_err());
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ident(String);
 

@@ -31,6 +31,14 @@ pub fn check_name(what: &str, text: &str) -> Result<()> {
 
 /// The name of a route, 1 to 255 characters. A route is a named part of the outbox with one destination and one
 /// policy. The name is cheap to clone, because every entry carries one.
+///
+/// ```
+/// use pillarbox_core::RouteName;
+///
+/// assert_eq!(RouteName::new("orders")?.as_str(), "orders");
+/// assert!(RouteName::new("two\nlines").is_err());
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteName(Arc<str>);
 

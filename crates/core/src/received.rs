@@ -116,6 +116,24 @@ impl Received {
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) when the payload has another shape. The text says where and does not quote it;
     /// the source is a [`PayloadError`], for which `?` in a handler rejects the message.
+    ///
+    /// ```
+    /// use pillarbox_core::{Attributes, Headers, Received};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Order { id: u32 }
+    ///
+    /// let attributes = [
+    ///     ("specversion", "1.0"),
+    ///     ("id", "01932c07-a9f0-7000-8000-000000000001"),
+    ///     ("type", "order.placed"),
+    ///     ("source", "/shop"),
+    /// ];
+    /// let attributes: Attributes = attributes.map(|(name, value)| (name.into(), value.into())).into();
+    /// let received = Received::decode(attributes, Headers::new(), br#"{"id":7}"#.to_vec())?;
+    /// assert_eq!(received.json::<Order>()?.payload.id, 7);
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn json<T: DeserializeOwned>(self) -> Result<Received<T>> {
         let payload = read_json(&self.payload).map_err(PayloadError::into_error)?;
         Ok(Received {

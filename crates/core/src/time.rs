@@ -11,6 +11,15 @@ use time::format_description::well_known::Rfc3339;
 use crate::error::{Error, Result};
 
 /// A point in time in whole microseconds since the Unix epoch, UTC. Prints and parses as RFC 3339.
+///
+/// ```
+/// use std::time::Duration;
+/// use pillarbox_core::Timestamp;
+///
+/// let noon: Timestamp = "2026-01-31T12:00:00Z".parse()?;
+/// assert_eq!(noon.saturating_add(Duration::from_millis(250)).to_string(), "2026-01-31T12:00:00.25Z");
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 

@@ -58,6 +58,17 @@ impl Shared {
 }
 
 /// Wakes a relay and shows its state. All clones belong to the same relay.
+///
+/// ```
+/// use pillarbox_engine::{Relay, sink::NullSink};
+/// use pillarbox_testkit::MemoryStore;
+///
+/// let relay = Relay::builder(MemoryStore::new(), NullSink).route("orders").build()?;
+/// let handle = relay.handle();
+/// handle.wake();
+/// assert!(handle.state().is_healthy());
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Handle(pub(crate) Arc<Shared>);
 

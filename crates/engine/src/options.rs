@@ -7,6 +7,15 @@ use pillarbox_core::port::{ClaimOrder, Keep, LANES};
 use pillarbox_core::{Backoff, Error, OnDead, Result};
 
 /// How a relay treats its route. Every field has a default; [`RelayOptions::broker`] is the default.
+///
+/// ```
+/// use std::time::Duration;
+/// use pillarbox_engine::RelayOptions;
+///
+/// let options = RelayOptions::broker().max_attempts(10).lease(Duration::from_secs(60));
+/// options.check()?;
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RelayOptions {

@@ -63,6 +63,24 @@ impl Default for RetentionOptions {
 
 /// Purges entries that were settled, events that were accepted, and sagas that ended, once they are old
 /// enough.
+///
+/// A relay purges its own store. This type is for a process without a relay.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use pillarbox_engine::{Retention, RetentionOptions};
+/// use pillarbox_testkit::MemoryStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> pillarbox_core::Result<()> {
+/// let options = RetentionOptions::default().delivered(Duration::from_secs(3600));
+/// let retention = Retention::new(Arc::new(MemoryStore::new()), options)?;
+/// let purged = retention.run_once().await?;
+/// assert_eq!(purged, 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Retention {
     admin: Arc<dyn Admin>,
     sagas: Option<Arc<dyn SagaAdmin>>,

@@ -52,6 +52,11 @@ impl Entropy for OsEntropy {
 ///
 /// All parts of a process share it. A stamp is above every stamp that the process has seen only if one clock has
 /// seen them all.
+///
+/// ```
+/// let clock = pillarbox_host::process_clock();
+/// assert!(clock.now() < clock.now());
+/// ```
 pub fn process_clock() -> &'static HybridClock {
     static CLOCK: OnceLock<HybridClock> = OnceLock::new();
     CLOCK.get_or_init(|| HybridClock::new(Arc::new(SystemClock), DRIFT_MAX))

@@ -60,6 +60,17 @@ impl PostgresStore {
     /// # Errors
     /// When the URL or a setting is wrong, or when the server cannot be reached. Missing tables are not an
     /// error here: [`Schema::inspect`](pillarbox_core::port::Schema::inspect) reports them.
+    ///
+    /// ```no_run
+    /// use pillarbox_store_postgres::{Options, PostgresStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> pillarbox_core::Result<()> {
+    /// let store = PostgresStore::connect("postgres://app@localhost/shop", Options::default()).await?;
+    /// store.migrate().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let target = connect::target(url, &options)?;
         let mode = match options.mode {

@@ -36,6 +36,17 @@ impl SqliteStore {
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for a URL that is not a SQLite URL. Also any error of
     /// the database.
+    ///
+    /// ```
+    /// use pillarbox_store_sqlite::{Options, SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> pillarbox_core::Result<()> {
+    /// let store = SqliteStore::connect("sqlite::memory:", Options::default()).await?;
+    /// store.migrate().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let target = Target::parse(url, &options)?;
         let pool = target.durable_pool().await?;

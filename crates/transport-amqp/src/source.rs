@@ -41,6 +41,13 @@ impl AmqpSource {
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid), naming the part of the URL and what is allowed.
+    ///
+    /// ```
+    /// use pillarbox_transport_amqp::AmqpSource;
+    ///
+    /// let source = AmqpSource::new("amqp://127.0.0.1/%2f?queue=billing")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         Self::with_options(Options::of_source(url)?)
     }

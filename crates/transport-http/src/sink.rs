@@ -58,6 +58,13 @@ impl HttpSink {
     ///
     /// # Errors
     /// As [`with_options`](Self::with_options).
+    ///
+    /// ```
+    /// use pillarbox_transport_http::HttpSink;
+    ///
+    /// let sink = HttpSink::new("https://shop.example.org/hooks/orders")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         Self::with_options(Options::of_sink(url)?)
     }

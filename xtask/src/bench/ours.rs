@@ -74,7 +74,7 @@ pub(crate) fn as_typed(command: &mut Command) {
     }
 }
 
-/// The release build of the measurements.
+/// The measurements, built as what is shipped.
 pub(crate) struct Ours {
     cargo: std::ffi::OsString,
     root: std::path::PathBuf,
@@ -85,7 +85,7 @@ impl Ours {
     pub(crate) fn build(executor: &Executor, places: &Places) -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let ours = Self { cargo, root: places.root.clone() };
-        let mut build = ours.cargo(&["build", "--release", "--package", PACKAGE]);
+        let mut build = ours.cargo(&["build", "--profile", "dist", "--package", PACKAGE]);
         match executor.run(build.stdin(Stdio::null()))? {
             0 => Ok(ours),
             code => Err(format!("the build of {PACKAGE} failed with exit code {code}").into()),
@@ -114,7 +114,7 @@ impl Ours {
 
     fn command(&self) -> Command {
         let package = ["--package", PACKAGE, "--", "--json", "--quiet"];
-        self.cargo(&[&["run", "--quiet", "--release"], &package[..]].concat())
+        self.cargo(&[&["run", "--quiet", "--profile", "dist"], &package[..]].concat())
     }
 
     fn cargo(&self, arguments: &[&str]) -> Command {

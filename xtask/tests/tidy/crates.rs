@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::repository::packages;
+use crate::repository::{packages, packages_and_dependencies};
 
 #[test]
 fn every_crate_root_says_what_the_crate_is() {
@@ -31,5 +31,28 @@ fn every_package_follows_the_lints_of_the_workspace() {
             "{} lacks [lints] workspace = true",
             path.display()
         );
+    }
+}
+
+/// The oldest Rust that can build this is the newest that a dependency asks for. Clippy's `incompatible_msrv` keeps our
+/// own code to it.
+#[test]
+fn the_oldest_rust_is_the_one_that_the_dependencies_ask_for() {
+    let version = |package: &serde_json::Value| -> Option<Vec<u32>> {
+        let version = package["rust_version"].as_str()?;
+        let mut parts: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
+        parts.resize(3, 0);
+        Some(parts)
+    };
+    let all = packages_and_dependencies();
+    let (ours, theirs): (Vec<_>, Vec<_>) = all.iter().partition(|package| package["source"].is_null());
+    let (asked, by) = theirs
+        .into_iter()
+        .filter_map(|package| Some((version(package)?, package["name"].as_str().unwrap())))
+        .max()
+        .unwrap();
+    for package in ours {
+        let name = package["name"].as_str().unwrap();
+        assert_eq!(version(package), Some(asked.clone()), "rust-version of {name}; {by} asks for {asked:?}");
     }
 }

@@ -48,9 +48,22 @@ pub(crate) fn files() -> Vec<File> {
 
 /// The packages of this workspace, as `cargo metadata` describes them. Needs no network.
 pub(crate) fn packages() -> Vec<Value> {
+    described(&["--no-deps"])
+}
+
+/// The packages of this workspace and everything that they are built from on this platform.
+pub(crate) fn packages_and_dependencies() -> Vec<Value> {
+    let host = Command::new("rustc").arg("-vV").output().unwrap();
+    let host = String::from_utf8(host.stdout).unwrap();
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    described(&["--all-features", "--filter-platform", host])
+}
+
+fn described(arguments: &[&str]) -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1", "--locked", "--offline"])
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(arguments)
         .current_dir(root())
         .output()
         .unwrap();

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
 use pillarbox_engine::RelayOptions;
-use pillarbox_transport_http::PORTS_DEFAULT;
 
 use super::{DATABASE_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
+use crate::destination::PORTS_DEFAULT;
 
 /// One table of the file.
 struct Section {

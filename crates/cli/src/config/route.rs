@@ -5,12 +5,11 @@ use std::time::Duration;
 use pillarbox_core::port::{ClaimOrder, Keep};
 use pillarbox_core::{Backoff, Jitter};
 use pillarbox_engine::{OnDead, RelayOptions};
-use pillarbox_transport_http::Secret;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::value::{Count, Multiplier, Period, Positive};
-use crate::destination::{Destination, Webhook};
+use crate::destination::{Destination, Secret, Webhook};
 
 /// A route as the file says it, already checked as a whole.
 #[derive(Clone, Debug, Deserialize)]

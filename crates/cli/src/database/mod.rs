@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pillarbox_core::port::{Admin, Lanes, Presence, SagaAdmin, Schema, SchemaState, Store};
 use pillarbox_core::{Error, Ident, redact_refused_url, redact_url};
+#[cfg(feature = "postgres")]
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
 
@@ -72,7 +73,12 @@ pub struct Database {
 pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
     match scheme(url)? {
         Scheme::Sqlite => connect_sqlite(url, options).await,
+        #[cfg(feature = "postgres")]
         Scheme::Postgres => connect_postgres(url, options).await,
+        #[cfg(not(feature = "postgres"))]
+        Scheme::Postgres => Err(Fault::usage(
+            "postgres: was left out of this build. Build pillarbox with its default features, or with --features postgres",
+        )),
     }
 }
 
@@ -95,6 +101,7 @@ async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database,
     })
 }
 
+#[cfg(feature = "postgres")]
 async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
     let mut store_options = postgres::Options::default();
     store_options.causal_order = options.causal_order;

@@ -4,9 +4,34 @@ use std::sync::Arc;
 
 use pillarbox_core::port::{AcceptRequest, Accepted, Sagas, StagedSaga};
 use pillarbox_core::{Error, ErrorKind, Event, Result, RouteName, Saga, Staged};
+#[cfg(feature = "postgres")]
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
-use sqlx::{Postgres, Sqlite, Transaction};
+use sqlx::{Sqlite, Transaction};
+
+/// The same expression for every database of this build.
+macro_rules! each {
+    ($value:expr, $of:ident($($name:pat),+) => $body:expr) => {
+        match $value {
+            $of::Sqlite($($name),+) => $body,
+            #[cfg(feature = "postgres")]
+            $of::Postgres($($name),+) => $body,
+        }
+    };
+}
+
+/// The same method for a transaction and what belongs to it, of every database of this build.
+macro_rules! pair {
+    ($tx:expr, $of:ident($value:expr) => |$a:ident, $b:ident| $body:expr) => {
+        match ($tx, $value) {
+            (StagingTx::Sqlite($a), $of::Sqlite($b)) => $body,
+            #[cfg(feature = "postgres")]
+            (StagingTx::Postgres($a), $of::Postgres($b)) => $body,
+            #[cfg(feature = "postgres")]
+            _ => Err(mixed()),
+        }
+    };
+}
 
 /// Which driver stages.
 #[derive(Clone)]
@@ -14,6 +39,7 @@ pub enum Staging {
     /// On SQLite.
     Sqlite(SqliteStore, sqlite::Options),
     /// On PostgreSQL.
+    #[cfg(feature = "postgres")]
     Postgres(PostgresStore, postgres::Options),
 }
 
@@ -22,6 +48,7 @@ pub enum RouteOutbox {
     /// On SQLite.
     Sqlite(sqlite::Outbox),
     /// On PostgreSQL.
+    #[cfg(feature = "postgres")]
     Postgres(postgres::Outbox),
 }
 
@@ -30,6 +57,7 @@ pub enum AnyInbox {
     /// On SQLite.
     Sqlite(sqlite::Inbox),
     /// On PostgreSQL.
+    #[cfg(feature = "postgres")]
     Postgres(postgres::Inbox),
 }
 
@@ -38,7 +66,8 @@ pub enum StagingTx {
     /// On SQLite.
     Sqlite(Transaction<'static, Sqlite>),
     /// On PostgreSQL.
-    Postgres(Transaction<'static, Postgres>),
+    #[cfg(feature = "postgres")]
+    Postgres(Transaction<'static, sqlx::Postgres>),
 }
 
 impl Staging {
@@ -46,6 +75,7 @@ impl Staging {
     pub async fn begin(&self) -> Result<StagingTx> {
         match self {
             Self::Sqlite(store, _) => store.begin().await.map(StagingTx::Sqlite),
+            #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres).map_err(driver),
         }
     }
@@ -54,6 +84,7 @@ impl Staging {
     pub async fn begin_reading(&self) -> Result<StagingTx> {
         match self {
             Self::Sqlite(store, _) => store.pool().begin().await.map(StagingTx::Sqlite),
+            #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres),
         }
         .map_err(driver)
@@ -65,6 +96,7 @@ impl Staging {
             Self::Sqlite(_, options) => {
                 RouteOutbox::Sqlite(sqlite::Outbox::new(route.as_str()).options(options.clone()))
             }
+            #[cfg(feature = "postgres")]
             Self::Postgres(_, options) => {
                 RouteOutbox::Postgres(postgres::Outbox::new(route.as_str()).options(options.clone()))
             }
@@ -75,22 +107,21 @@ impl Staging {
     pub fn inbox(&self) -> AnyInbox {
         match self {
             Self::Sqlite(store, _) => AnyInbox::Sqlite(store.inbox()),
+            #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => AnyInbox::Postgres(store.inbox()),
         }
     }
 
     /// The sagas, as a relay settles them.
     pub fn sagas(&self) -> Arc<dyn Sagas> {
-        match self {
-            Self::Sqlite(store, _) => Arc::new(store.sagas()),
-            Self::Postgres(store, _) => Arc::new(store.sagas()),
-        }
+        each!(self, Self(store, _) => Arc::new(store.sagas()))
     }
 
     /// The names of the tables, as the lines of `[database]` that name them.
     pub fn names(&self) -> String {
         match self {
             Self::Sqlite(_, options) => format!("prefix = \"{}\"", options.prefix.as_str()),
+            #[cfg(feature = "postgres")]
             Self::Postgres(_, options) => {
                 let schema =
                     options.schema.as_ref().map(|schema| format!("\nschema = \"{}\"", schema.as_str()));
@@ -103,6 +134,7 @@ impl Staging {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Sqlite(..) => "sqlite",
+            #[cfg(feature = "postgres")]
             Self::Postgres(..) => "postgres",
         }
     }
@@ -111,44 +143,30 @@ impl Staging {
     pub fn mode(&self) -> String {
         match self {
             Self::Sqlite(..) => "embedded".to_owned(),
+            #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.mode().as_str().to_owned(),
         }
     }
 
     /// Runs a statement of the command's own, outside any transaction.
     pub async fn execute(&self, sql: &'static str) -> Result<()> {
-        match self {
-            Self::Sqlite(store, _) => {
-                sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()).map_err(driver)
-            }
-            Self::Postgres(store, _) => {
-                sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()).map_err(driver)
-            }
-        }
+        each!(self, Self(store, _) => sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()))
+            .map_err(driver)
     }
 
     /// The texts of a query with one column and one parameter, `$1`.
     pub async fn texts(&self, sql: &'static str, value: &str) -> Result<Vec<String>> {
-        match self {
-            Self::Sqlite(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await,
-            Self::Postgres(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await,
-        }
-        .map_err(driver)
+        each!(self, Self(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await)
+            .map_err(driver)
     }
 
     /// Runs a statement of the command's own with a payload for `$1` and numbers for `$2` and `$3`.
     pub async fn load(&self, sql: &'static str, payload: &[u8], numbers: [u32; 2]) -> Result<()> {
         let [second, third] = numbers.map(i64::from);
-        match self {
-            Self::Sqlite(store, _) => {
-                let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
-                query.execute(store.pool()).await.map(|_| ())
-            }
-            Self::Postgres(store, _) => {
-                let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
-                query.execute(store.pool()).await.map(|_| ())
-            }
-        }
+        each!(self, Self(store, _) => {
+            let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
+            query.execute(store.pool()).await.map(|_| ())
+        })
         .map_err(driver)
     }
 
@@ -156,6 +174,7 @@ impl Staging {
     pub async fn close(&self) {
         match self {
             Self::Sqlite(store, _) => store.pool().close().await,
+            #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.close().await,
         }
     }
@@ -164,45 +183,25 @@ impl Staging {
 impl StagingTx {
     /// Stages events in one statement.
     pub async fn stage_all(&mut self, outbox: &RouteOutbox, events: Vec<Event>) -> Result<Vec<Staged>> {
-        match (self, outbox) {
-            (Self::Sqlite(tx), RouteOutbox::Sqlite(outbox)) => outbox.stage_all(tx, events).await,
-            (Self::Postgres(tx), RouteOutbox::Postgres(outbox)) => outbox.stage_all(tx, events).await,
-            _ => Err(mixed()),
-        }
+        pair!(self, RouteOutbox(outbox) => |tx, outbox| outbox.stage_all(tx, events).await)
     }
 
     /// Stages a saga with the entries of the steps that may run now.
     pub async fn stage_saga(&mut self, outbox: &RouteOutbox, saga: Saga) -> Result<StagedSaga> {
-        match (self, outbox) {
-            (Self::Sqlite(tx), RouteOutbox::Sqlite(outbox)) => outbox.stage_saga(tx, saga).await,
-            (Self::Postgres(tx), RouteOutbox::Postgres(outbox)) => outbox.stage_saga(tx, saga).await,
-            _ => Err(mixed()),
-        }
+        pair!(self, RouteOutbox(outbox) => |tx, outbox| outbox.stage_saga(tx, saga).await)
     }
 
     /// Marks an event as seen by a consumer.
     pub async fn accept(&mut self, inbox: &AnyInbox, request: AcceptRequest) -> Result<Accepted> {
-        match (self, inbox) {
-            (Self::Sqlite(tx), AnyInbox::Sqlite(inbox)) => inbox.accept(tx, request).await,
-            (Self::Postgres(tx), AnyInbox::Postgres(inbox)) => inbox.accept(tx, request).await,
-            _ => Err(mixed()),
-        }
+        pair!(self, AnyInbox(inbox) => |tx, inbox| inbox.accept(tx, request).await)
     }
 
     /// Runs a statement of the command's own, with texts for `$1`, `$2`, …
     pub async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
-        match self {
-            Self::Sqlite(tx) => {
-                let query =
-                    values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
-                query.execute(&mut **tx).await.map(|_| ())
-            }
-            Self::Postgres(tx) => {
-                let query =
-                    values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
-                query.execute(&mut **tx).await.map(|_| ())
-            }
-        }
+        each!(self, Self(tx) => {
+            let query = values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
+            query.execute(&mut **tx).await.map(|_| ())
+        })
         .map_err(driver)
     }
 
@@ -211,20 +210,18 @@ impl StagingTx {
         // Any outbox can commit: what it adds is the classification of a lost answer.
         match self {
             Self::Sqlite(tx) => sqlite::Outbox::new("-").commit(tx).await,
+            #[cfg(feature = "postgres")]
             Self::Postgres(tx) => postgres::Outbox::new("-").commit(tx).await,
         }
     }
 
     /// Takes it back.
     pub async fn rollback(self) -> Result<()> {
-        match self {
-            Self::Sqlite(tx) => tx.rollback().await,
-            Self::Postgres(tx) => tx.rollback().await,
-        }
-        .map_err(driver)
+        each!(self, Self(tx) => tx.rollback().await).map_err(driver)
     }
 }
 
+#[cfg(feature = "postgres")]
 fn mixed() -> Error {
     Error::new(ErrorKind::Internal, "a transaction of one database and an outbox of another")
 }

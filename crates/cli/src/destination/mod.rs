@@ -1,20 +1,23 @@
 //! Destinations are URLs: where a route delivers to.
 
+mod broker;
 mod sink;
 mod transcript;
+mod webhook;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use pillarbox_core::{Error, Result, RouteName, redact_refused_url, redact_url};
-use pillarbox_transport_amqp::AmqpSink;
-use pillarbox_transport_nats::NatsSink;
-use pillarbox_transport_redis::RedisSink;
+use pillarbox_core::{Error, ErrorKind, Result, RouteName, redact_refused_url, redact_url};
 use serde::{Deserialize, Deserializer};
 
-pub use sink::{Sinks, Webhook};
+use broker::Broker;
+
+pub use sink::Sinks;
 pub(crate) use transcript::Place;
+pub use webhook::Webhook;
+pub(crate) use webhook::{PORTS_DEFAULT, Secret};
 
 /// What can be written here now.
 const KNOWN: &str = "file:PATH, stdout:, null:, amqp(s)://…, nats://…, redis(s)://… and http(s)://…";
@@ -28,6 +31,15 @@ pub struct BrokerUrl(String);
 impl fmt::Display for BrokerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&redact_url(&self.0))
+    }
+}
+
+impl BrokerUrl {
+    /// What can be done with it.
+    fn ends(&self) -> Result<broker::Ends> {
+        let scheme = self.0.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        let broker = Broker::of_scheme(&scheme);
+        broker.ok_or_else(|| Error::new(ErrorKind::Internal, "the URL of no broker"))?.ends()
     }
 }
 
@@ -46,12 +58,8 @@ pub enum Destination {
     Stdout,
     /// `null:`: confirmed and forgotten.
     Null,
-    /// `amqp(s)://host/vhost?exchange=&routing_key=`: RabbitMQ.
-    Amqp(BrokerUrl),
-    /// `nats://host/subject`: NATS JetStream.
-    Nats(BrokerUrl),
-    /// `redis(s)://host/db?stream=`: Redis Streams, and Valkey.
-    Redis(BrokerUrl),
+    /// A broker, such as `amqp://host/vhost?exchange=`, `nats://host/subject` or `redis://host/db?stream=`.
+    Broker(BrokerUrl),
     /// `http(s)://…`: a webhook. Whether its address is allowed is checked with the route's other settings.
     Http(BrokerUrl),
 }
@@ -78,7 +86,7 @@ impl fmt::Display for Destination {
             Self::File(path) => write!(f, "file:{path}"),
             Self::Stdout => f.write_str("stdout:"),
             Self::Null => f.write_str("null:"),
-            Self::Amqp(url) | Self::Nats(url) | Self::Redis(url) | Self::Http(url) => url.fmt(f),
+            Self::Broker(url) | Self::Http(url) => url.fmt(f),
         }
     }
 }
@@ -94,15 +102,13 @@ impl FromStr for Destination {
                 redact_refused_url(url)
             ));
         };
-        let broker = || BrokerUrl(url.to_owned());
-        match (scheme.to_ascii_lowercase().as_str(), rest) {
-            // A sink connects when it is used, and checks its URL when it is made: here is where it is told.
-            ("amqp" | "amqps", _) => AmqpSink::new(url).map(|_| Self::Amqp(broker())),
-            ("nats" | "tls", _) => NatsSink::new(url).map(|_| Self::Nats(broker())),
-            ("redis" | "rediss" | "valkey" | "valkeys", _) => {
-                RedisSink::new(url).map(|_| Self::Redis(broker()))
-            }
-            ("http" | "https", _) => Ok(Self::Http(broker())),
+        let scheme_lower = scheme.to_ascii_lowercase();
+        if let Some(broker) = Broker::of_scheme(&scheme_lower) {
+            // A sink checks its URL when it is made, and connects only when it is used.
+            return (broker.ends()?.sink)(url).map(|_| Self::Broker(BrokerUrl(url.to_owned())));
+        }
+        match (scheme_lower.as_str(), rest) {
+            ("http" | "https", _) => Ok(Self::Http(BrokerUrl(url.to_owned()))),
             ("file", rest) => file(rest),
             ("stdout", "") => Ok(Self::Stdout),
             ("null", "") => Ok(Self::Null),

@@ -7,45 +7,8 @@ use std::sync::Arc;
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Result, RouteName};
 use pillarbox_engine::sink::{FileSink, NullSink, StdoutSink};
-use pillarbox_transport_amqp::AmqpSink;
-use pillarbox_transport_http::{HttpSink, Options, Secret};
-use pillarbox_transport_nats::NatsSink;
-use pillarbox_transport_redis::RedisSink;
 
-use super::Destination;
-
-/// What a route says of its webhook beside the URL.
-#[derive(Clone, Debug, Default)]
-pub struct Webhook {
-    /// Whether private and loopback addresses may be called, also without TLS.
-    pub allow_private: bool,
-    /// Whether `http://` may go to the public internet.
-    pub allow_http: bool,
-    /// Ports that the URL may name. None: those of the transport.
-    pub ports: Option<Vec<u16>>,
-    /// The keys that sign, the newest first.
-    pub secrets: Vec<Secret>,
-}
-
-impl Webhook {
-    fn sink(&self, url: &str) -> Result<HttpSink> {
-        let options = Options::of_sink(url)?;
-        let options = options.allow_private(self.allow_private).allow_http(self.allow_http);
-        let options = match &self.ports {
-            Some(ports) => options.ports(ports.clone()),
-            None => options,
-        };
-        HttpSink::with_options(self.secrets.iter().cloned().fold(options, Options::secret))
-    }
-
-    /// Refuses a webhook that is not allowed, before anything runs.
-    pub fn check(&self, to: &Destination) -> Result<()> {
-        match to {
-            Destination::Http(url) => self.sink(&url.0).map(drop),
-            _ => Ok(()),
-        }
-    }
-}
+use super::{Destination, Webhook};
 
 /// One sink per file, however many routes share it.
 #[derive(Default)]
@@ -57,10 +20,8 @@ impl Sinks {
         Ok(match to {
             Destination::Null => Arc::new(NullSink),
             Destination::Stdout => Arc::new(StdoutSink),
-            Destination::Amqp(url) => Arc::new(AmqpSink::new(&url.0)?),
-            Destination::Nats(url) => Arc::new(NatsSink::new(&url.0)?),
-            Destination::Redis(url) => Arc::new(RedisSink::new(&url.0)?),
-            Destination::Http(url) => Arc::new(webhook.sink(&url.0)?),
+            Destination::Broker(url) => (url.ends()?.sink)(&url.0)?,
+            Destination::Http(url) => webhook.sink(&url.0)?,
             Destination::File(_) => Arc::new(self.file(to.file(route).unwrap_or_default())?),
         })
     }

@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use pillarbox_core::port::{Pages, Transcript};
 use pillarbox_core::{Attributes, Error, ErrorKind, Result, RouteName};
-use pillarbox_transport_amqp::AmqpTranscript;
-use pillarbox_transport_nats::NatsTranscript;
-use pillarbox_transport_redis::RedisTranscript;
 use serde::Deserialize;
 
+use super::broker::Broker;
 use super::{BrokerUrl, Destination};
 
 /// What can be read.
@@ -24,16 +22,14 @@ const PAGE: usize = 500;
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     File(String),
-    Amqp(BrokerUrl),
-    Nats(BrokerUrl),
-    Redis(BrokerUrl),
+    Broker(BrokerUrl),
 }
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => write!(f, "file:{path}"),
-            Self::Amqp(url) | Self::Nats(url) | Self::Redis(url) => url.fmt(f),
+            Self::Broker(url) => url.fmt(f),
         }
     }
 }
@@ -43,13 +39,10 @@ impl std::str::FromStr for Place {
 
     fn from_str(url: &str) -> Result<Self> {
         let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
-        let broker = || BrokerUrl(url.to_owned());
+        if let Some(broker) = Broker::of_scheme(&scheme) {
+            return (broker.ends()?.transcript)(url).map(|_| Self::Broker(BrokerUrl(url.to_owned())));
+        }
         match scheme.as_str() {
-            "amqp" | "amqps" => AmqpTranscript::new(url).map(|_| Self::Amqp(broker())),
-            "nats" | "tls" => NatsTranscript::new(url).map(|_| Self::Nats(broker())),
-            "redis" | "rediss" | "valkey" | "valkeys" => {
-                RedisTranscript::new(url).map(|_| Self::Redis(broker()))
-            }
             "file" => match url.parse()? {
                 Destination::File(path) => Ok(Self::File(path)),
                 _ => Err(Error::invalid("file: needs the path of a file")),
@@ -67,9 +60,7 @@ impl Place {
                 let file = Destination::File(path.clone()).file(route);
                 Box::new(FileTranscript(file.unwrap_or_default()))
             }
-            Self::Amqp(url) => Box::new(AmqpTranscript::new(&url.0)?),
-            Self::Nats(url) => Box::new(NatsTranscript::new(&url.0)?),
-            Self::Redis(url) => Box::new(RedisTranscript::new(&url.0)?),
+            Self::Broker(url) => (url.ends()?.transcript)(&url.0)?,
         })
     }
 }
@@ -88,9 +79,7 @@ impl Destination {
         };
         Ok(match self {
             Self::File(_) => Box::new(FileTranscript(self.file(route).unwrap_or_default())),
-            Self::Amqp(url) => Box::new(AmqpTranscript::of_sink(&url.0, route).map_err(named)?),
-            Self::Nats(url) => Box::new(NatsTranscript::of_sink(&url.0, route).map_err(named)?),
-            Self::Redis(url) => Box::new(RedisTranscript::of_sink(&url.0, route).map_err(named)?),
+            Self::Broker(url) => (url.ends()?.sent)(&url.0, route).map_err(named)?,
             Self::Null => return unsupported("keeps nothing that could be compared"),
             Self::Stdout => {
                 return unsupported(

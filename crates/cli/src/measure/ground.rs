@@ -33,6 +33,7 @@ impl Ground {
         plain.staging.execute(drop_of(&plain.staging)).await?;
         let (schema, prefix) = match plain.staging {
             Staging::Sqlite(..) => (None, NAME),
+            #[cfg(feature = "postgres")]
             Staging::Postgres(..) => (Some(Ident::new(NAME)?), "pillarbox"),
         };
         if schema.is_some() {
@@ -94,6 +95,7 @@ pub async fn load(
 
 fn drop_of(staging: &Staging) -> &'static str {
     match staging {
+        #[cfg(feature = "postgres")]
         Staging::Postgres(..) => "drop schema if exists pillarbox_bench cascade",
         Staging::Sqlite(..) => {
             "

@@ -1,8 +1,6 @@
 //! Raw loops: what somebody would write by hand, on a plain table, in plain SQL.
 
-use sqlx::Row;
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::SqliteRow;
+use sqlx::{ColumnIndex, Decode, Row, Type};
 
 use super::ground::load;
 use super::stats::rate;
@@ -32,6 +30,7 @@ impl<'a> Raw<'a> {
     pub fn of(staging: &'a Staging) -> Self {
         let sql = match staging {
             Staging::Sqlite(..) => &SQLITE,
+            #[cfg(feature = "postgres")]
             Staging::Postgres(..) => &POSTGRES,
         };
         Self { staging, sql }
@@ -72,23 +71,21 @@ impl<'a> Raw<'a> {
     async fn take(&self, batch: u32, design: Design, cursor: i64) -> sqlx::Result<Vec<i64>> {
         let limit = i64::from(batch);
         let claims = design == Design::Classic;
+        // The type of a query names its database, so it is written once for each.
+        macro_rules! taken {
+            ($store:expr) => {{
+                let query = if claims {
+                    sqlx::query(self.sql.claim).bind(limit)
+                } else {
+                    sqlx::query(self.sql.read).bind(cursor).bind(limit)
+                };
+                query.fetch_all($store.pool()).await?.iter().map(id_of).collect()
+            }};
+        }
         match self.staging {
-            Staging::Sqlite(store, _) => {
-                let query = if claims {
-                    sqlx::query(self.sql.claim).bind(limit)
-                } else {
-                    sqlx::query(self.sql.read).bind(cursor).bind(limit)
-                };
-                query.fetch_all(store.pool()).await?.iter().map(of_sqlite).collect()
-            }
-            Staging::Postgres(store, _) => {
-                let query = if claims {
-                    sqlx::query(self.sql.claim).bind(limit)
-                } else {
-                    sqlx::query(self.sql.read).bind(cursor).bind(limit)
-                };
-                query.fetch_all(store.pool()).await?.iter().map(of_postgres).collect()
-            }
+            Staging::Sqlite(store, _) => taken!(store),
+            #[cfg(feature = "postgres")]
+            Staging::Postgres(store, _) => taken!(store),
         }
     }
 
@@ -103,18 +100,20 @@ impl<'a> Raw<'a> {
                     serde_json::to_string(ids).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
                 sqlx::query(sql).bind(json).execute(store.pool()).await.map(|_| ())
             }
+            #[cfg(feature = "postgres")]
             Staging::Postgres(store, _) => sqlx::query(sql).bind(ids).execute(store.pool()).await.map(|_| ()),
         }
     }
 }
 
 // Type and payload are read as a relay would have to, to publish them.
-fn of_sqlite(row: &SqliteRow) -> sqlx::Result<i64> {
-    std::hint::black_box((row.try_get::<String, _>(1)?, row.try_get::<Vec<u8>, _>(2)?));
-    row.try_get(0)
-}
-
-fn of_postgres(row: &PgRow) -> sqlx::Result<i64> {
+fn id_of<R: Row>(row: &R) -> sqlx::Result<i64>
+where
+    usize: ColumnIndex<R>,
+    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
+{
     std::hint::black_box((row.try_get::<String, _>(1)?, row.try_get::<Vec<u8>, _>(2)?));
     row.try_get(0)
 }
@@ -169,6 +168,7 @@ const SQLITE: Sql = Sql {
     delete: "delete from pillarbox_bench_classic where id in (select value from json_each($1))",
 };
 
+#[cfg(feature = "postgres")]
 const POSTGRES: Sql = Sql {
     create: "
         create table pillarbox_bench.classic (

@@ -77,6 +77,15 @@ impl<T: Transactions + ?Sized> Transactions for Arc<T> {
 }
 
 /// A request to mark an event that arrived.
+///
+/// ```
+/// use pillarbox_core::port::AcceptRequest;
+///
+/// let id = "01932c07-a9f0-7000-8000-000000000001".parse()?;
+/// let request = AcceptRequest::new("billing", id);
+/// assert_eq!(request.consumer, "billing");
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AcceptRequest {

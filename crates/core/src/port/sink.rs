@@ -11,6 +11,29 @@ use crate::outcome::Outcome;
 /// A sink delivers a batch in order and reports each outcome as soon as it is known, so that one slow entry delays
 /// no other. The future ends by itself or is dropped at its deadline. An entry without a report by then has an
 /// unknown outcome and is delivered again under the same event id.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use pillarbox_core::port::{Report, Sink, SinkCapabilities};
+/// use pillarbox_core::{Entry, Outcome};
+///
+/// /// Prints what is delivered.
+/// struct Printer;
+///
+/// #[async_trait]
+/// impl Sink for Printer {
+///     fn capabilities(&self) -> SinkCapabilities {
+///         SinkCapabilities::default()
+///     }
+///
+///     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+///         for (index, entry) in batch.iter().enumerate() {
+///             println!("{} {}", entry.event_type, entry.event_id);
+///             report.outcome(index, Outcome::Confirmed);
+///         }
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait Sink: Send + Sync {
     /// The capabilities of this destination. They are data, so that tests and the relay can choose by them.

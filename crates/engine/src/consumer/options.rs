@@ -8,6 +8,14 @@ use pillarbox_core::{Backoff, Error, Result};
 const CONCURRENCY_MAX: usize = 10_000;
 
 /// How a consumer treats its messages. Every field has a default.
+///
+/// ```
+/// use pillarbox_engine::ConsumerOptions;
+///
+/// let options = ConsumerOptions::default().concurrency(4).retries(2);
+/// options.check()?;
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConsumerOptions {

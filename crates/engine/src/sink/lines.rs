@@ -68,6 +68,13 @@ impl FileSink {
     ///
     /// # Errors
     /// When it cannot be opened for reading and writing.
+    ///
+    /// ```no_run
+    /// use pillarbox_engine::sink::FileSink;
+    ///
+    /// let sink = FileSink::open("events.ndjson")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let mut options = OpenOptions::new();

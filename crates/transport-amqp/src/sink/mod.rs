@@ -47,6 +47,13 @@ impl AmqpSink {
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL and what is allowed.
+    ///
+    /// ```
+    /// use pillarbox_transport_amqp::AmqpSink;
+    ///
+    /// let sink = AmqpSink::new("amqp://127.0.0.1/%2f?exchange=orders&routing_key={type}")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         Self::with_options(Options::of_sink(url)?)
     }

@@ -33,6 +33,13 @@ impl NatsSink {
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL that is wrong.
+    ///
+    /// ```
+    /// use pillarbox_transport_nats::NatsSink;
+    ///
+    /// let sink = NatsSink::new("nats://127.0.0.1/orders.{type}")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         Self::with_options(Options::of_sink(url)?)
     }

@@ -37,6 +37,13 @@ impl NatsSource {
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid), naming the part of the URL that is wrong.
+    ///
+    /// ```
+    /// use pillarbox_transport_nats::NatsSource;
+    ///
+    /// let source = NatsSource::new("nats://127.0.0.1/orders.>?stream=ORDERS&durable=billing")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         Self::with_options(Options::of_source(url)?)
     }

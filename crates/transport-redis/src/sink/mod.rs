@@ -34,6 +34,13 @@ impl RedisSink {
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL that is wrong.
+    ///
+    /// ```
+    /// use pillarbox_transport_redis::RedisSink;
+    ///
+    /// let sink = RedisSink::new("redis://127.0.0.1/0?stream=orders:{type}")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         Self::with_options(Options::of_sink(url)?)
     }

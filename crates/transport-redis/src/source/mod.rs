@@ -37,6 +37,13 @@ impl RedisSource {
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part of the URL that is wrong.
+    ///
+    /// ```
+    /// use pillarbox_transport_redis::RedisSource;
+    ///
+    /// let source = RedisSource::new("redis://127.0.0.1/0?stream=orders&group=billing&consumer=billing-1")?;
+    /// # Ok::<_, pillarbox_core::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         Self::with_options(Options::of_source(url)?)
     }
