@@ -39,8 +39,8 @@ pub(crate) fn target(url: &str, options: &Options) -> Result<PgConnectOptions> {
         PgSslMode::Prefer if !named => Ok(target.ssl_mode(PgSslMode::VerifyFull)),
         PgSslMode::Prefer | PgSslMode::Allow | PgSslMode::Disable if options.insecure => Ok(target),
         _ => Err(Error::invalid(
-            "sslmode allows plain text to a database on another machine; use sslmode=verify-full, or allow it \
-             with the setting insecure = true",
+            "sslmode allows an unencrypted connection to a database on another machine. Use \
+             sslmode=verify-full, or allow it with the setting insecure = true",
         )),
     }
 }

@@ -93,7 +93,10 @@ impl Writer {
         }
         let outcome = self.run(step, Commit::Durable, &mut turn).await;
         if relax && sqlx::query("pragma synchronous = normal").execute(&mut *turn).await.is_err() {
-            tracing::debug!("a connection of the store stays slower than it could be");
+            tracing::debug!(
+                "PRAGMA synchronous could not be set back to normal; this connection stays slower than it \
+                 could be"
+            );
         }
         outcome
     }

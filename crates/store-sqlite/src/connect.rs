@@ -150,13 +150,13 @@ fn create_private(path: &Path) -> Result<()> {
                 std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
                 _ => ErrorKind::Unavailable,
             },
-            format!("the database file cannot be made: {}", error.kind()),
+            format!("the database file cannot be created: {}", error.kind()),
         )),
     }
 }
 
 fn malformed() -> Error {
     Error::invalid(
-        "not the URL of a SQLite database: sqlite://path, sqlite:path or sqlite::memory: is expected",
+        "the URL does not name a SQLite database; write sqlite://path, sqlite:path or sqlite::memory:",
     )
 }

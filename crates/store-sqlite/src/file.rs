@@ -31,8 +31,8 @@ impl OpenFile {
         Err(Error::new(
             ErrorKind::Unavailable,
             format!(
-                "the database file {} was deleted or replaced while it was open, so nothing is written: nobody would find \
-                 it. Put the file back, or restart this program to open the one that is there now",
+                "the database file {} was deleted or replaced while it was open. Nothing is written, because \
+                 it would be lost. Put the file back, or restart this program to open the new file",
                 self.path.display()
             ),
         ))

@@ -163,7 +163,7 @@ fn taken(answered: lapin::Result<bool>) -> Result<()> {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::new(
             ErrorKind::Unavailable,
-            "the channel is closed: the broker delivers the message again",
+            "the channel is closed; the broker delivers the message again",
         )),
         Err(error) => Err(Fault::from(error).into_error("answer")),
     }

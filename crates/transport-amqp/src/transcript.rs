@@ -55,7 +55,7 @@ impl AmqpTranscript {
             (Some(""), Some(queue)) => Some(queue.to_owned()),
             _ => {
                 return Err(Error::invalid(
-                    "which queue gets what is published to this exchange is not in the URL",
+                    "the URL names an exchange, not the queue that its messages reach",
                 ));
             }
         };
@@ -263,7 +263,7 @@ impl Pages for Stream {
 
 fn no_stream(queue: &ShortString) -> Error {
     let text = format!(
-        "queue {:?} is no stream: it forgets what was consumed, so that it is no record of what arrived",
+        "queue {:?} is not a stream: it deletes consumed messages, so it does not record what arrived",
         queue.as_str()
     );
     Error::new(ErrorKind::Unsupported, text)

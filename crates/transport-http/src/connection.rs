@@ -88,7 +88,7 @@ impl Connector {
         if found.is_empty() {
             return Err(Trouble::Unresolved(io::Error::new(
                 io::ErrorKind::NotFound,
-                "the name has no address",
+                "the host name has no address",
             )));
         }
         for address in &found {
@@ -124,7 +124,8 @@ fn tls_config(options: &Options) -> Result<ClientConfig> {
     if added == 0 {
         return Err(Error::new(
             ErrorKind::NotFound,
-            "no certificate authority to trust: install the system's (ca-certificates), or give some",
+            "the system has no trusted certificate authorities. Install them (package ca-certificates), or \
+             set your own",
         ));
     }
     // Named here, so that it does not depend on what else is in the process.

@@ -111,7 +111,11 @@ impl Receiver {
             None => pillarbox_host::process_clock().merge(hlc),
         };
         if let Err(error) = merged {
-            tracing::warn!(event_id = %event.event_id, %error, "clock stamp not merged");
+            tracing::warn!(
+                event_id = %event.event_id, %error,
+                "the event's clock stamp was not merged into this process's clock; events staged from now on \
+                 may sort before it"
+            );
         }
     }
 }
@@ -159,7 +163,7 @@ impl std::fmt::Display for NotTaken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unverified(why) => why.fmt(f),
-            Self::TooLarge(most) => write!(f, "the body is too large; at most {most} bytes are taken"),
+            Self::TooLarge(most) => write!(f, "the body is too large; at most {most} bytes are accepted"),
             Self::TooSlow => f.write_str("the body did not arrive in time"),
             Self::Incomplete => f.write_str("the body did not arrive"),
             Self::NotAnEvent(error) => f.write_str(error.message()),

@@ -28,7 +28,7 @@ pub(crate) struct Connection {
 #[derive(Default)]
 struct Slot {
     live: Option<Live>,
-    /// Why the last attempt failed.
+    /// Why the last attempt failed; the entry is dead.
     failure: Option<(ErrorKind, String, String)>,
 }
 

@@ -129,7 +129,7 @@ impl SagaRecord {
             // Not known whether it ran: it is tried again under the same key until that is known.
             return Ok(());
         }
-        let failure = Failure::new(FailureKind::Failed, "deadline", "the saga took longer than it may");
+        let failure = Failure::new(FailureKind::Failed, "deadline", "the saga took longer than its timeout");
         self.fail(at, key, &failure, moves);
         self.turn_back(at, key, entry.attempts > 0 || entry.last_error.is_some(), failure, now, moves)?;
         self.updated_at = now;
@@ -157,5 +157,5 @@ impl SagaRecord {
 }
 
 fn no_reason() -> Failure {
-    Failure::new(FailureKind::Failed, "dead", "its entry is dead without a reason")
+    Failure::new(FailureKind::Failed, "dead", "its entry is dead, and no reason was recorded")
 }

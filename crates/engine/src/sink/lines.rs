@@ -145,7 +145,7 @@ impl Sink for FileSink {
         let outcome = match written {
             Ok(Ok(())) => Outcome::Confirmed,
             Ok(Err(error)) => Outcome::down(format!("{:?}", error.kind()), error.to_string()),
-            Err(_) => Outcome::unknown("cancelled", "the write was cancelled"),
+            Err(_) => Outcome::unknown("cancelled", "the write was cancelled before it finished"),
         };
         report_all(batch, report, &outcome);
     }
@@ -173,7 +173,7 @@ impl Sink for StdoutSink {
         let outcome = match written {
             Ok(Ok(())) => Outcome::Confirmed,
             Ok(Err(error)) => Outcome::down(format!("{:?}", error.kind()), error.to_string()),
-            Err(_) => Outcome::unknown("cancelled", "the write was cancelled"),
+            Err(_) => Outcome::unknown("cancelled", "the write was cancelled before it finished"),
         };
         report_all(batch, report, &outcome);
     }

@@ -131,7 +131,7 @@ impl PostgresStore {
         let failure = Failure::new(
             FailureKind::LeaseExpired,
             "lease_expired",
-            "the relay that had it gave no sign of life before its lease ended",
+            "its relay did not renew its lease in time",
         );
         let arguments = Bind::new()
             .text(request.route.as_str())

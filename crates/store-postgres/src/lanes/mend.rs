@@ -36,7 +36,8 @@ impl PostgresStore {
     pub(crate) async fn mend_sessions(&self, found: &Error) -> Result<()> {
         tracing::warn!(
             error = %found,
-            "the tables of lane sessions cannot be used, as after a failover; they are emptied, and every relay joins anew"
+            "the tables of lane sessions cannot be used, as can happen after a failover. They are emptied, \
+             and every relay joins again"
         );
         let mut unit = self.unit(Line::Operator).await?;
         unit.script(&self.sql().lanes_mend)

@@ -150,8 +150,11 @@ async fn bury(
     now: Timestamp,
     tx: &mut SqliteConnection,
 ) -> Result<Vec<Death>> {
-    let failure =
-        Failure::new(FailureKind::LeaseExpired, "lease_expired", "nobody settled it before its lease ended");
+    let failure = Failure::new(
+        FailureKind::LeaseExpired,
+        "lease_expired",
+        "its lease ended before a relay recorded an outcome",
+    );
     let route = request.route.to_string();
     let rows = query(&statements.lanes_in_flight)
         .bind(now.as_micros())

@@ -98,7 +98,7 @@ impl Ledger {
         let waker = Waker::from(Arc::clone(&self.bell));
         state.take_events(&mut Context::from_waker(&waker));
         match state.blocked_because.as_str() {
-            "" => "short of memory or disk".to_owned(),
+            "" => "the broker is short of memory or disk".to_owned(),
             why => why.to_owned(),
         }
     }

@@ -155,14 +155,14 @@ impl Publisher {
         self.link.is_up() && self.ledger.channel().status().connected()
     }
 
-    /// Whether the broker takes no messages because it is short of memory or disk.
+    /// Whether the broker takes no messages because it is the broker is short of memory or disk.
     fn is_blocked(&self) -> bool {
         self.link.connection.status().blocked()
     }
 
     fn blocked(&self) -> Outcome {
         let why = self.ledger.blocked_because();
-        Outcome::down("blocked", format!("the broker takes no messages: {why}"))
+        Outcome::down("blocked", format!("the broker accepts no messages: {why}"))
     }
 }
 

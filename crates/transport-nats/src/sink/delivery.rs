@@ -91,7 +91,7 @@ impl<'a> Delivery<'a> {
             }
             if entry.payload.len() > payload_bytes_max {
                 let (size, most) = (entry.payload.len(), payload_bytes_max);
-                let text = format!("a payload of {size} bytes; at most {most} are taken");
+                let text = format!("the payload has {size} bytes; at most {most} are accepted");
                 self.settle(index, error::too_large(&text));
                 continue;
             }

@@ -157,7 +157,7 @@ impl Subscription for NatsSubscription {
                 () = self.live.lost() => return Err(lost()),
                 () = sleep_until(self.heard + SILENCE_MAX) => {
                     self.live.distrust();
-                    let text = format!("the server was silent for {SILENCE_MAX:?}");
+                    let text = format!("the server sent nothing for {SILENCE_MAX:?}");
                     return Err(Error::new(ErrorKind::Unavailable, text).with_code("no_answer"));
                 }
             };

@@ -96,13 +96,14 @@ fn meaning(error: &RedisError) -> (Means, &'static str) {
         "OOM" => (unavailable, "; raise maxmemory, or trim with maxlen="),
         "NOAUTH" | "WRONGPASS" => (Means::Down(ErrorKind::Denied), LOGIN),
         "NOPERM" => (Means::Down(ErrorKind::Denied), "; check that user's ACL"),
-        "WRONGTYPE" => (Means::Down(ErrorKind::Invalid), "; the key holds something else: check stream="),
-        "NOGROUP" => {
-            (Means::Down(ErrorKind::NotFound), "; check group= and stream=, or let create_group=true make it")
-        }
-        "READONLY" => (unavailable, "; this is a replica: the URL must name the master"),
+        "WRONGTYPE" => (Means::Down(ErrorKind::Invalid), "; the key does not hold a stream: check stream="),
+        "NOGROUP" => (
+            Means::Down(ErrorKind::NotFound),
+            "; check group= and stream=, or add create_group=true to create the group",
+        ),
+        "READONLY" => (unavailable, "; this server is a replica: the URL must name the master"),
         "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" => {
-            (unavailable, "; Redis Cluster is not supported: the URL must name a server of its own")
+            (unavailable, "; Redis Cluster is not supported: the URL must name a standalone server")
         }
         "LOADING" | "MISCONF" | "NOREPLICAS" | "MASTERDOWN" | "BUSY" | "UNBLOCKED" => (unavailable, ""),
         _ => match error.detail().unwrap_or_default() {
@@ -140,12 +141,15 @@ fn is_tls(error: &RedisError) -> bool {
 
 /// Over the server's limit.
 pub(crate) fn too_large(payload_bytes: usize, limit: usize) -> Outcome {
-    Outcome::rejected("too_large", format!("a payload of {payload_bytes} bytes; at most {limit} are taken"))
+    Outcome::rejected(
+        "too_large",
+        format!("the payload has {payload_bytes} bytes; at most {limit} are accepted"),
+    )
 }
 
 /// The template, filled, is no key.
 pub(crate) fn unroutable() -> Outcome {
-    Outcome::rejected("unroutable", "the key of the stream is empty for this entry")
+    Outcome::rejected("unroutable", "stream= gives an empty name for this entry: its key is empty")
 }
 
 /// The connection went away after the message was written.

@@ -165,7 +165,11 @@ impl Group {
             && let Err(error) =
                 self.ask(&self.giving_back(ids.iter().map(String::as_str), Duration::ZERO)).await
         {
-            tracing::warn!(%error, "entries could not be given back: they come again when they are overdue");
+            tracing::warn!(
+                %error,
+                "some entries could not be returned to the group; another consumer gets them after \
+                 reclaim_after"
+            );
         }
     }
 
@@ -210,7 +214,10 @@ impl Group {
         // Redis undoes nothing: a key of another kind would fail the one step and not the other.
         let kind = seen.next().and_then(reply::text).unwrap_or_default();
         if kind != "none" && kind != "stream" {
-            return Err(Error::invalid(format!("{parked:?} holds a {kind}, so nothing can be parked there")));
+            return Err(Error::invalid(format!(
+                "the key {parked:?} holds a {kind}, not a stream, so messages cannot be parked there. Choose \
+                 another parked="
+            )));
         }
         let mut moving = Pipeline::new();
         moving.atomic();

@@ -144,7 +144,11 @@ impl LaneReader {
                 return Ok(Reaped::default());
             }
             if attendance.lost {
-                tracing::warn!(route = %self.route, "the lanes of this relay were taken over");
+                tracing::warn!(
+                    route = %self.route,
+                    "this relay did not renew its lanes in time, so other relays own them now; it joins \
+                     again. If this repeats, raise `lease`"
+                );
                 state.lose();
             } else {
                 state.joined = true;
@@ -366,7 +370,10 @@ impl Feed for LaneReader {
         let since = Instant::now().checked_sub(self.options.lease * 2);
         let put_back = since.map_or(0, |since| self.state().book.put_back_abandoned(since));
         if put_back > 0 {
-            tracing::warn!(route = %self.route, put_back, "entries without a verdict are delivered again");
+            tracing::warn!(
+                route = %self.route, put_back,
+                "some entries had no recorded outcome; they are delivered again"
+            );
         }
         Ok(reaped)
     }

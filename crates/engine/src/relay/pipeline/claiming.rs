@@ -258,7 +258,10 @@ impl Pipeline<'_> {
     /// A row that no sink will see is in flight all the same until its verdict is recorded.
     fn bury_undecodable(&mut self, row: Undecodable, sent: Instant) {
         let Undecodable { held, event_id, failure } = row;
-        tracing::warn!(route = %self.relay.route, seq = held.seq, %failure, "an undecodable row");
+        tracing::warn!(
+            route = %self.relay.route, seq = held.seq, %failure,
+            "a stored entry cannot be read, so it is marked dead"
+        );
         let death = event_id.map(|event_id| Death {
             event_id,
             route: self.relay.route.clone(),
@@ -317,7 +320,10 @@ impl Pipeline<'_> {
         // A one-shot run puts up with contention only: somebody is there to read its answer now.
         let out_of_patience = self.until != Until::Stopped
             && (error.kind() != ErrorKind::Contention || self.store_failures > super::STORE_FAILURES_MAX);
-        tracing::warn!(route = %self.relay.route, %error, failures = self.store_failures, "{doing} failed");
+        tracing::warn!(
+            route = %self.relay.route, %error, failures = self.store_failures,
+            "the call to the store failed: {doing}"
+        );
         let text = error.to_string();
         self.relay.shared.update(|state| state.stalled = Some(text));
         if (beyond_waiting || out_of_patience) && self.fatal.is_none() {

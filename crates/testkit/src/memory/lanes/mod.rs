@@ -124,7 +124,11 @@ fn is_unsettled(entry: &Entry) -> bool {
 }
 
 fn lease_expired() -> Failure {
-    Failure::new(FailureKind::LeaseExpired, "lease_expired", "nobody settled it before its lease ended")
+    Failure::new(
+        FailureKind::LeaseExpired,
+        "lease_expired",
+        "its lease ended before a relay recorded an outcome",
+    )
 }
 
 fn is_due(entry: &Entry, now: Timestamp) -> bool {
