@@ -79,6 +79,6 @@ fn usage(problem: &str) -> ExitCode {
 
 /// The repository's root: the parent of this package, wherever the checkout is.
 pub(crate) fn root() -> Result<PathBuf> {
-    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("start me as `cargo xtask`")?);
+    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("start it as `cargo xtask`")?);
     Ok(package.parent().ok_or("the package has no parent directory")?.to_path_buf())
 }

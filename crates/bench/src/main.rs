@@ -203,11 +203,11 @@ impl BenchArgs {
     fn check(&self) -> Result<(), Fault> {
         let missing = self.only.iter().find_map(|part| match part {
             Part::Growth if self.settled == 0 && self.pending == 0 => {
-                Some("growth: add --settled N or --pending N")
+                Some("growth needs --settled N or --pending N")
             }
-            Part::Held if !self.held => Some("held: add --held"),
-            Part::Latency if self.latency == 0 => Some("latency: add --latency N"),
-            Part::Writers if self.writers == 0 => Some("writers: add --writers N"),
+            Part::Held if !self.held => Some("held needs --held"),
+            Part::Latency if self.latency == 0 => Some("latency needs --latency N"),
+            Part::Writers if self.writers == 0 => Some("writers needs --writers N"),
             _ => None,
         });
         missing.map_or(Ok(()), |missing| Err(Fault::usage(format!("--only {missing}"))))
@@ -228,8 +228,8 @@ impl BenchArgs {
 async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
     args.check()?;
     let to = args.to.as_ref().map(|to| To::new(to, args)).transpose()?;
-    let folder =
-        tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}",)))?;
     let url = match context.database_option() {
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),

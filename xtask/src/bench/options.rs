@@ -97,7 +97,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
             "--no-peers" => options.only.push(OURS.to_owned()),
             "--only" => options.only.push(value()?.to_owned()),
             "--brokers" | "--consumers" if options.subject != Subject::Peers => {
-                return Err("bench: one of --brokers and --consumers, once".into());
+                return Err("bench: give --brokers or --consumers, once".into());
             }
             "--brokers" => options.subject = Subject::Brokers,
             "--consumers" => options.subject = Subject::Consumers,
@@ -111,7 +111,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
         Subject::Brokers | Subject::Consumers => brokers::ALL.iter().map(|broker| broker.name).collect(),
     };
     if let Some(name) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(format!("bench: nobody is called {name}; there are: {}", known.join(", ")).into());
+        return Err(format!("bench: unknown name {name}; the known names are: {}", known.join(", ")).into());
     }
     if options.repeat == 0 {
         options.repeat = if options.quick { 1 } else { REPEAT };
@@ -122,7 +122,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
 fn rounds(text: &str) -> Result<u32> {
     match text.parse() {
         Ok(rounds) if (1..=REPEAT_MAX).contains(&rounds) => Ok(rounds),
-        _ => Err(format!("bench: --repeat {text}: 1 to {REPEAT_MAX} is meant").into()),
+        _ => Err(format!("bench: --repeat {text}: it must be 1 to {REPEAT_MAX}").into()),
     }
 }
 

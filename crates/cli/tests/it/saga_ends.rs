@@ -118,10 +118,11 @@ fn a_discard_refuses_the_steps_of_open_sagas(application: &Application) {
     assert!(home.ok(["discard", "--type", "nobody.knows", "--yes"]).stdout.contains("1 entry discarded"));
 
     let again = home.ok(["requeue", "--route", "sagas", "--status", "dead", "--yes"]);
-    assert!(again.stderr.contains("2 sagas can go on") && again.stderr.contains(&ids[1]), "{again:?}");
+    assert!(again.stderr.contains("2 sagas can continue") && again.stderr.contains(&ids[1]), "{again:?}");
     application.work(Answers { rejects: &["crm.erase"], ..Answers::default() });
 
-    home.run(bulk.iter().chain(&["--sagas"])).refused(2, &["2 sagas will end with nothing undone", "--yes"]);
+    home.run(bulk.iter().chain(&["--sagas"]))
+        .refused(2, &["2 sagas will be abandoned, with nothing undone", "--yes"]);
     let dry = home.ok(bulk.iter().chain(&["--sagas", "--dry-run", "--json"])).json();
     assert_eq!((&dry["changed"], dry["sagas"].as_array().unwrap().len()), (&json!(0), 2), "{dry}");
     let said = home.ok(bulk.iter().chain(&["--sagas", "--yes", "--json"])).json();
