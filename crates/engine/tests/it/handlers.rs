@@ -194,7 +194,7 @@ async fn a_handlers_own_limit_does_not_hold_up_the_others() {
 fn a_limit_of_nobody_or_of_nothing_is_refused() {
     let handlers = || Handlers::new().on("mail", async |_| Ok(())).unwrap();
     assert!(handlers().limit("fax", 1).unwrap_err().to_string().contains("\"fax\""));
-    assert!(handlers().limit("mail", 0).unwrap_err().to_string().contains("more than zero"));
+    assert!(handlers().limit("mail", 0).unwrap_err().to_string().contains("is 0; it must be 1 to"));
     assert!(
         handlers().on("mail", async |_| Ok(())).unwrap_err().to_string().contains("is already registered")
     );
