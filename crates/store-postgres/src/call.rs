@@ -190,7 +190,7 @@ impl Held {
 }
 
 /// A transaction of a call's own. Its statements are unnamed: nothing is left in a session that a pooler may
-/// hand on to somebody else.
+/// hand on to another caller.
 pub(crate) struct Unit {
     held: Held,
     patience: Duration,

@@ -26,7 +26,7 @@ pub(crate) async fn commit_pooled(mut tx: Tx<'static>) -> Result<()> {
     committed.map(|_| ()).map_err(|error| refused(error, Phase::Committing))
 }
 
-/// Rolls back: now and not in the background, because who sees the error may count on it.
+/// Rolls back now and not in the background, because a caller that sees the error may rely on it.
 pub(crate) async fn rollback(tx: Tx<'_>) {
     // A lost connection has done it too.
     if tx.rollback().await.is_err() {

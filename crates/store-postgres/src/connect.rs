@@ -58,7 +58,7 @@ fn is_local(target: &PgConnectOptions) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Opens one connection outside of any pool: what is wrong with the server is told at once.
+/// Opens one connection outside of any pool, so that a problem with the server is reported at once.
 pub(crate) async fn open(target: &PgConnectOptions, options: &Options) -> Result<PgConnection> {
     match timeout(options.connect_timeout, target.connect()).await {
         Ok(connection) => connection.map_err(|error| classify(error, Phase::Before)),

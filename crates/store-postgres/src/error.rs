@@ -55,8 +55,9 @@ const STATES: &[(&str, ErrorKind)] = &[
     ("XX002", ErrorKind::Corrupt),
 ];
 
-/// What a standby says to whoever reads an unlogged table: "not supported" by its state, which is true until it is promoted.
-/// Only the function of the server that said it tells this apart, in every language and version from 14 to 18.
+/// What a standby answers to a read of an unlogged table: "not supported" by its state, which is true until
+/// it is promoted. Only the function of the server that said it tells this apart, in every language and
+/// version from 14 to 18.
 const UNLOGGED_ON_A_STANDBY: (&str, &str) = ("0A000", "get_relation_info");
 
 fn kind_of(state: &str, routine: Option<&str>) -> ErrorKind {

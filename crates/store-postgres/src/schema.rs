@@ -49,7 +49,8 @@ const INDEXES_OF: &str = "select i.relname::text \
     select p.proname::text || '()' from pg_catalog.pg_proc as p \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
 
-/// Who asks, who owns what a migration changes and is nobody that it can act for, and whether it may make tables and schemas.
+/// The role that asks, the owners of the tables that it cannot act for, and whether it may create tables and
+/// schemas.
 const RIGHTS: &str = "select current_user::text, \
     array(select distinct pg_catalog.pg_get_userbyid(o.owner)::text from ( \
         select c.relowner as owner from pg_catalog.pg_class as c \

@@ -23,7 +23,7 @@ const CODES: &[(i64, ErrorKind, &str)] = &[
     (20, ErrorKind::Invalid, "a value has the wrong type for its column"),
     (23, ErrorKind::Denied, "the statement is not authorised"),
     (26, ErrorKind::Corrupt, "the file is not a SQLite database"),
-    // CONSTRAINT_TRIGGER: somebody's trigger said no, which is not the caller's mistake.
+    // CONSTRAINT_TRIGGER: a trigger of the database rejected the row, which is not the caller's mistake.
     (1811, ErrorKind::Internal, "a trigger of the database rejects the row"),
 ];
 

@@ -1,7 +1,7 @@
 //! Which addresses a webhook may go to: the public internet, unless the operator says otherwise.
 //!
-//! A URL that somebody else wrote must not reach what only this machine can reach: services on loopback, the private
-//! network, the metadata service of a cloud.
+//! A URL from outside must not reach services that only this machine can reach: services on loopback, the
+//! private network, the metadata service of a cloud.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,5 @@
-//! One connection: to an address that was checked, and driven by whoever uses it, so there is no hidden task.
+//! One connection: to an address that was checked, and driven by the delivery that uses it, so there is no
+//! hidden task.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -163,7 +164,7 @@ impl Connection {
         builder.max_headers(ANSWER_HEADERS_MAX).max_buf_size(ANSWER_HEAD_BYTES_MAX);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(Trouble::Unsent)?;
         let driver: Driver = Box::pin(async move {
-            // Whoever sends is told of the error.
+            // The sender gets the error.
             let _ = connection.await;
         });
         Ok(Self { sender, driver: Some(driver), rests_since: Instant::now() })

@@ -92,7 +92,7 @@ impl Receiver {
         }
         let verified = self.verifier.verify(headers, &body).map_err(NotTaken::Unverified)?;
         let (attributes, other) = from_headers(headers).map_err(NotTaken::NotAnEvent)?;
-        // Only `webhook-id` is signed: an id that differs was put there by somebody else.
+        // Only `webhook-id` is signed: an id that differs was not written by the signer.
         if attributes.get("id").is_some_and(|id| id != verified.id) {
             let error = Error::new(ErrorKind::Corrupt, "not an event: ce-id is not the signed webhook-id");
             return Err(NotTaken::NotAnEvent(error));

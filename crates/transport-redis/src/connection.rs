@@ -55,7 +55,8 @@ impl Connection {
         &self.options
     }
 
-    /// The connection, opened if there is none. Whoever waited for the attempt of another shares its outcome.
+    /// The connection, opened if there is none. A caller that waited for the attempt of another one shares
+    /// its outcome.
     pub(crate) async fn live(&self) -> Result<Live> {
         let before = self.attempts.load(Ordering::Acquire);
         let mut slot = self.slot.lock().await;

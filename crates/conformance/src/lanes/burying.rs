@@ -1,4 +1,5 @@
-//! Burying: what a session that gave no sign of life had in flight has spent one attempt, and nothing else has.
+//! Burying: the entries in flight of a session without a heartbeat have spent one attempt, and no other
+//! entries have.
 
 use futures_util::future::{join, join_all};
 use pillarbox_core::port::{Admin, AttendRequest, Attendance, LaneCursor, LaneSettlement, Lanes, Verdict};
@@ -8,7 +9,8 @@ use super::LanesHarness;
 use super::steps::*;
 use crate::Tamper;
 
-/// One attempt, the reason, and due at once; the lanes are the next one's. A sign of life in time prevents it.
+/// One attempt, the reason, and due at once; the next session gets the lanes. A heartbeat in time prevents
+/// it.
 pub async fn what_an_expired_session_had_in_flight_spends_one_attempt<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), keyed(2, "a"), keyed(3, "a")]).await.len(), 3);
     let now = soon(harness).await;
@@ -34,7 +36,8 @@ pub async fn what_an_expired_session_had_in_flight_spends_one_attempt<H: LanesHa
     assert_eq!(next.attend(expired).await.buried, 0, "once");
 }
 
-/// A late sign of life counts as long as nobody else has come: the lease's end alone takes nothing away.
+/// A late heartbeat counts as long as no other session has come: the end of the lease alone takes nothing
+/// away.
 pub async fn a_late_sign_of_life_counts_while_nobody_came<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let now = soon(harness).await;

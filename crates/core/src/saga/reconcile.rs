@@ -82,11 +82,12 @@ impl SagaRecord {
         if self.is_overdue(now) && self.may_turn_back() {
             self.expire(seen, now, &mut moves)?;
         }
-        // Asked for by an operator, with nothing to undo: the end is for whoever has the callback.
+        // Asked for by an operator, with nothing to undo: the relay with the callback ends the saga.
         if self.status == SagaStatus::Compensating {
             self.go_back(now, &mut moves)?;
         }
-        // An operator skipped the last step that held it: the next one, or the end, is for whoever has the callback.
+        // An operator skipped the last step that held it: the relay with the callback does the next step, or
+        // the end.
         let holds = |step: &super::StepRecord| {
             matches!(step.state, StepState::Running | StepState::Dead | StepState::Abandoned)
         };

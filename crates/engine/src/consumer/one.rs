@@ -38,7 +38,8 @@ pub(super) enum Done {
 /// A message that can be handled.
 pub(super) struct Ready {
     pub(super) event: Received,
-    /// Who published it and where it stands, as long as it may be refused for that: see [`REFUSALS_MAX`].
+    /// The relay that published it and its place in the stream, as long as it may be refused for that: see
+    /// [`REFUSALS_MAX`].
     origin: Option<Origin>,
     pub(super) receipt: Answer,
 }

@@ -120,7 +120,7 @@ impl SagaFeed {
     }
 }
 
-/// Who records a conclusion.
+/// Where a conclusion is recorded.
 enum Recorder {
     Saga(StepSettlement),
     Store(Settlement),

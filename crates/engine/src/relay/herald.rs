@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Relay;
 
-/// An announcement is repeated so many times before it ends: one that is lost changes nothing.
+/// How often an announcement is repeated before it ends: one that is lost changes nothing.
 const TIMES: u32 = 3;
 /// The longest that one announcement may take: a store that hangs must not hold up the end of a run.
 const CALL_MAX: Duration = Duration::from_secs(2);

@@ -189,7 +189,7 @@ impl Handlers {
                 ),
             ));
         };
-        // Its own limit first: who waits for that must not keep a place from the others.
+        // Its own limit first: a run that waits for it must not take a place that other handlers could use.
         let own = async {
             match &handler.permits {
                 Some(permits) => permits.acquire().await.map(Some),
@@ -229,7 +229,7 @@ impl Handlers {
     }
 }
 
-/// What the pipeline is told of it.
+/// The outcome that the pipeline gets.
 fn answer(handled: Handled, handling: &Handling) -> Outcome {
     match handled {
         Handled::Done | Handled::AlreadyDone => Outcome::Confirmed,

@@ -47,7 +47,7 @@ impl Read {
     }
 }
 
-/// Buries sessions of lanes for whoever reads the routes by rows, and counts those that are alive.
+/// Buries sessions of lanes for a relay that reads the routes by rows, and counts those that are alive.
 pub(crate) async fn reap(store: &SqliteStore, request: &ReapRequest) -> Result<Reaped> {
     let step = ReapSessions { statements: &store.statements, request };
     // Nearly always there is nobody to bury; a look does not take the write lock.
@@ -117,7 +117,7 @@ impl Step for &ReapSessions<'_> {
     }
 }
 
-/// Who buries sessions of a route, and by which rules.
+/// The burial of sessions of a route: for whom, and by which rules.
 pub(super) struct Burial<'a> {
     route: &'a RouteName,
     owner: &'a str,

@@ -83,7 +83,8 @@ fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(LongString::from(value))
 }
 
-/// Attributes and headers of a message that arrived. Which headers are attributes is told by the prefix that
+/// Attributes and headers of a message that arrived. The prefix shows which headers are attributes: the one
+/// that
 /// `specversion` has, out of those that are `expected`; values that are no texts, numbers or times are left out.
 pub(crate) fn read(properties: &BasicProperties, expected: Option<HeaderPrefix>) -> (Attributes, Headers) {
     let (mut attributes, mut headers) = (Attributes::new(), Headers::new());

@@ -17,8 +17,8 @@
 //! | no confirm for anything in time, and the broker answers: a quorum queue without a majority | down | – |
 //!
 //! A missing exchange and missing rights are mistakes of the configuration, not of the message: calling them down
-//! opens the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting them
-//! would bury every entry that is staged meanwhile.
+//! opens the route's circuit, and the entries wait, with the setting named, until an operator fixes it.
+//! Rejecting them would bury every entry that is staged meanwhile.
 //!
 //! A nack does not say which queue refused the message, nor why. Of the reasons that RabbitMQ has, none lies in the
 //! message: the queue is full (`reject-publish`), its process ended, its disk is full. So it costs no attempt. A single

@@ -29,7 +29,7 @@ pub struct AmqpSink {
     publisher: Lazy<Arc<Publisher>>,
     /// Whose turn it is to publish. First come, first served, also while all wait for the connection.
     turn: Mutex<()>,
-    /// The broker's own limit, once somebody has passed it.
+    /// The broker's own limit, once a message has exceeded it.
     learned_bytes_max: AtomicUsize,
 }
 
@@ -242,7 +242,8 @@ impl Sink for AmqpSink {
             return;
         }
         // Whether they arrived is unknown either way. If nobody answers any more, the destination is down, and an
-        // outage costs no attempts. If somebody does, one of these messages may be what ended the connection.
+        // outage costs no attempts. If the broker answers, one of these messages may have ended the
+        // connection.
         let down = self.publisher().await.err().map(|fault| fault.as_down());
         if unconfirmed {
             let silent = down.clone().unwrap_or_else(|| no_confirm(self.options.confirm_timeout));

@@ -18,10 +18,10 @@
 //! | connection lost before that | down | unavailable |
 //!
 //! A missing stream and missing rights are mistakes of the configuration, not of the message: calling them down opens
-//! the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting them would
-//! bury every entry that is staged meanwhile. What is full is no fault of the message either. But a URL may name several
-//! streams by its places, and one of them may be all that is full: hence busy and not down, see
-//! [`Busy`](Outcome::Busy).
+//! the route's circuit, and the entries wait, with the setting named, until an operator fixes it. Rejecting
+//! them would bury every entry that is staged meanwhile. What is full is no fault of the message either. But
+//! a URL may name several streams by its places, and one of them may be all that is full: hence busy and not
+//! down, see [`Busy`](Outcome::Busy).
 
 use std::error::Error as _;
 

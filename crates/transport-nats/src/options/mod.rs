@@ -83,7 +83,7 @@ pub struct Options {
     pub ca: Option<PathBuf>,
 }
 
-/// Who connects. Never shown.
+/// The user that connects. Never shown.
 #[derive(Clone)]
 pub(crate) enum Login {
     Nobody,

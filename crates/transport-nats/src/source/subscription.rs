@@ -170,7 +170,7 @@ impl Subscription for NatsSubscription {
     async fn close(&mut self) {
         self.give_back();
         // The server works through a connection in order: once it answers, it has also read that our request for
-        // messages is over, and gives the next message to somebody who is there.
+        // messages is over, and gives the next message to a consumer that is there.
         let bound = self.connection.options().connect_timeout;
         let client = self.live.client();
         let answer = client.request(self.info.clone(), "".into());

@@ -17,8 +17,8 @@
 //! | connection lost after the message was written | unknown, or down if nobody answers any more | unavailable |
 //!
 //! Missing rights and a key that is not a stream are mistakes of the configuration, not of the message: calling them
-//! down opens the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting
-//! them would bury every entry that is staged meanwhile.
+//! down opens the route's circuit, and the entries wait, with the setting named, until an operator fixes it.
+//! Rejecting them would bury every entry that is staged meanwhile.
 
 use pillarbox_core::{Error, ErrorKind, Outcome};
 use redis::{ErrorKind as Cause, RedisError};
@@ -64,7 +64,7 @@ pub(crate) fn consuming(error: &RedisError, doing: &str) -> Error {
 /// Why no connection could be made.
 pub(crate) fn connecting(error: &RedisError, address: &str) -> Error {
     let (kind, code, hint) = match (error.kind(), meaning(error)) {
-        // What the server says while it asks who we are.
+        // An answer of the server during the login.
         (Cause::AuthenticationFailed, _) => (ErrorKind::Denied, "denied".to_owned(), LOGIN),
         (Cause::InvalidClientConfig, _) => (ErrorKind::Invalid, "address".to_owned(), ""),
         (Cause::RESP3NotSupported, _) => {

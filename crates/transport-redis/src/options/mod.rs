@@ -44,7 +44,7 @@ const OF_TRANSCRIPTS: [&str; 3] = ["stream", "connect_timeout", "ca"];
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where the server is, and who connects. Holds the password: never to be printed.
+    /// The address of the server and the user. Holds the password: never to be printed.
     server: ConnectionInfo,
     address: String,
     /// The key of the stream. For a sink it may contain `{type}`, `{key}` and `{route}`. Default: none, and

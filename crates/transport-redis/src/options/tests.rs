@@ -1,4 +1,4 @@
-//! What a URL may say, and what it is told when it says something else.
+//! What a URL may contain, and the error for anything else.
 
 use pillarbox_conformance::delivery::assert_invalid as refused;
 

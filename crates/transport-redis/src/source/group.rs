@@ -30,8 +30,8 @@ pub(super) struct Group {
     stream: String,
     name: String,
     consumer: String,
-    /// Entries that somebody here is handling. They are not handed out a second time in this process, however long
-    /// that takes.
+    /// Entries that this process is handling. They are not handed out a second time in this process, however
+    /// long that takes.
     held: Mutex<BTreeSet<String>>,
     /// Told when an entry was given back.
     pub(super) given_back: Notify,
@@ -180,8 +180,8 @@ impl Group {
         self.ask(&command).await.is_ok()
     }
 
-    /// The same without a delay and without waiting for an answer, for whoever cannot wait. Where there is no
-    /// connection, the entries come again when they are overdue.
+    /// The same without a delay and without waiting for an answer, for a caller that cannot wait. Where there
+    /// is no connection, the entries come again when they are overdue.
     pub(super) fn let_go<'a>(&self, ids: impl IntoIterator<Item = &'a str>) {
         let mut command = self.giving_back(ids, Duration::ZERO);
         command.set_no_response(true);

@@ -21,7 +21,7 @@ use super::{Asked, Pipeline, Step, Until, bounded};
 pub(super) struct Claims {
     /// One is under way.
     pub(super) under_way: bool,
-    /// Somebody staged since the last claim was sent, which may not have seen it.
+    /// An event was staged since the last claim was sent, and that claim may not have seen it.
     pub(super) woken: bool,
     pub(super) at: Instant,
     /// The last claim found nothing while entries were in flight: ask again once they are settled.
@@ -139,8 +139,8 @@ impl Pipeline<'_> {
         }));
     }
 
-    /// Lets the feed read on while the sink is at what it handed out. Only after a claim that was filled: whoever has
-    /// little to do asks when it is time to.
+    /// Lets the feed read on while the sink is at what it handed out. Only after a claim that was filled: a
+    /// relay that has little to do asks when it is time to.
     pub(super) fn start_prepare(&mut self) {
         if !self.claims.prepare_wanted
             || self.claims.preparing
@@ -230,8 +230,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Lets go what stood behind entries that the destination has. A few are not worth a batch, unless there is little else:
-    /// then they go when the others are settled.
+    /// Hands out the entries that waited behind entries that the destination has. A few are not worth a
+    /// batch, unless there is little else: then they go when the others are settled.
     pub(super) fn follow_confirmed(&mut self, now: Instant) {
         if self.settles.confirmed.is_empty() {
             return;
@@ -317,7 +317,7 @@ impl Pipeline<'_> {
         self.store_failures = self.store_failures.saturating_add(1);
         let beyond_waiting =
             matches!(error.kind(), ErrorKind::Schema | ErrorKind::Invalid | ErrorKind::Unsupported);
-        // A one-shot run puts up with contention only: somebody is there to read its answer now.
+        // A one-shot run waits only for contention: its caller waits for the answer.
         let out_of_patience = self.until != Until::Stopped
             && (error.kind() != ErrorKind::Contention || self.store_failures > super::STORE_FAILURES_MAX);
         tracing::warn!(

@@ -42,7 +42,7 @@ pub(crate) enum Until {
     Once,
     /// When nothing is due.
     Drained,
-    /// When it is told to stop.
+    /// When it was asked to stop.
     Stopped,
 }
 

@@ -55,8 +55,8 @@ impl Settles {
     }
 }
 
-/// Logs a failed attempt: the last one so that it is seen, those before it for whoever looks. What died without a chain
-/// of errors behind it is told with its death.
+/// Logs a failed attempt: the last one as a warning, earlier ones for debugging. A death without a chain of
+/// errors is logged as a death only.
 fn tell_failure(entry: &Entry, verdict: &Verdict, cause: Option<&str>) {
     let (route, event_id, event_type) = (&entry.route, entry.event_id, &entry.event_type);
     let attempt = entry.attempts;
@@ -262,13 +262,14 @@ impl Pipeline<'_> {
         for conclusion in conclusions {
             self.forget(conclusion.held);
         }
-        // A daemon goes on with the others; whoever waits for a one-shot run is told.
+        // A daemon goes on with the other entries; a one-shot run returns the error to its caller.
         if error.kind() == ErrorKind::Schema || self.until != Until::Stopped {
             self.fatal.get_or_insert(error.context("settle"));
         }
     }
 
-    /// Drops verdicts whose lease will have ended by the next try: whoever claims them delivers again.
+    /// Drops verdicts whose lease will have ended by the next try: the next owner delivers these entries
+    /// again.
     fn leave_expired(&mut self, conclusions: Vec<Conclusion>, wait: Duration) -> Vec<Conclusion> {
         let then = Instant::now() + wait;
         // Nobody waits for a store that is gone once the run is to end.
