@@ -106,7 +106,7 @@ impl Floors {
         }
     }
 
-    /// Makes the next claim a sweep: nobody knows what became of the last one.
+    /// Makes the next claim a sweep: the outcome of the last one is unknown.
     pub(crate) fn failed(&self, route: &RouteName) {
         if let Some(past) = self.lock().get_mut(route) {
             past.sweep_at = None;

@@ -396,7 +396,7 @@ impl Look {
         Ok(Self { schema, tables: Found { version, differences, missing } })
     }
 
-    /// Refuses to create a schema that nobody asked for: it may be a misspelt one.
+    /// Refuses to create a schema without `create_schema`: its name may be misspelt.
     fn check_schema(&self, tables: &Tables, options: &Options) -> Result<()> {
         if self.schema || options.create_schema {
             return Ok(());

@@ -62,7 +62,7 @@ pub(crate) fn classify(error: sqlx::Error) -> Error {
 /// What SQLite says of a COMMIT that has nothing to commit.
 const NO_TRANSACTION: &str = "no transaction is active";
 
-/// What a failed COMMIT means: when the answer itself was lost, nobody knows.
+/// What a failed COMMIT means: if the answer itself was lost, the outcome is unknown.
 pub(crate) fn classify_commit(error: sqlx::Error) -> Error {
     if error.as_database_error().is_some_and(|error| error.message().contains(NO_TRANSACTION)) {
         // Of the two statements that may have ended it, one keeps what was written.

@@ -34,7 +34,7 @@ impl Link {
         self.connection.status().connected() && !self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Nobody answers on it: the next use opens another.
+    /// The broker does not answer on it: the next use opens another.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }

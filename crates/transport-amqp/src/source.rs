@@ -157,7 +157,7 @@ impl Subscription for Stream {
 /// The answer to one delivery.
 struct Slip(Acker);
 
-/// An answer on a channel that is gone reaches nobody.
+/// An answer on a channel that is gone is lost.
 fn taken(answered: lapin::Result<bool>) -> Result<()> {
     match answered {
         Ok(true) => Ok(()),

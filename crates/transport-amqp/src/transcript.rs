@@ -201,7 +201,7 @@ impl Stream {
         let patience = if near_the_end { QUIET } else { SILENCE_MAX };
         match tokio::time::timeout(patience, self.consumer.next()).await {
             Ok(message) => received(message).map(Some),
-            // The last offsets of a stream may be the broker's own notes, which it sends to nobody.
+            // The last offsets of a stream may be the broker's own notes, which it sends to no consumer.
             Err(_) => self.ask().await.map(|()| None),
         }
     }

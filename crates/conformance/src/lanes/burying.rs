@@ -222,7 +222,7 @@ pub async fn a_burial_that_cannot_be_audited_changes_nothing<H: LanesHarness>(ha
     assert_eq!(entry(harness, 1).await.attempts, CRASHES_IN_COMPANY + 1);
 }
 
-/// Whoever was taken for dead is told so at every door, and changes nothing.
+/// A session that was buried learns so from every call, and changes nothing.
 pub async fn a_buried_session_is_lost<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a"), event(2), event(3), event(4)]).await.len(), 4);
     let now = soon(harness).await;
@@ -271,7 +271,7 @@ pub async fn a_crash_loop_by_lanes_runs_out_of_attempts<H: LanesHarness>(harness
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(1)))]);
 }
 
-/// Everybody who is dead is buried by the first who comes, and each entry counts once.
+/// The next heartbeat of any session buries all dead sessions, and each entry counts once.
 pub async fn two_dead_sessions_are_buried_at_once<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, events(40)).await.len(), 40);
     let now = soon(harness).await;
@@ -325,7 +325,7 @@ pub async fn a_settle_and_a_burial_at_once_agree<H: LanesHarness>(harness: &H) {
     }
 }
 
-/// Joins as this session and buries who is dead.
+/// Joins as this session and buries dead sessions.
 async fn buried_by<H: LanesHarness>(harness: &H, number: u64, now: Timestamp) -> Attendance {
     let request = AttendRequest { joins: true, ..attend_request(number, now) };
     let attendance = attend(harness, request).await;

@@ -107,7 +107,7 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
         Self::start(harness, on, number, LANES, now).await
     }
 
-    /// Joins [`ROUTE`] with so many shares.
+    /// Joins [`ROUTE`] with this many shares.
     pub(super) async fn join_with(harness: &'a H, number: u64, shares: u8, now: Timestamp) -> Self {
         Self::start(harness, ROUTE, number, shares, now).await
     }

@@ -17,8 +17,8 @@ use super::Consumer;
 /// How long the broker may take to take an answer. Without one the message comes again.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Deliveries of a message that may be refused as stale. After that nobody else seems to bring it, and it is applied:
-/// no event is dropped because of what was believed about its publisher.
+/// Deliveries of a message that may be refused as stale. After that no other relay seems to publish it, and
+/// it is applied: no event is dropped because of what was believed about its publisher.
 const REFUSALS_MAX: u32 = 3;
 
 /// The way to answer the broker.

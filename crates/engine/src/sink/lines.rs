@@ -23,7 +23,7 @@ fn lines_of(batch: &[Entry]) -> Vec<u8> {
     lines
 }
 
-/// The same lines on standard output.
+/// The same lines, escaped for a terminal.
 fn for_terminals(lines: Vec<u8>) -> Vec<u8> {
     match String::from_utf8(lines) {
         Ok(text) => escape_json(&text).into_owned().into_bytes(),

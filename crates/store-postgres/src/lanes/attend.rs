@@ -102,9 +102,10 @@ impl PostgresStore {
                 route: &route,
                 session: None,
                 owner: &request.owner,
-                // Nobody says how many are allowed: bury nothing.
+                // The allowed attempts are not known: bury nothing.
                 max_attempts: request.max_attempts.unwrap_or(u32::MAX),
-                // Nobody knows what that relay did with the dead: whatever may have been in flight counts.
+                // It is unknown what that relay did with dead entries: every entry that may have been in
+                // flight counts.
                 skips_dead: true,
                 now: request.now,
             };

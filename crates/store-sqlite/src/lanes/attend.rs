@@ -18,7 +18,7 @@ pub(super) async fn attend(store: &SqliteStore, request: AttendRequest) -> Resul
     let mut step = Attend { statements: &store.statements, request: &request, buries: false };
     let now = request.now.map(Timestamp::as_micros);
     // A burial may end entries, and that must be on disk when it is reported. Nearly always there is no
-    // session to bury, and a heartbeat that is lost with the machine is of no use to anybody.
+    // session to bury, and a heartbeat that is lost with the machine does no harm.
     step.buries = !step.expired(now, &mut *store.reader().await?).await?.is_empty();
     if step.buries {
         return store.writer.durably(&step).await;
@@ -109,7 +109,8 @@ impl Attend<'_> {
         let (mut sessions, mut shares) = (Vec::<String>::with_capacity(rows.len()), LANES);
         for row in &rows {
             sessions.push(row.try_get_unchecked(0).map_err(classify)?);
-            // The lowest counts for all: if each went by its own, one would leave lanes that nobody takes.
+            // The lowest counts for all: if each went by its own, one would leave lanes that no session
+            // takes.
             shares = shares.min(row.try_get_unchecked(1).map_err(classify)?);
         }
         let me = self.request.session.to_string();
@@ -125,7 +126,7 @@ impl Attend<'_> {
                     let fence = Fence(row.try_get_unchecked(2).map_err(classify)?);
                     attendance.lanes.push(LaneHeld { lane, fence });
                 }
-                // A lane is held while its session is there, so nobody holds this one.
+                // A lane is held while its session exists, so no session holds this one.
                 Some(owner) if sessions.contains(&owner) => {}
                 _ => free.push(lane),
             }

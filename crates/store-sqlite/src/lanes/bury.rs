@@ -50,7 +50,7 @@ impl Read {
 /// Buries sessions of lanes for a relay that reads the routes by rows, and counts those that are alive.
 pub(crate) async fn reap(store: &SqliteStore, request: &ReapRequest) -> Result<Reaped> {
     let step = ReapSessions { statements: &store.statements, request };
-    // Nearly always there is nobody to bury; a look does not take the write lock.
+    // Nearly always there is no session to bury; a look does not take the write lock.
     let mut reader = store.reader().await?;
     let expired = step.expired(request.now, &mut reader).await?.len();
     let mut reaped = Reaped { stale: expired as u64, ..Reaped::default() };
@@ -106,9 +106,10 @@ impl Step for &ReapSessions<'_> {
             let burial = Burial {
                 route: &route,
                 owner: &self.request.owner,
-                // Nobody says how many are allowed: bury nothing.
+                // The allowed attempts are not known: bury nothing.
                 max_attempts: self.request.max_attempts.unwrap_or(u32::MAX),
-                // Nobody knows what that relay did with the dead: whatever may have been in flight counts.
+                // It is unknown what that relay did with dead entries: every entry that may have been in
+                // flight counts.
                 skips_dead: true,
             };
             deaths.extend(burial.bury(self.statements, session, now, tx).await?);

@@ -33,7 +33,7 @@ use pillarbox_core::{Error, ErrorKind, Outcome};
 /// What an error means for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// Nobody takes messages: not the message's fault.
+    /// The broker accepts no messages: not the message's fault.
     Down,
     /// The connection or channel is gone: what was written may or may not have arrived.
     Lost,
@@ -70,7 +70,7 @@ impl Fault {
         Self { kind: ErrorKind::Invalid, ..Self::down("unreadable", text) }
     }
 
-    /// Nobody answered in time.
+    /// The broker did not answer in time.
     pub(crate) fn no_answer(doing: &str, within: std::time::Duration) -> Self {
         let text = format!("the broker did not answer within {within:?} ({doing})");
         Self { means: Means::Down, code: "no_answer", kind: ErrorKind::Timeout, text }
@@ -86,7 +86,7 @@ impl Fault {
         }
     }
 
-    /// Whether nobody said anything at all, so that the connection itself is in doubt.
+    /// Whether the broker said nothing at all, so that the connection itself is in doubt.
     pub(crate) fn is_silence(&self) -> bool {
         self.kind == ErrorKind::Timeout
     }

@@ -37,7 +37,7 @@ pub struct AmqpSink {
 struct Publisher {
     ledger: Ledger,
     link: Link,
-    /// Set when a delivery was given up: nobody knows whether the broker still answers.
+    /// Set when a delivery was given up: it is unknown whether the broker still answers.
     doubtful: AtomicBool,
 }
 
@@ -241,9 +241,9 @@ impl Sink for AmqpSink {
         if lost.is_empty() && !unconfirmed {
             return;
         }
-        // Whether they arrived is unknown either way. If nobody answers any more, the destination is down, and an
-        // outage costs no attempts. If the broker answers, one of these messages may have ended the
-        // connection.
+        // Whether they arrived is unknown either way. If the broker does not answer any more, the destination
+        // is down, and an outage costs no attempts. If the broker answers, one of these messages may have
+        // ended the connection.
         let down = self.publisher().await.err().map(|fault| fault.as_down());
         if unconfirmed {
             let silent = down.clone().unwrap_or_else(|| no_confirm(self.options.confirm_timeout));

@@ -116,7 +116,7 @@ pub(crate) fn lost_before() -> Outcome {
     Outcome::down("connection_lost", "the connection was lost before the message was written")
 }
 
-/// Nobody can be reached.
+/// No server can be reached.
 pub(crate) fn down(error: &Error) -> Outcome {
     Outcome::down(error.code().unwrap_or(error.kind().as_str()), error.message())
 }

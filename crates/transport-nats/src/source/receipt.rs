@@ -57,7 +57,7 @@ impl NatsReceipt {
         })
     }
 
-    /// Stores a copy where nobody delivers it to this consumer again.
+    /// Stores a copy where it is not delivered to this consumer again.
     async fn keep(&self, subject: &str) -> Result<()> {
         let mut headers = HeaderMap::new();
         for (name, values) in self.message.headers.iter().flat_map(HeaderMap::iter) {

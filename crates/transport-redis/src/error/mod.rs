@@ -26,7 +26,7 @@ use redis::{ErrorKind as Cause, RedisError};
 /// What an error means for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// Nobody takes messages: not the message's fault.
+    /// The broker accepts no messages: not the message's fault.
     Down(ErrorKind),
     /// This message is too large.
     TooLarge,
@@ -162,7 +162,7 @@ pub(crate) fn no_answer() -> Outcome {
     Outcome::unknown("no_answer", "no confirmation in time")
 }
 
-/// Nobody can be reached.
+/// No server can be reached.
 pub(crate) fn down(error: &Error) -> Outcome {
     Outcome::down(error.code().unwrap_or(error.kind().as_str()), error.message())
 }

@@ -296,7 +296,7 @@ impl Pipeline<'_> {
         let id = self.flight.add(batch);
         self.note_probe(id);
         if self.grace_end.is_some() {
-            // The claim was under way when the shutdown came: give back what nobody has begun.
+            // The claim was under way when the shutdown came: give back the entries that were not begun.
             self.release_open(id);
             return;
         }

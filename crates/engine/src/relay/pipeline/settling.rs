@@ -272,7 +272,7 @@ impl Pipeline<'_> {
     /// again.
     fn leave_expired(&mut self, conclusions: Vec<Conclusion>, wait: Duration) -> Vec<Conclusion> {
         let then = Instant::now() + wait;
-        // Nobody waits for a store that is gone once the run is to end.
+        // Once the run is to end, it does not wait for a store that is gone.
         let stopping = self.fatal.is_some() || self.grace_end.is_some_and(|end| then > end);
         let (kept, late): (Vec<_>, Vec<_>) = conclusions.into_iter().partition(|conclusion| {
             let batch =

@@ -93,7 +93,8 @@ pub(super) struct Book {
     /// How many leases of a suspect have expired.
     crashes: SeqMap<u32>,
     handed: SeqMap<Handed>,
-    /// Rows that cannot be read and for which no claim had room yet. They count as handed out: nobody else is at them.
+    /// Rows that cannot be read and for which no claim had room yet. They count as handed out: no other relay
+    /// has them.
     undecodable: Vec<Undecodable>,
     /// Entries of the last read that no claim has wanted yet, in order within each lane. They are put in their places
     /// as they are needed, so that the next read need not wait for it.
