@@ -59,8 +59,8 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
     );
     refused("amqp://mq/?queue=q", "unknown parameter \"queue\"");
     refused("amqp://mq/?exchange=a&exchange=b", "exchange= is given twice");
-    refused("amqp://mq/?routing_key={tpye}", "routing_key=: unknown place {tpye}");
-    refused("amqp://mq/?payload_bytes_max=many", "payload_bytes_max=: not a whole number");
+    refused("amqp://mq/?routing_key={tpye}", "routing_key=: unknown placeholder {tpye}");
+    refused("amqp://mq/?payload_bytes_max=many", "payload_bytes_max=: \"many\" is not a whole number");
     refused("amqp://mq/?connect_timeout=soon", "connect_timeout=");
     refused(
         "amqp://mq/?header_prefix=x-",
