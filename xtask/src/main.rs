@@ -31,13 +31,13 @@ Usage:
   cargo xtask services [NAME]... [-- COMMAND...]
       Start servers on free ports (default: all), installing Debian's packages where they are missing: postgres,
       pgbouncer, rabbitmq, nats, nats-latest, redis, valkey, and python (a Python with clients of these brokers).
-      Only when named: postgres-14, -16, -17 and -18 in the place of Debian's PostgreSQL, and postgres-pair (or
+      Only when named: postgres-14, -16, -17 and -18 instead of Debian's PostgreSQL, and postgres-pair (or
       postgres-17-pair and so on), a primary and a standby that streams from it.
-      With COMMAND: run it with the servers' URLs in its environment, stop the servers, pass its exit code on.
+      With COMMAND: run it with the URLs of the servers in its environment, then stop the servers and return its exit code.
       Without: print the URLs as `export` lines and keep the servers until interrupted.
 
   cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers] [--brokers] [--consumers]
-      Pillarbox beside raw loops and beside peers, or to each broker, into docs/performance.md; --help says more.";
+      Measure Pillarbox beside raw loops, peers and brokers' clients, and write docs/performance.md; see --help.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -79,6 +79,6 @@ fn usage(problem: &str) -> ExitCode {
 
 /// The repository's root: the parent of this package, wherever the checkout is.
 pub(crate) fn root() -> Result<PathBuf> {
-    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("start me as `cargo xtask`")?);
+    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("start it as `cargo xtask`")?);
     Ok(package.parent().ok_or("the package has no parent directory")?.to_path_buf())
 }

@@ -37,36 +37,36 @@ use report::Report;
 use to::To;
 
 const EXAMPLES: &str = "\
-What is compared, interleaved in one run, with the same payloads and batches:
-  insert    a business transaction of one INSERT, without and with one staged event: staging weighs most there;
-            and with one more row in a plain table instead, which is what any staging costs at least
-  order     the same of an order: one row read, one updated, two inserted
+It compares these, interleaved in one run, with the same payloads and batches:
+  insert    a business transaction of one INSERT, without and with one staged event: its share is largest here;
+            and with one more row in a plain table instead, the least that any staging costs
+  order     the same for an order: one row read, one updated, two inserted
   classic   claim UPDATE … RETURNING over a sort index, settle UPDATE: plain SQL, no library
   raw lane  rows above a cursor are read, settle UPDATE (kept) or DELETE (deleted): plain SQL, no library
-  rows      an unordered route: what `pillarbox relay --to null:` does, against the store's own claim and settle in
-            a bare loop, no engine
-  lanes     the same of a route with order = \"key\", against the store's own read and settle of lanes
-On a PostgreSQL also what a drain costs the server: processor time of its processes, where they run on this \
-machine, and bytes of write-ahead log.
-With --to, instead:
+  rows      an unordered route, as `pillarbox relay --to null:` drains it, beside a bare loop of the store's own
+            claim and settle, without the engine
+  lanes     the same for a route with order = \"key\", beside the store's own read and settle of lanes
+On PostgreSQL it also measures the cost of a drain for the server: bytes of write-ahead log and, if the server \
+runs on this machine, its processor time.
+With --to it compares these instead:
   client    the destination's own client, pipelined from memory, no database
   drain     the relay from this database to null:, by rows, by lanes, and by lanes with delivered = \"0s\"
-  both      client and drain at the same time, until both are done: where servers and relay share a machine, what does
-            the work of both is hardly faster
+  both      client and drain at the same time, until both are done: on a shared machine, a relay can hardly be
+            faster than this
   relay     the relay from this database to the destination, its ratio to the lower of client and drain, and to both
-            at once; and how busy the processors were: idle ones waited for a disk, a network or each other
-  consumer  with --from: a consumer of what was sent whose handler writes one row, without and with the inbox
-With --sagas, instead, all with handlers that do nothing, in steps a second:
+            at once; and how busy the processors were: an idle one waits for a disk, a network or another processor
+  consumer  with --from: a consumer of these events whose handler writes one row, without and with the inbox
+With --sagas it compares these instead, with handlers that do nothing, in steps per second:
   entries   plain entries of the same payload
   group     sagas of three steps at once, completed and audited
   ordered   sagas of three steps one after the other, completed and audited
-Rates depend on the machine and on what else it does; the ratios are what to look at.
+Rates depend on the machine and its load. Compare the ratios, not the rates.
 
-With --to events of the type bench.event really arrive there, 7 x --events in each round: name a queue, \
-stream or endpoint that nobody else reads.
+With --to, events of the type bench.event are really delivered, 7 x --events in each round. Name a queue, \
+stream or endpoint that no other program reads.
 
-Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not \
-looked at. On a named database it works in tables of its own (pillarbox_bench…), which it creates and drops.
+Without --database it measures a SQLite file in a temporary directory and ignores DATABASE_URL. In a named \
+database it works in its own tables (pillarbox_bench…), which it creates and drops.
 
 Examples:
   pillarbox-bench
@@ -118,10 +118,10 @@ pub(crate) struct BenchArgs {
     /// Entries of each drain
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     events: u32,
-    /// Business transactions of each staging measurement, in 20 turns with the others
+    /// Business transactions of each staging measurement, in 20 turns with the other measurements
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     transactions: u32,
-    /// Writers at once on PostgreSQL; SQLite has one
+    /// Concurrent writers on PostgreSQL; SQLite has one
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: u32,
     /// Rounds; the median is printed
@@ -133,44 +133,45 @@ pub(crate) struct BenchArgs {
     /// Bytes of one payload
     #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     payload: u32,
-    /// Keys that the entries have in turns; 0: none has one
+    /// How many keys the entries have, in turn; 0: entries have no key
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     keys: u32,
-    /// Also drain beside so many settled entries, such as 1000000; 0 leaves it out
+    /// Also drain beside this many settled entries, for example 1000000; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     settled: u32,
-    /// Also drain the first of so many pending entries, such as 1000000; 0 leaves it out
+    /// Also drain the first of this many pending entries, for example 1000000; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pending: u32,
-    /// Also drain while another connection sits idle in a transaction, and print the rate of each quarter
+    /// Also drain while another connection is idle in a transaction, and print the rate of each quarter
     #[arg(long)]
     held: bool,
-    /// Also stage so many events at a steady rate and tell how long after its commit each is confirmed, such as
-    /// 1000; 0 leaves it out
+    /// Also stage this many events at a steady rate, for example 1000, and print the time from commit to
+    /// confirmation; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     latency: u32,
-    /// Also let so many tasks stage at once in a SQLite file, such as 4, beside a relay: in line, as `store.begin()` has
-    /// them, and each polling the lock of the file; 0 leaves it out
+    /// Also let this many tasks, for example 4, stage at once in a SQLite file beside a relay: queued by
+    /// `store.begin()`, and each polling the lock of the file; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     writers: u32,
-    /// Events a second of --latency
+    /// Events per second of --latency
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: u32,
-    /// Only this part; may be given many times. What is asked for by an option of its own is measured anyway
+    /// Only this part; may be given many times. Parts with an option of their own are measured if that option
+    /// is given
     #[arg(long = "only", value_name = "PART", value_enum)]
     only: Vec<Part>,
-    /// Measure so many sagas of three steps instead, beside as many plain entries as they have steps
+    /// Measure this many sagas of three steps instead, beside as many plain entries as they have steps
     #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "held", "only", "latency", "writers", "to"],
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     sagas: Option<u32>,
-    /// Measure the relay to this destination instead: a URL as of `relay --to`
+    /// Measure the relay to this destination instead: a URL as for `relay --to`
     #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients", "writers"])]
     to: Option<Destination>,
-    /// Also consume from there what --to sends: a URL of a source, such as amqp://…?queue=, nats://…?stream=&durable=
-    /// or redis://…?stream=&group=
+    /// Also consume the events that --to sends: the URL of a source, amqp://…?queue=,
+    /// nats://…?stream=&durable= or redis://…?stream=&group=
     #[arg(long, value_name = "URL", requires = "to")]
     from: Option<String>,
-    /// Let the webhook of --to be at a private or loopback address, and without TLS
+    /// Allow --to to be a webhook at a private or loopback address, and without TLS
     #[arg(long, requires = "to")]
     allow_private: bool,
 }
@@ -203,11 +204,11 @@ impl BenchArgs {
     fn check(&self) -> Result<(), Fault> {
         let missing = self.only.iter().find_map(|part| match part {
             Part::Growth if self.settled == 0 && self.pending == 0 => {
-                Some("growth: add --settled N or --pending N")
+                Some("growth needs --settled N or --pending N")
             }
-            Part::Held if !self.held => Some("held: add --held"),
-            Part::Latency if self.latency == 0 => Some("latency: add --latency N"),
-            Part::Writers if self.writers == 0 => Some("writers: add --writers N"),
+            Part::Held if !self.held => Some("held needs --held"),
+            Part::Latency if self.latency == 0 => Some("latency needs --latency N"),
+            Part::Writers if self.writers == 0 => Some("writers needs --writers N"),
             _ => None,
         });
         missing.map_or(Ok(()), |missing| Err(Fault::usage(format!("--only {missing}"))))
@@ -228,8 +229,8 @@ impl BenchArgs {
 async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
     args.check()?;
     let to = args.to.as_ref().map(|to| To::new(to, args)).transpose()?;
-    let folder =
-        tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}",)))?;
     let url = match context.database_option() {
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),

@@ -67,7 +67,9 @@ async fn relay(
     url: &str,
     folder: &Path,
 ) -> Result<Option<u64>, Fault> {
-    let cannot = |error: std::io::Error| Fault::failed(format!("cannot start a relay to watch: {error}"));
+    let cannot = |error: std::io::Error| {
+        Fault::failed(format!("cannot start the relay whose memory is measured: {error}",))
+    };
     let config = folder.join("relay.toml");
     let names = database.staging.names();
     let order = match by {
@@ -94,7 +96,7 @@ async fn relay(
     let _ = relay.wait();
     match ended {
         Some(status) if !status.success() => {
-            Err(Fault::failed(format!("the relay that was watched failed ({status})")))
+            Err(Fault::failed(format!("the relay whose memory is measured failed ({status})")))
         }
         _ => Ok(peak),
     }

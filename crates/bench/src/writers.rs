@@ -61,7 +61,9 @@ enum Begin {
 /// Refuses a database that lets many writers in at once.
 pub(crate) fn check(bed: &Bed, args: &BenchArgs) -> Result<(), Fault> {
     if args.writers > 0 && !matches!(bed.main.staging, Staging::Sqlite(..)) {
-        return Err(Fault::usage("--writers is about SQLite, which has one writer at a time: leave it out"));
+        return Err(Fault::usage(
+            "--writers works on SQLite only, which has one writer at a time; leave it out",
+        ));
     }
     Ok(())
 }

@@ -10,16 +10,17 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  pillarbox demo                                          see it all work, nothing to install
+  pillarbox demo                                          see everything work, with nothing to install
   pillarbox migrate                                       create the tables
   pillarbox stage --route orders --type order.placed --key o-1 --payload '{\"id\":1}'
   pillarbox relay --drain --route orders --to file:out.ndjson
   pillarbox status --json
 
 Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 unhealthy, 4 schema mismatch.
-stdout is data, stderr is talk.";
+Data goes to stdout, messages go to stderr.";
 
-/// Transactional messaging: what your transaction commits is delivered, what it rolls back never happened.
+/// Transactional messaging: events that your transaction commits are delivered, events that it rolls back
+/// never exist.
 #[derive(Debug, Parser)]
 #[command(name = "pillarbox", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = EXAMPLES, max_term_width = 110)]

@@ -17,15 +17,15 @@ pub struct Globals {
     /// The configuration file [default: pillarbox.toml if it is there]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The database, sqlite://FILE or postgres://…; first of: this option, database.url of the configuration,
-    /// the variable DATABASE_URL (keep passwords there: options are visible to others) [default:
-    /// sqlite://pillarbox.db]
+    /// The database: sqlite://FILE or postgres://…. If it is not given, database.url of the configuration
+    /// counts, then the variable DATABASE_URL. Keep passwords in the variable: other users can see options
+    /// [default: sqlite://pillarbox.db]
     #[arg(long, global = true, value_name = "URL")]
     pub database: Option<String>,
-    /// Print data as JSON: one object, or one object a line for lists
+    /// Print data as JSON: one object, or one object per line for lists
     #[arg(long, global = true)]
     pub json: bool,
-    /// No talk on stderr but errors
+    /// Print only errors on stderr
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }

@@ -83,7 +83,7 @@ impl From<Error> for Fault {
             ErrorKind::Schema => Self::Schema(message),
             ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::ReadOnly => Self::Unavailable(message),
             ErrorKind::Contention => Self::Unavailable(format!(
-                "{message}; another transaction was in the way: run the command again"
+                "{message}. Another transaction was in the way; run the command again"
             )),
             _ => Self::Failed(message),
         }

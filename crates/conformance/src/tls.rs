@@ -94,7 +94,7 @@ pub async fn a_certificate_of_a_trusted_authority_is_accepted<H: TlsHarness>(_: 
     assert_eq!(message.body, b"{\"n\":0}");
 }
 
-/// Of a stranger, for another host, expired, or of an authority that nobody named.
+/// Of a stranger, for another host, expired, or from an authority that is not trusted.
 pub async fn a_wrong_certificate_is_refused_and_named<H: TlsHarness>(_: &PhantomData<H>) {
     let (ours, stranger) = (Authority::new("ours"), Authority::new("stranger"));
     let right = ours.issue("localhost", |_| ());

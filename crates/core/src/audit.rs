@@ -121,7 +121,7 @@ impl FromStr for AuditKind {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, format!("unknown kind {text:?} in the audit trail"))
+            Error::new(ErrorKind::Corrupt, format!("the audit trail holds the unknown kind {text:?}"))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::duration::format_duration;
 use crate::error::{Error, Result};
 use crate::limits::DELAY_MAX;
 
@@ -71,7 +72,11 @@ impl Backoff {
             return Err(Error::invalid("backoff: base must be longer than zero"));
         }
         if max < base {
-            return Err(Error::invalid("backoff: max must not be below base"));
+            return Err(Error::invalid(format!(
+                "backoff: max ({}) must not be shorter than base ({})",
+                format_duration(max),
+                format_duration(base)
+            )));
         }
         if max > DELAY_MAX {
             return Err(Error::invalid(format!(
@@ -91,7 +96,9 @@ impl Backoff {
         let hundredths = (multiplier * 100.0).round();
         let allowed = f64::from(*MULTIPLIERS.start())..=f64::from(*MULTIPLIERS.end());
         if !allowed.contains(&hundredths) {
-            return Err(Error::invalid("backoff: multiplier must be a number from 1 to 100"));
+            return Err(Error::invalid(format!(
+                "backoff: multiplier is {multiplier}; it must be a number from 1 to 100"
+            )));
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in the range")]
         let hundredths = hundredths as u32;
@@ -163,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::duration::{format_duration, parse_duration};
+    use crate::duration::parse_duration;
 
     fn policies() -> impl Strategy<Value = Backoff> {
         let max_nanos = u64::try_from(DELAY_MAX.as_nanos()).unwrap();
@@ -205,7 +212,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for (base, max, refused_with) in [
             (Duration::ZERO, second, "base must be longer than zero"),
-            (second * 2, second, "max must not be below base"),
+            (second * 2, second, "max (1s) must not be shorter than base (2s)"),
             (second, DELAY_MAX + Duration::from_nanos(1), "max must be at most 3660 days"),
         ] {
             let error = Backoff::new(base, max, Jitter::None).unwrap_err();

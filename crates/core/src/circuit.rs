@@ -47,7 +47,7 @@ impl FromStr for CircuitState {
         Self::ALL
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or_else(|| Error::new(ErrorKind::Corrupt, "not the state of a circuit"))
+            .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("unknown circuit state {text:?}")))
     }
 }
 

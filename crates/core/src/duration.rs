@@ -33,8 +33,8 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     parse(text).ok_or_else(|| {
         let shown: String = text.chars().take(40).collect();
         Error::invalid(format!(
-            "{shown:?} is not a duration: whole numbers with the units d, h, m, s, ms, us or ns are expected, \
-             larger units first, such as 500ms, 5s, 1m30s, 1d or 0s"
+            "{shown:?} is not a duration: write whole numbers with units, larger units first, for example \
+             500ms, 5s, 1m30s, 1d or 0s. The units are d, h, m, s, ms, us and ns"
         ))
     })
 }
@@ -132,7 +132,7 @@ mod tests {
             "213503982334602d",
         ] {
             let error = parse_duration(text).unwrap_err().to_string();
-            assert!(error.contains("is not a duration") && error.contains("such as 500ms"), "{error}");
+            assert!(error.contains("is not a duration") && error.contains("for example 500ms"), "{error}");
         }
         assert!(parse_duration(&"9".repeat(10_000)).unwrap_err().to_string().len() < 300);
     }

@@ -259,8 +259,8 @@ impl Event {
     pub fn check_ordered(&self) -> Result<()> {
         if self.key.is_some() && self.delay.is_some_and(|delay| delay > Duration::ZERO) {
             return Err(Error::invalid(
-                "delay is not for an event with a key on an ordered route: it would hold back its key; \
-                 leave out the delay or the key, or stage it on an unordered route",
+                "an event with a key on an ordered route cannot have a delay: later events of the key would \
+                 wait for it. Leave out the delay or the key, or stage the event on an unordered route",
             ));
         }
         Ok(())
@@ -269,7 +269,7 @@ impl Event {
     fn check_headers(&self) -> Result<()> {
         if self.headers.len() > HEADERS_MAX {
             return Err(Error::too_large(format!(
-                "{} headers; at most {HEADERS_MAX} are allowed",
+                "there are {} headers; at most {HEADERS_MAX} are allowed",
                 self.headers.len()
             )));
         }

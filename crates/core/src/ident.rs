@@ -35,7 +35,8 @@ impl Ident {
         }
         let shown: String = name.chars().take(CHARS_MAX + 1).collect();
         Err(Error::invalid(format!(
-            "{shown:?} cannot name a table: 1 to {CHARS_MAX} of a-z, 0-9 and _ are allowed, not starting with a digit"
+            "{shown:?} is not a valid table name: use 1 to {CHARS_MAX} of the characters a-z, 0-9 and _, and \
+             do not start with a digit"
         )))
     }
 
@@ -47,8 +48,8 @@ impl Ident {
         let joined = format!("{}_{suffix}", self.0);
         if !is_ident(&joined, JOINED_CHARS_MAX) {
             return Err(Error::invalid(format!(
-                "{:?} with a suffix of {} characters cannot name a table: at most {JOINED_CHARS_MAX} of a-z, 0-9 \
-                 and _ are allowed",
+                "{:?} with a suffix of {} characters is not a valid table name: use at most \
+                 {JOINED_CHARS_MAX} of the characters a-z, 0-9 and _",
                 self.0,
                 suffix.chars().count()
             )));
@@ -128,7 +129,10 @@ mod tests {
             let ident = Ident::new(name);
             assert_eq!(ident.is_ok(), allowed, "{name:?}");
             if let Err(error) = ident {
-                assert!(error.to_string().contains("1 to 31 of a-z, 0-9 and _"), "{error}");
+                assert!(
+                    error.to_string().contains("use 1 to 31 of the characters a-z, 0-9 and _"),
+                    "{error}"
+                );
             }
         }
     }

@@ -68,7 +68,7 @@ impl FromStr for FailureKind {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
             Error::invalid(format!(
-                "unknown kind of error {text:?}; known are {}",
+                "unknown kind of error {text:?}; the known kinds are {}",
                 Self::ALL.map(Self::as_str).join(", ")
             ))
         })
@@ -92,7 +92,7 @@ impl Failure {
     #[must_use]
     pub fn lease_expired() -> Self {
         let kind = FailureKind::LeaseExpired;
-        Self::new(kind, kind.as_str(), "nobody settled it before its lease ended")
+        Self::new(kind, kind.as_str(), "its lease ended before a relay recorded an outcome")
     }
 
     /// A failure with a stable code and a text for people. The text is redacted and cut to its limit.

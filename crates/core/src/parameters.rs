@@ -32,7 +32,9 @@ pub fn read<'a>(
     for (name, value) in pairs {
         if !allowed.contains(&name.as_ref()) {
             let allowed = allowed.join(", ");
-            return Err(Error::invalid(format!("unknown parameter {name:?}; allowed are {allowed}")));
+            return Err(Error::invalid(format!(
+                "unknown parameter {name:?}; the allowed ones are {allowed}"
+            )));
         }
         if seen.contains(&name) {
             return Err(Error::invalid(format!("{name}= is given twice")));
@@ -48,7 +50,7 @@ pub fn read<'a>(
 /// # Errors
 /// [`Invalid`](crate::ErrorKind::Invalid) when it is none, or out of range.
 pub fn number<N: FromStr>(text: &str) -> Result<N> {
-    text.parse().map_err(|_| Error::invalid("not a whole number in range"))
+    text.parse().map_err(|_| Error::invalid(format!("{text:?} is not a whole number, or it is out of range")))
 }
 
 /// Reads `true` or `false`.
@@ -56,7 +58,7 @@ pub fn number<N: FromStr>(text: &str) -> Result<N> {
 /// # Errors
 /// [`Invalid`](crate::ErrorKind::Invalid) for anything else.
 pub fn switch(text: &str) -> Result<bool> {
-    text.parse().map_err(|_| Error::invalid("allowed are true and false"))
+    text.parse().map_err(|_| Error::invalid(format!("{text:?} is not allowed; write true or false")))
 }
 
 /// Refuses durations of zero, by their names.
@@ -93,10 +95,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_is_allowed() {
         assert_eq!(read_all(&[("two", "2"), ("one", "1")]).unwrap(), [2, 1]);
-        refused(read_all(&[("tow", "2")]), "unknown parameter \"tow\"; allowed are one, two");
+        refused(read_all(&[("tow", "2")]), "unknown parameter \"tow\"; the allowed ones are one, two");
         refused(read_all(&[("two", "2"), ("two", "3")]), "two= is given twice");
-        refused(read_all(&[("two", "256")]), "two=: not a whole number in range");
-        refused(switch("yes"), "allowed are true and false");
+        refused(read_all(&[("two", "256")]), "two=: \"256\" is not a whole number, or it is out of range");
+        refused(switch("yes"), "\"yes\" is not allowed; write true or false");
         assert!(switch("true").unwrap() && !switch("false").unwrap());
         let second = Duration::from_secs(1);
         more_than_zero([("lease", second)]).unwrap();

@@ -112,7 +112,7 @@ impl fmt::Display for PayloadError {
             What::Shape { path } => write!(f, "the payload does not have the expected shape at `{path}`"),
             What::Missing { path } => write!(f, "the payload has no `{path}`"),
             What::Type { found, expected } => {
-                write!(f, "the event has the type {found:?}, and was read as {expected:?}")
+                write!(f, "the event has the type {found:?}, but {expected:?} was expected")
             }
         }
     }

@@ -60,7 +60,10 @@ impl Received {
     /// [`TooLarge`](ErrorKind::TooLarge) when a limit is passed. The text names the attribute, never its value.
     pub fn decode(mut attributes: Attributes, mut headers: Headers, payload: Vec<u8>) -> Result<Self> {
         if payload.len() > PAYLOAD_BYTES_MAX {
-            return Err(Error::too_large(format!("a payload of {} bytes", payload.len())));
+            return Err(Error::too_large(format!(
+                "the payload has {} bytes; at most {PAYLOAD_BYTES_MAX} are read",
+                payload.len()
+            )));
         }
         if attributes.remove("specversion").is_none_or(|version| !version.starts_with("1.")) {
             return Err(corrupt("specversion is missing or not 1.x"));
@@ -101,12 +104,14 @@ impl Received {
         headers.extend(attributes);
         if headers.len() > HEADERS_MAX {
             return Err(Error::too_large(format!(
-                "{} headers; at most {HEADERS_MAX} are read",
+                "the message has {} headers; at most {HEADERS_MAX} are read",
                 headers.len()
             )));
         }
         if headers.values().any(|value| value.len() > HEADER_VALUE_BYTES_MAX) {
-            return Err(Error::too_large(format!("a header of over {HEADER_VALUE_BYTES_MAX} bytes")));
+            return Err(Error::too_large(format!(
+                "a header has more than {HEADER_VALUE_BYTES_MAX} bytes, which is the limit"
+            )));
         }
         Ok(Self { headers, ..known })
     }

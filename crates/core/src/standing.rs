@@ -75,7 +75,7 @@ impl FromStr for Standing {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|standing| standing.as_str() == text).ok_or_else(|| {
             Error::invalid(format!(
-                "unknown status {text:?}; known are {}",
+                "unknown status {text:?}; the known ones are {}",
                 Self::ALL.map(Self::as_str).join(", ")
             ))
         })

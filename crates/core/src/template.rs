@@ -112,7 +112,9 @@ impl FromStr for Template {
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse = |what: &str| {
-            Error::invalid(format!("{what} in {text:?}; known are {{type}}, {{key}} and {{route}}"))
+            Error::invalid(format!(
+                "{what} in {text:?}; the known placeholders are {{type}}, {{key}} and {{route}}"
+            ))
         };
         let mut parts = Vec::new();
         let mut plain = String::new();
@@ -134,7 +136,7 @@ impl FromStr for Template {
                 "type" => Part::Type,
                 "key" => Part::Key,
                 "route" => Part::Route,
-                other => return Err(refuse(&format!("unknown place {{{other}}}"))),
+                other => return Err(refuse(&format!("unknown placeholder {{{other}}}"))),
             };
             if !plain.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut plain)));

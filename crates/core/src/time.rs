@@ -99,7 +99,7 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self> {
         OffsetDateTime::parse(text, &Rfc3339)
             .map_err(|_| {
-                Error::invalid("a time must be RFC 3339 with an offset, such as 2026-01-31T12:00:00Z")
+                Error::invalid("a time must be in RFC 3339 with an offset, for example 2026-01-31T12:00:00Z")
             })
             .and_then(Self::try_from)
     }

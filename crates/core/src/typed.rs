@@ -140,6 +140,6 @@ mod tests {
         let event = Event::of(&OrderPaid { order: 7 }).unwrap();
         let error = received(&event).typed::<OrderPlaced>().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.to_string().contains("\"order.paid\", and was read as \"order.placed\""), "{error}");
+        assert!(error.to_string().contains("\"order.paid\", but \"order.placed\" was expected"), "{error}");
     }
 }

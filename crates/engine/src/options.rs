@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::{ATTEMPTS_MAX, BATCH_MAX, LEASE_MAX};
 use pillarbox_core::port::{ClaimOrder, Keep, LANES};
-use pillarbox_core::{Backoff, Error, OnDead, Result};
+use pillarbox_core::{Backoff, Error, OnDead, Result, format_duration};
 
 /// How a relay treats its route. Every field has a default; [`RelayOptions::broker`] is the default.
 ///
@@ -147,28 +147,36 @@ impl RelayOptions {
     pub fn check(&self) -> Result<()> {
         let refuse = |why: String| Err(Error::invalid(why));
         if self.max_attempts == 0 || self.max_attempts > ATTEMPTS_MAX {
-            return refuse(format!("max_attempts must be 1 to {ATTEMPTS_MAX}"));
+            return refuse(format!("max_attempts is {}; it must be 1 to {ATTEMPTS_MAX}", self.max_attempts));
         }
         if self.batch == 0 || self.batch > BATCH_MAX {
-            return refuse(format!("batch must be 1 to {BATCH_MAX}"));
+            return refuse(format!("batch is {}; it must be 1 to {BATCH_MAX}", self.batch));
         }
         if self.in_flight_max < self.batch {
-            return refuse(format!("in_flight_max must be at least the batch, {}", self.batch));
+            return refuse(format!(
+                "in_flight_max is {}; it must be at least batch, which is {}",
+                self.in_flight_max, self.batch
+            ));
         }
         if self.in_flight_bytes_max == 0 {
             return refuse("in_flight_bytes_max must be more than zero".into());
         }
         if self.lease.is_zero() || self.lease > LEASE_MAX {
             return refuse(format!(
-                "lease must be more than zero and at most {} h",
+                "lease is {}; it must be more than zero and at most {} h",
+                format_duration(self.lease),
                 LEASE_MAX.as_secs() / 3600
             ));
         }
         if self.poll_min.is_zero() || self.poll_max < self.poll_min {
-            return refuse("poll_min must be more than zero and at most poll_max".into());
+            return refuse(format!(
+                "poll_min is {}; it must be more than zero and at most poll_max, which is {}",
+                format_duration(self.poll_min),
+                format_duration(self.poll_max)
+            ));
         }
         if self.relays_max == 0 || self.relays_max > LANES {
-            return refuse(format!("relays_max must be 1 to {LANES}"));
+            return refuse(format!("relays_max is {}; it must be 1 to {LANES}", self.relays_max));
         }
         if self.reap_interval.is_zero() {
             return refuse("reap_interval must be more than zero".into());

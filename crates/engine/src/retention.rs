@@ -94,13 +94,19 @@ impl Retention {
     /// When the batch, the interval or the inbox's time cannot work.
     pub fn new(admin: Arc<dyn Admin>, options: RetentionOptions) -> Result<Self> {
         if options.batch == 0 || options.batch > BATCH_MAX {
-            return Err(Error::invalid(format!("the retention batch must be 1 to {BATCH_MAX}")));
+            return Err(Error::invalid(format!(
+                "the retention batch is {}; it must be 1 to {BATCH_MAX}",
+                options.batch
+            )));
         }
         if options.interval.is_zero() {
             return Err(Error::invalid("the retention interval must be more than zero"));
         }
         if options.inbox.is_zero() {
-            return Err(Error::invalid("an inbox that remembers nothing applies everything again"));
+            return Err(Error::invalid(
+                "the retention of the inbox is zero: the inbox would forget each event at once and apply \
+                 duplicates. Set `inbox` to more than zero",
+            ));
         }
         Ok(Self { admin, sagas: None, options })
     }
@@ -169,7 +175,9 @@ impl Retention {
                 result = self.run_once() => match result {
                     Ok(0) => {}
                     Ok(purged) => tracing::info!(purged, "retention"),
-                    Err(error) => tracing::warn!(%error, "retention failed; it is tried again"),
+                    Err(error) => tracing::warn!(%error,
+                        "old entries could not be purged; retention tries again after its interval",
+                    ),
                 },
             }
             tokio::select! {

@@ -35,8 +35,10 @@ pub(crate) fn verdict(outcome: Outcome, entry: &Entry, options: &RelayOptions, r
 /// The outcome of an entry whose delivery ended without a word about it.
 pub(crate) fn unreported(how: Ended) -> Outcome {
     match how {
-        Ended::Finished => Outcome::unknown("no_report", "the sink ended without an outcome for this entry"),
-        Ended::Aborted => Outcome::unknown("deadline", "no outcome before the deadline"),
+        Ended::Finished => {
+            Outcome::unknown("no_report", "the sink returned without an outcome for this entry")
+        }
+        Ended::Aborted => Outcome::unknown("deadline", "the sink gave no outcome before the deadline"),
         Ended::Panicked => Outcome::Failed {
             failure: Failure::new(FailureKind::Panicked, "panic", "the sink panicked while delivering"),
             retry_after: None,

@@ -48,7 +48,7 @@ pub(crate) enum Happened {
         /// When it becomes due, by the database's clock.
         due_micros: Option<i64>,
     },
-    /// A relay gave a sign of life and got these lanes, with their fences.
+    /// A relay sent a heartbeat and got these lanes, with their fences.
     Attended {
         session: String,
         now_micros: i64,

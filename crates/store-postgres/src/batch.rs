@@ -39,7 +39,7 @@ impl Batch {
         self.bytes = self.bytes.saturating_add(entry.event.payload.len()).saturating_add(headers.len());
         if self.bytes > BYTES_MAX {
             return Err(Error::too_large(format!(
-                "the events of one call have more than {BYTES_MAX} bytes; stage them in several calls"
+                "the events of one call have more than {BYTES_MAX} bytes. Stage them in several calls"
             )));
         }
         self.delays.push(entry.delay_micros());

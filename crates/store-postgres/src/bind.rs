@@ -51,7 +51,10 @@ impl Bind {
 
     pub(crate) fn done(self) -> Result<PgArguments> {
         if self.refused {
-            return Err(Error::too_large("the values of one call are too large for the database's protocol"));
+            return Err(Error::too_large(
+                "the values of one call are too large for the PostgreSQL protocol. Send fewer or smaller \
+                 values",
+            ));
         }
         Ok(self.arguments)
     }

@@ -59,7 +59,7 @@ impl PostgresStore {
         if !undone && again == Again::IfUndone {
             return Err(error);
         }
-        tracing::debug!(%error, "the connection broke; once more on a fresh one");
+        tracing::debug!(%error, "the connection broke; the call is repeated on a new one");
         let held = self.acquire_tested(line).await?;
         self.attempt(held, line, again, sql.with(arguments), &put).await
     }
@@ -69,7 +69,7 @@ impl PostgresStore {
         let held = self.acquire(line).await?;
         match Unit::begin(held, self.begin_script(line), self.patience()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable && error.retry() == Retry::Later => {
-                tracing::debug!(%error, "the connection broke; once more on a fresh one");
+                tracing::debug!(%error, "the connection broke; the call is repeated on a new one");
                 let held = self.acquire_tested(line).await?;
                 Unit::begin(held, self.begin_script(line), self.patience()).await
             }
@@ -123,7 +123,7 @@ impl PostgresStore {
                 return Ok(held);
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "no connection to the database answers"))
+        Err(Error::new(ErrorKind::Unavailable, "none of the connections to the database answers"))
     }
 }
 
@@ -153,7 +153,7 @@ fn keep(rows: &mut Vec<PgRow>, row: PgRow) -> sqlx::Result<()> {
 }
 
 fn silent() -> Error {
-    Error::new(ErrorKind::Timeout, "the database went silent during a call")
+    Error::new(ErrorKind::Timeout, "the database did not answer in time")
 }
 
 /// A connection during one call. A call that is dropped half-way takes its connection with it: nobody can know
@@ -190,7 +190,7 @@ impl Held {
 }
 
 /// A transaction of a call's own. Its statements are unnamed: nothing is left in a session that a pooler may
-/// hand on to somebody else.
+/// hand on to another caller.
 pub(crate) struct Unit {
     held: Held,
     patience: Duration,

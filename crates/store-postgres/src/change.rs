@@ -40,7 +40,7 @@ impl PostgresStore {
                 .value(verb == Verb::Cancel);
             let rows = unit.rows(sql, arguments.done()?).await?;
             let done = rows.first().map_or(Ok(0), |row| Cells::of(row).count())?;
-            // Somebody else was faster with the others.
+            // Another operator was faster with the others.
             changed.skipped += changed.changed.saturating_sub(done);
             changed.changed = done;
         }

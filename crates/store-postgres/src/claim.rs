@@ -1,4 +1,4 @@
-//! Claiming and extending: who works on what, and until when.
+//! Claiming and extending: which relay works on which entries, and until when.
 
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ impl Store for PostgresStore {
         if let Company::Suspects { beside } = request.company {
             return self.claim_suspects(&request, beside).await;
         }
-        // Who sets the time wants to see all that is due at it.
+        // A caller that sets the time wants to see all entries that are due at that time.
         let floor = match request.now {
             None => self.floors(request.order).begin(&request.route, Instant::now()),
             Some(_) => None,

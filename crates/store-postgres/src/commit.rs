@@ -26,7 +26,7 @@ pub(crate) async fn commit_pooled(mut tx: Tx<'static>) -> Result<()> {
     committed.map(|_| ()).map_err(|error| refused(error, Phase::Committing))
 }
 
-/// Rolls back: now and not in the background, because who sees the error may count on it.
+/// Rolls back now and not in the background, because a caller that sees the error may rely on it.
 pub(crate) async fn rollback(tx: Tx<'_>) {
     // A lost connection has done it too.
     if tx.rollback().await.is_err() {
@@ -39,14 +39,15 @@ fn refused(error: sqlx::Error, phase: Phase) -> Error {
     let (retry, text) = match &*state {
         "25P02" => (
             Retry::Later,
-            "nothing was committed: a statement in the transaction had failed, and PostgreSQL keeps nothing of it after \
-             that. Return the error instead of going on, or run what may fail in a nested transaction (`tx.begin()`)",
+            "nothing was committed: a statement in the transaction had failed, and PostgreSQL then discards \
+             the whole transaction. When a statement fails, return its error, or run statements that may \
+             fail in a nested transaction (`tx.begin()`)",
         ),
         // It is not known which of the two ended it.
         "25P01" => (
             Retry::Unknown,
-            "the transaction had ended before it was committed: a COMMIT or a ROLLBACK was sent as a statement. Leave \
-             the end of the transaction to whoever began it",
+            "the transaction had ended before it was committed: a COMMIT or a ROLLBACK was sent as a \
+             statement. Let only the code that began the transaction end it",
         ),
         _ => return classify(error, phase),
     };

@@ -39,8 +39,8 @@ pub(crate) fn target(url: &str, options: &Options) -> Result<PgConnectOptions> {
         PgSslMode::Prefer if !named => Ok(target.ssl_mode(PgSslMode::VerifyFull)),
         PgSslMode::Prefer | PgSslMode::Allow | PgSslMode::Disable if options.insecure => Ok(target),
         _ => Err(Error::invalid(
-            "sslmode allows plain text to a database on another machine; use sslmode=verify-full, or allow it \
-             with the setting insecure = true",
+            "sslmode allows an unencrypted connection to a database on another machine. Use \
+             sslmode=verify-full, or allow it with the setting insecure = true",
         )),
     }
 }
@@ -58,7 +58,7 @@ fn is_local(target: &PgConnectOptions) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Opens one connection outside of any pool: what is wrong with the server is told at once.
+/// Opens one connection outside of any pool, so that a problem with the server is reported at once.
 pub(crate) async fn open(target: &PgConnectOptions, options: &Options) -> Result<PgConnection> {
     match timeout(options.connect_timeout, target.connect()).await {
         Ok(connection) => connection.map_err(|error| classify(error, Phase::Before)),

@@ -55,8 +55,9 @@ const STATES: &[(&str, ErrorKind)] = &[
     ("XX002", ErrorKind::Corrupt),
 ];
 
-/// What a standby says to whoever reads an unlogged table: "not supported" by its state, which is true until it is promoted.
-/// Only the function of the server that said it tells this apart, in every language and version from 14 to 18.
+/// What a standby answers to a read of an unlogged table: "not supported" by its state, which is true until
+/// it is promoted. Only the function of the server that said it tells this apart, in every language and
+/// version from 14 to 18.
 const UNLOGGED_ON_A_STANDBY: (&str, &str) = ("0A000", "get_relation_info");
 
 fn kind_of(state: &str, routine: Option<&str>) -> ErrorKind {
@@ -71,20 +72,22 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
     match error {
         sqlx::Error::Database(error) => of_server(&*error, phase),
         sqlx::Error::Io(error) => lost(&error, phase),
-        sqlx::Error::PoolTimedOut => {
-            Error::new(ErrorKind::Timeout, "no connection to the database came free in time")
-                .with_code("pool_timed_out")
-        }
+        sqlx::Error::PoolTimedOut => Error::new(
+            ErrorKind::Timeout,
+            "no database connection became free in time; all of them are in use",
+        )
+        .with_code("pool_timed_out"),
         sqlx::Error::PoolClosed => {
-            Error::new(ErrorKind::Unavailable, "the pool of connections is closed").with_retry(Retry::Never)
+            Error::new(ErrorKind::Unavailable, "the connection pool is closed").with_retry(Retry::Never)
         }
         sqlx::Error::Tls(error) => Error::new(
             ErrorKind::Denied,
-            format!("no trusted encryption to the database: {}", redact(&error.to_string())),
+            format!("TLS to the database failed: {}", redact(&error.to_string())),
         ),
-        sqlx::Error::Configuration(error) => {
-            Error::invalid(format!("bad database settings: {}", redact(&error.to_string())))
-        }
+        sqlx::Error::Configuration(error) => Error::invalid(format!(
+            "the database URL or its settings are wrong: {}",
+            redact(&error.to_string())
+        )),
         sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => {
             Error::invalid("a value cannot be sent to the database")
         }
@@ -92,11 +95,13 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
         | sqlx::Error::ColumnDecode { .. }
         | sqlx::Error::ColumnNotFound(_)
         | sqlx::Error::ColumnIndexOutOfBounds { .. }
-        | sqlx::Error::RowNotFound => Error::new(ErrorKind::Corrupt, "the database's answer cannot be read"),
+        | sqlx::Error::RowNotFound => {
+            Error::new(ErrorKind::Corrupt, "the answer of the database cannot be read")
+        }
         sqlx::Error::Protocol(text) => {
             let error = Error::new(
                 ErrorKind::Unavailable,
-                format!("the connection is out of step: {}", redact(&text)),
+                format!("the database broke the protocol, so the connection is closed: {}", redact(&text)),
             );
             if phase == Phase::Committing { error.with_retry(Retry::Unknown) } else { error }
         }
@@ -114,16 +119,19 @@ fn of_server(error: &dyn DatabaseError, phase: Phase) -> Error {
     };
     let message = match &*state {
         "26000" | "42P05" => {
-            "prepared statements got mixed up: behind a transaction pooler, set the mode to pooled".into()
+            "prepared statements do not work on this connection. Behind a transaction pooler such as \
+             PgBouncer, set the mode to pooled"
+                .into()
         }
         "57014" => "the call took longer than the statement timeout".into(),
-        "55P03" => "somebody else's lock was not released in time".into(),
+        "55P03" => "another transaction held a lock for longer than the lock timeout".into(),
         "25006" | "0A000" if kind == ErrorKind::ReadOnly => {
-            "this server takes no writes, as a standby does: work goes on when it is promoted or the primary is reached"
+            "this server accepts no writes: it is a standby or read-only. Work continues when it is \
+             promoted, or when the URL reaches the primary"
                 .into()
         }
         // The message quotes the value.
-        _ if state.starts_with("22") => "the database refused a value".into(),
+        _ if state.starts_with("22") => "the database rejected a value".into(),
         _ => redact(error.message()),
     };
     let result = Error::new(kind, message);

@@ -17,10 +17,11 @@ use pillarbox_core::RouteName;
 
 use crate::row::At;
 
-/// Entries that a store must have claimed of a route before a floor is worth it: so many are passed over in a millisecond or
-/// two. A store that claimed fewer takes the oldest with every claim.
+/// Entries that a store must have claimed of a route before a floor is worth it: a claim passes over this
+/// many in a millisecond or two. A store that claimed fewer takes the oldest with every claim.
 const PASSED_MIN: u64 = 5_000;
-/// How many times what a sweep costs goes by before the next one: it takes at most one part of so many.
+/// The wait between two sweeps, as a multiple of the cost of a sweep: sweeps take at most this part of the
+/// time.
 const PAYS: u32 = 10;
 /// The longest until the next sweep, whatever it costs: what is urgent does not wait for ever.
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_secs(5);
@@ -105,7 +106,7 @@ impl Floors {
         }
     }
 
-    /// Makes the next claim a sweep: nobody knows what became of the last one.
+    /// Makes the next claim a sweep: the outcome of the last one is unknown.
     pub(crate) fn failed(&self, route: &RouteName) {
         if let Some(past) = self.lock().get_mut(route) {
             past.sweep_at = None;

@@ -44,7 +44,7 @@ pub(crate) struct Readers {
 }
 
 impl PostgresStore {
-    /// Who reads which lane. A server that follows another one does not know: there are no relays on it, either.
+    /// Which session reads which lane. A standby does not know this, and no relay runs on it.
     pub(crate) async fn readers(&self) -> Result<Readers> {
         let rows = self.run(Line::Operator, Again::Always, &self.sql().readers, Bind::new().done()?).await;
         match rows {

@@ -11,7 +11,7 @@ use crate::error::{Phase, classify};
 use crate::store::PostgresStore;
 
 impl PostgresStore {
-    /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
+    /// Rows, and sessions of lanes: a relay of either kind returns what the other kind left.
     pub(crate) async fn reap_leases(&self, request: ReapRequest) -> Result<Reaped> {
         let sessions = self.reap_sessions(&request).await?;
         Ok(self.reap_row_leases(request).await?.with_sessions(sessions))

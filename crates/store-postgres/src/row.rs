@@ -222,7 +222,7 @@ impl<'r> Decode<'r, Postgres> for Whole {
     }
 }
 
-/// `None` when no entry can have so many attempts.
+/// `None` when no entry can have that many attempts.
 pub(crate) fn budget(attempts: i32) -> Option<u32> {
     u32::try_from(attempts).ok().filter(|attempts| (1..=ATTEMPTS_MAX).contains(attempts))
 }

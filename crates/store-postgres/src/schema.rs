@@ -49,7 +49,8 @@ const INDEXES_OF: &str = "select i.relname::text \
     select p.proname::text || '()' from pg_catalog.pg_proc as p \
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace where n.nspname = $1";
 
-/// Who asks, who owns what a migration changes and is nobody that it can act for, and whether it may make tables and schemas.
+/// The role that asks, the owners of the tables that it cannot act for, and whether it may create tables and
+/// schemas.
 const RIGHTS: &str = "select current_user::text, \
     array(select distinct pg_catalog.pg_get_userbyid(o.owner)::text from ( \
         select c.relowner as owner from pg_catalog.pg_class as c \
@@ -252,8 +253,9 @@ impl Schema for PostgresStore {
             && let Some(damage) = self.session_damage().await?
         {
             warnings.push(format!(
-                "the tables of lane sessions cannot be read, as after a failover: {damage}. Ordered routes stand \
-                 still until one of their relays empties these tables, or `pillarbox migrate` does"
+                "the tables of lane sessions cannot be read, as can happen after a failover: {damage}. \
+                 Ordered routes deliver nothing until a relay on them or `pillarbox migrate` empties these \
+                 tables"
             ));
         }
         Ok(state)
@@ -317,7 +319,9 @@ impl Rights {
         let names: Vec<String> = names.map(|name| format!("{}_{name}", tables.prefix)).collect();
         let arguments = Bind::new().text(&tables.schema).value(names).done()?;
         let rows = unit.rows(&Sql::new(RIGHTS, tables), arguments).await?;
-        let row = rows.first().ok_or_else(|| Error::new(ErrorKind::Corrupt, "a role has no name"))?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::new(ErrorKind::Corrupt, "the role of this connection has no name"))?;
         let read = || Ok(Self { role: row.try_get(0)?, owners: row.try_get(1)?, creates: row.try_get(2)? });
         read().map_err(|error| classify(error, Phase::Before))
     }
@@ -328,9 +332,9 @@ impl Rights {
         let denied = |message| Err(Error::new(ErrorKind::Denied, message));
         if let [owner, ..] = &*self.owners {
             return denied(format!(
-                "the role {role} cannot change the Pillarbox tables, which belong to {}; nothing was changed. Migrate as \
-                 a member of that role (`grant {owner} to {role}`), or run what `pillarbox migrate --plan` prints as \
-                 their owner",
+                "the role {role} cannot change the Pillarbox tables, which belong to {}; nothing was \
+                 changed. Run `grant {owner} to {role}` and migrate again, or run the output of `pillarbox \
+                 migrate --plan` as the owner",
                 self.owners.join(" and ")
             ));
         }
@@ -341,8 +345,8 @@ impl Rights {
                  `grant usage, create on schema {schema} to {role}` allows it"
             )),
             (false, false) => denied(format!(
-                "the schema {schema} does not exist and the role {role} cannot create it; nothing was changed. \
-                 `create schema {schema} authorization {role}`, run by an administrator, makes it"
+                "the schema {schema} does not exist and the role {role} cannot create it; nothing was \
+                 changed. Let an administrator run `create schema {schema} authorization {role}`"
             )),
         }
     }
@@ -392,7 +396,7 @@ impl Look {
         Ok(Self { schema, tables: Found { version, differences, missing } })
     }
 
-    /// Refuses to create a schema that nobody asked for: it may be a misspelt one.
+    /// Refuses to create a schema without `create_schema`: its name may be misspelt.
     fn check_schema(&self, tables: &Tables, options: &Options) -> Result<()> {
         if self.schema || options.create_schema {
             return Ok(());
@@ -401,8 +405,8 @@ impl Look {
         Err(Error::new(
             ErrorKind::Schema,
             format!(
-                "the schema {schema} does not exist in this database, and nothing was created. Is the name right? Then \
-                 `create schema {schema}`, or run `pillarbox migrate --create-schema`"
+                "the schema {schema} does not exist in this database, and nothing was created. If the name \
+                 is right, run `create schema {schema}` or `pillarbox migrate --create-schema`"
             ),
         ))
     }

@@ -124,7 +124,7 @@ impl Changed {
     }
 }
 
-/// In the order of the rows: whoever locks several locks them in this order.
+/// In the order of the rows: every transaction that locks several rows locks them in this order.
 pub(crate) fn sorted(held: impl Iterator<Item = Held>) -> Vec<Held> {
     let mut held: Vec<Held> = held.collect();
     held.sort_unstable();

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Postgres};
 use crate::options::{Line, Options};
 use crate::tables::Tables;
 
-/// How the planner is told that a relay's calls go by an index.
+/// The settings that make the planner use an index for a relay's calls.
 const STEER: &str = include_str!("sql/steer.sql");
 
 /// How long a process may think between two statements of one transaction before the server ends it: one that froze

@@ -37,7 +37,7 @@ struct Inner {
     causal: Floors,
 }
 
-/// Connections are opened when they are needed, so a pool that nobody uses costs nothing.
+/// Connections are opened when they are needed, so an unused pool costs nothing.
 struct Pools {
     operator: PgPool,
     relay: PgPool,

@@ -62,7 +62,8 @@ impl Batch {
 fn check_bytes(bytes: usize) -> Result<()> {
     if bytes > BATCH_BYTES_MAX {
         return Err(Error::too_large(format!(
-            "{bytes} bytes in one call; at most {BATCH_BYTES_MAX} are staged at once"
+            "the events of one call have {bytes} bytes; at most {BATCH_BYTES_MAX} are allowed. Stage them in \
+             several calls"
         )));
     }
     Ok(())

@@ -60,7 +60,7 @@ impl Bind {
 
     pub(crate) fn done(self) -> Result<SqliteArguments> {
         if self.refused {
-            return Err(Error::invalid("a value of a call cannot be given to SQLite"));
+            return Err(Error::invalid("a value cannot be passed to SQLite"));
         }
         Ok(self.arguments)
     }

@@ -27,10 +27,10 @@ enum Commit {
 
 /// Where everything is written.
 ///
-/// SQLite lets one writer in at a time and keeps no line: who finds the lock taken sleeps for longer and longer, up
-/// to a tenth of a second, and may be passed by any number of others meanwhile. So a store has one connection to
-/// write with, at which everybody in this process waits in the order of coming; and who is first in that line asks the
-/// file, where others may write, every millisecond.
+/// SQLite lets one writer in at a time and keeps no queue: a connection that finds the lock taken sleeps for
+/// longer and longer, up to a tenth of a second, and may be passed by any number of others meanwhile. So a
+/// store has one connection to write with, for which all callers in this process queue in order; and the
+/// first in that queue asks the file, where others may write, every millisecond.
 #[derive(Clone)]
 pub(crate) struct Writer {
     pool: SqlitePool,
@@ -66,7 +66,8 @@ impl Writer {
     /// pool is the application's and says otherwise.
     pub(crate) async fn begin(&self) -> Result<Tx<'static>> {
         self.check_file()?;
-        // The driver gives the connection back when it does not get the lock: without this, whoever waits behind would have it.
+        // The driver gives the connection back when it does not get the lock: without this, the next caller
+        // in the queue would get it.
         let _place = self.place().await;
         let started = Instant::now();
         loop {
@@ -93,12 +94,15 @@ impl Writer {
         }
         let outcome = self.run(step, Commit::Durable, &mut turn).await;
         if relax && sqlx::query("pragma synchronous = normal").execute(&mut *turn).await.is_err() {
-            tracing::debug!("a connection of the store stays slower than it could be");
+            tracing::debug!(
+                "PRAGMA synchronous could not be set back to normal; this connection stays slower than it \
+                 could be"
+            );
         }
         outcome
     }
 
-    /// Runs one statement; so many rows have changed.
+    /// Runs one statement, and returns how many rows have changed.
     pub(crate) async fn execute(&self, statement: Statement) -> Result<u64> {
         self.together(Execute(statement)).await
     }
@@ -170,27 +174,28 @@ fn open_file(pool: &SqlitePool) -> Option<Arc<OpenFile>> {
     OpenFile::at(pool.connect_options().get_filename()).map(Arc::new)
 }
 
-/// Between two questions for a lock that somebody else has.
+/// The pause between two tries for a lock that another process has.
 const ASK_EVERY: Duration = Duration::from_millis(1);
-/// How long others who were met are reckoned with.
+/// How long another process that was seen to have the lock is taken into account.
 const OTHERS_FOR: Duration = Duration::from_secs(1);
 /// The most room that is left to them at once.
 const ROOM_MAX: Duration = Duration::from_millis(20);
 
-/// What is known of the lock and of who else writes to the file.
+/// The state of the lock, and whether other processes write to the file.
 ///
-/// A relay with a backlog has the lock nearly always. Others, who ask for it in their own way, would find it free by luck
-/// only; so once somebody else was seen to have it, a relay leaves it alone for as long as it had it itself.
+/// A relay with a backlog has the lock nearly always. Other processes poll for it and would find it free by
+/// luck only. So once another process was seen to have it, a relay leaves it alone for as long as it had it
+/// itself.
 struct Line {
     /// How long to ask for the lock.
     patience: Duration,
-    /// Whoever is first in line has it. It is fair.
+    /// The first in the queue has it. The queue is fair.
     head: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
 }
 
 struct Seen {
-    /// When somebody else had the lock.
+    /// When another process had the lock.
     others: Option<Instant>,
     /// When we last gave it back, and how long we had had it.
     freed: Instant,

@@ -40,7 +40,7 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// The rows to change, and what is told of them and of the others.
+    /// The rows to change, and the report about them and the other rows.
     async fn find(&self, connection: &mut SqliteConnection) -> Result<(Vec<i64>, Changed)> {
         let asked = Asked::selected(self.request, self.verb);
         let selected = text(&asked, &self.statements.selected).with(bind(&asked).done()?);
@@ -75,7 +75,7 @@ impl Step for &Change<'_> {
         };
         let arguments = Bind::new().at(now).json(&picked).done()?;
         sql.with(arguments).execute(&mut *tx).await.map_err(classify)?;
-        // Whoever reads these lanes is past these entries.
+        // The readers of these lanes are past these entries.
         let revise = self.statements.lanes_revise.with(Bind::new().json(&picked).done()?);
         revise.execute(tx).await.map_err(classify)?;
         Ok(changed)

@@ -78,7 +78,7 @@ impl Store for SqliteStore {
 
 impl SqliteStore {
     /// The least accused among the first suspects, and as many as may be together. Looked for without the write lock:
-    /// whoever is faster takes them, and this claim gets what is left.
+    /// the faster claim takes them, and this claim gets the rest.
     async fn claim_suspects(&self, request: &ClaimRequest, beside: u32) -> Result<Claim> {
         let arguments = Bind::new()
             .text(request.route.as_str())

@@ -13,7 +13,7 @@ pub(crate) async fn commit(tx: Tx<'_>) -> Result<()> {
     tx.commit().await.map_err(classify_commit)
 }
 
-/// Rolls back: now and not in the background, because who sees the error may count on the lock being free.
+/// Rolls back now and not in the background, because a caller that sees the error may rely on a free lock.
 pub(crate) async fn rollback(tx: Tx<'_>) {
     // That SQLite rolled back by itself, as it does on a full disk, is no second error.
     if tx.rollback().await.is_err() {

@@ -1,4 +1,4 @@
-//! From a URL to connections: where the file is, who may read it, and how durable a write is.
+//! From a URL to connections: where the file is, which users may read it, and how durable a write is.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -109,7 +109,8 @@ impl Target {
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
             .test_before_acquire(false)
-            // Not before it is open: whatever opens a file may have to wait for somebody who recovers it.
+            // Not before it is open: a connection that opens a file may have to wait for another one that
+            // recovers it.
             .after_connect(|connection, _| Box::pin(async { connection.execute(ASK_ONCE).await.map(|_| ()) }))
             .after_release(|connection, _| Box::pin(is_reusable(connection)))
             // What a statement in a transaction would undo if it failed half-way: by default SQLite writes it to a file,
@@ -150,13 +151,13 @@ fn create_private(path: &Path) -> Result<()> {
                 std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
                 _ => ErrorKind::Unavailable,
             },
-            format!("the database file cannot be made: {}", error.kind()),
+            format!("the database file cannot be created: {}", error.kind()),
         )),
     }
 }
 
 fn malformed() -> Error {
     Error::invalid(
-        "not the URL of a SQLite database: sqlite://path, sqlite:path or sqlite::memory: is expected",
+        "the URL does not name a SQLite database; write sqlite://path, sqlite:path or sqlite::memory:",
     )
 }

@@ -8,8 +8,8 @@ use pillarbox_core::{Error, ErrorKind, Retry};
 /// own, its primary code speaks for it.
 const CODES: &[(i64, ErrorKind, &str)] = &[
     (3, ErrorKind::Denied, "access to the database file is denied"),
-    (5, ErrorKind::Contention, "another writer holds the database file"),
-    (6, ErrorKind::Contention, "another connection holds the table"),
+    (5, ErrorKind::Contention, "another writer has locked the database file; try again"),
+    (6, ErrorKind::Contention, "another connection has locked the table; try again"),
     (7, ErrorKind::Unavailable, "SQLite is out of memory"),
     (8, ErrorKind::ReadOnly, "the database file is read-only"),
     (9, ErrorKind::Timeout, "the statement was interrupted"),
@@ -19,12 +19,12 @@ const CODES: &[(i64, ErrorKind, &str)] = &[
     (14, ErrorKind::Unavailable, "the database file cannot be opened"),
     (17, ErrorKind::Contention, "the tables changed during the call"),
     (18, ErrorKind::TooLarge, "a value is larger than SQLite allows"),
-    (19, ErrorKind::Invalid, "a constraint of the database refuses the row"),
+    (19, ErrorKind::Invalid, "a constraint of the database rejects the row"),
     (20, ErrorKind::Invalid, "a value has the wrong type for its column"),
     (23, ErrorKind::Denied, "the statement is not authorised"),
     (26, ErrorKind::Corrupt, "the file is not a SQLite database"),
-    // CONSTRAINT_TRIGGER: somebody's trigger said no, which is not the caller's mistake.
-    (1811, ErrorKind::Internal, "a trigger of the database refuses the row"),
+    // CONSTRAINT_TRIGGER: a trigger of the database rejected the row, which is not the caller's mistake.
+    (1811, ErrorKind::Internal, "a trigger of the database rejects the row"),
 ];
 
 /// What a failed call means.
@@ -38,16 +38,17 @@ pub(crate) fn classify(error: sqlx::Error) -> Error {
         sqlx::Error::PoolClosed => {
             Error::new(ErrorKind::Unavailable, "the pool is closed").with_retry(Retry::Never)
         }
-        sqlx::Error::WorkerCrashed => {
-            Error::new(ErrorKind::Unavailable, "the connection ended during the call")
-                .with_retry(Retry::Unknown)
-        }
+        sqlx::Error::WorkerCrashed => Error::new(
+            ErrorKind::Unavailable,
+            "the connection ended during the call, so the call may or may not have taken effect",
+        )
+        .with_retry(Retry::Unknown),
         sqlx::Error::Io(error) => Error::new(
             ErrorKind::Unavailable,
             format!("the database file cannot be reached: {}", error.kind()),
         ),
         sqlx::Error::Configuration(_) => {
-            Error::invalid("the database URL cannot be read: sqlite://path is expected")
+            Error::invalid("the database URL cannot be read; write sqlite://path")
         }
         sqlx::Error::ColumnNotFound(_) | sqlx::Error::ColumnIndexOutOfBounds { .. } => schema(),
         sqlx::Error::ColumnDecode { index, .. } => {
@@ -61,15 +62,15 @@ pub(crate) fn classify(error: sqlx::Error) -> Error {
 /// What SQLite says of a COMMIT that has nothing to commit.
 const NO_TRANSACTION: &str = "no transaction is active";
 
-/// What a failed COMMIT means: when the answer itself was lost, nobody knows.
+/// What a failed COMMIT means: if the answer itself was lost, the outcome is unknown.
 pub(crate) fn classify_commit(error: sqlx::Error) -> Error {
     if error.as_database_error().is_some_and(|error| error.message().contains(NO_TRANSACTION)) {
         // Of the two statements that may have ended it, one keeps what was written.
         return Error::new(
             ErrorKind::Aborted,
-            "the transaction had ended before it was committed: the disk is full, a conflict rolled it back, or a COMMIT or \
-             ROLLBACK was sent as a statement. Return the error of a statement that failed instead of going on, and leave \
-             the end of the transaction to whoever began it",
+            "the transaction had ended before it was committed: the disk is full, a conflict rolled it back, \
+             or a COMMIT or ROLLBACK was sent as a statement. When a statement fails, return its error. Let \
+             only the code that began the transaction end it",
         )
         .with_retry(Retry::Unknown);
     }
@@ -89,7 +90,7 @@ fn from_code(code: i64, message: &str) -> Error {
         None if is_schema(message) => schema(),
         // With the plain code 1 come mistakes in the statement itself, which holds no values.
         None if code == 1 => {
-            Error::new(ErrorKind::Internal, format!("SQLite refuses the statement: {message}"))
+            Error::new(ErrorKind::Internal, format!("SQLite rejects the statement: {message}"))
         }
         None => Error::new(ErrorKind::Internal, "SQLite failed"),
     };
@@ -105,7 +106,7 @@ fn is_schema(message: &str) -> bool {
 fn schema() -> Error {
     Error::new(
         ErrorKind::Schema,
-        "the Pillarbox tables are missing or not as expected; `pillarbox migrate` mends them",
+        "the Pillarbox tables are missing or not as expected; `pillarbox migrate` creates or repairs them",
     )
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use pillarbox_core::{Error, ErrorKind, Result};
 
-/// A file as it was when it was opened. SQLite does not notice in write-ahead mode that another one took its place: whoever has
-/// the old one open would go on in a file that nobody else can find.
+/// A file as it was when it was opened. SQLite does not notice in write-ahead mode that another one took its
+/// place: a process that has the old one open would go on in a file that no other process can find.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     path: PathBuf,
@@ -31,8 +31,8 @@ impl OpenFile {
         Err(Error::new(
             ErrorKind::Unavailable,
             format!(
-                "the database file {} was deleted or replaced while it was open, so nothing is written: nobody would find \
-                 it. Put the file back, or restart this program to open the one that is there now",
+                "the database file {} was deleted or replaced while it was open. Nothing is written, because \
+                 it would be lost. Put the file back, or restart this program to open the new file",
                 self.path.display()
             ),
         ))

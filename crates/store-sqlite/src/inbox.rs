@@ -152,7 +152,7 @@ impl Transactions for Inbox {
     type Tx = Tx<'static>;
 
     /// With the write lock from the start: accepting reads before it writes, and SQLite cannot turn a reader into a
-    /// writer when somebody else wrote in between.
+    /// writer when another connection wrote in between.
     async fn begin(&self) -> Result<Self::Tx> {
         self.writer.begin().await
     }

@@ -14,8 +14,9 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// Waits for a fetch of many rows.
 ///
-/// The driver's thread hands over row by row and wakes whoever waits, and for a batch of hundreds both threads would
-/// spend more on waking and falling asleep than on the rows. So after the first ones we look again now and then.
+/// The driver's thread hands over row by row and wakes the waiting task, and for a batch of hundreds both
+/// threads would spend more on waking and falling asleep than on the rows. So after the first ones we look
+/// again now and then.
 pub(crate) async fn patiently<T>(fetch: impl Future<Output = T>) -> T {
     let mut fetch = pin!(fetch);
     let mut looks = 0;

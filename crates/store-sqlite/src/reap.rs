@@ -17,7 +17,7 @@ use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
 
 impl SqliteStore {
-    /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
+    /// Rows, and sessions of lanes: a relay of either kind returns what the other kind left.
     pub(crate) async fn reap_leases(&self, request: ReapRequest) -> Result<Reaped> {
         let sessions = lanes::reap(self, &request).await?;
         Ok(reap_rows(self, &request).await?.with_sessions(sessions))

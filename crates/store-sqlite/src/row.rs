@@ -68,7 +68,7 @@ pub(crate) const SAGA: [&str; 15] = [
 pub(crate) struct Decoded {
     /// The entry; fields that could not be read have their neutral value.
     pub(crate) entry: Entry,
-    /// Its lane, which is of no interest to who claims rows.
+    /// Its lane, which a claim by rows does not need.
     pub(crate) lane: Option<u8>,
     /// Whether the id could be read.
     pub(crate) id_known: bool,

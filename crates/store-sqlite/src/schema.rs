@@ -184,8 +184,9 @@ async fn look(tables: &Tables, options: &Options, connection: &mut SqliteConnect
     let trigger = format!("{outbox}_lane_of");
     let triggers = "select name from sqlite_master where type = 'trigger' and name = ?1";
     if differences.is_empty() && strings(triggers, &trigger, connection).await?.is_empty() {
-        differences
-            .push(format!("the trigger {trigger}, which gives entries of plain SQL their lane, is missing"));
+        differences.push(format!(
+            "the trigger {trigger} is missing; without it, entries that plain SQL inserts get no lane"
+        ));
     }
     let missing = WANTED_INDEXES
         .into_iter()
@@ -209,7 +210,10 @@ async fn check_encoding(connection: &mut SqliteConnection) -> Result<()> {
         "UTF-8" => Ok(()),
         encoding => Err(Error::new(
             ErrorKind::Schema,
-            format!("the database file keeps its texts in {encoding}; Pillarbox needs one in UTF-8"),
+            format!(
+                "the database file has the text encoding {encoding}; Pillarbox needs UTF-8. Create a new \
+                 file with `PRAGMA encoding = 'UTF-8'` and copy the data"
+            ),
         )),
     }
 }

@@ -21,7 +21,7 @@ impl SqliteStore {
         }
         let batch = Batch::new(&self.statements, &request)?;
         let mut settled = if batch.deaths {
-            // A death that somebody was told of must not be undone by a power cut.
+            // A death that was reported must not be undone by a power cut.
             self.writer.durably(&batch).await?
         } else if batch.is_plain() && self.writer.together(DeliverAll(&batch)).await? {
             return Ok(Settled { accepted: batch.deliveries, fenced: batch.repeated });

@@ -72,7 +72,10 @@ impl Statements {
 /// A time that the database's clock has shown.
 pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
     Timestamp::from_micros(micros).ok_or_else(|| {
-        Error::new(ErrorKind::Internal, "the clock of the database is before 1970 or after 9999")
+        Error::new(
+            ErrorKind::Internal,
+            "the clock of the database is before the year 1970 or after 9999; set the clock of the machine",
+        )
     })
 }
 

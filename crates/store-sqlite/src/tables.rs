@@ -59,7 +59,8 @@ const PARTS: [(&str, &str); 3] = [
     ("{readers}", include_str!("sql/readers.sql")),
 ];
 
-/// Not a step of a saga: what a relay that knows no sagas may have. Steps are in the lane that nobody reads, `NO_LANE`.
+/// Not a step of a saga: the entries that a relay without sagas may claim. Steps are in the lane that no
+/// relay reads, `NO_LANE`.
 const PLAIN: &str = "(lane is not 64)";
 
 /// The quoted names for one prefix.

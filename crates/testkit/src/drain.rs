@@ -50,7 +50,7 @@ pub async fn drain_to(store: Arc<dyn Store>, sink: Arc<dyn Sink>, route: &str) -
         Ok(relay) => relay.drain().await,
         Err(error) => Err(error),
     };
-    drained.unwrap_or_else(|error| panic!("draining route {route:?} failed: {error}"))
+    drained.unwrap_or_else(|error| panic!("route {route:?} could not be drained: {error}"))
 }
 
 /// Delivers one event twice, as a relay does after a lost confirmation. Asserts that the second delivery
@@ -88,7 +88,7 @@ where
     for attempt in 1..=2 {
         entry.attempts = attempt;
         let outcome = deliver_one(sink, &entry).await;
-        assert_eq!(outcome, Some(Outcome::Confirmed), "delivery {attempt} was not confirmed");
+        assert_eq!(outcome, Some(Outcome::Confirmed), "the handler did not confirm delivery {attempt}");
         seen.push(observe().await);
     }
     assert!(seen[0] == seen[1], "the second delivery changed {:?} to {:?}", seen[0], seen[1]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[should_panic(expected = "delivery 2 was not confirmed")]
+    #[should_panic(expected = "the handler did not confirm delivery 2")]
     async fn a_second_delivery_that_fails_is_caught() {
         let sink = MemorySink::new();
         sink.on_nth(Which::Any, 2, Reply::Answer(Outcome::failed("again", "")));

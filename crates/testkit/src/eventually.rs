@@ -45,7 +45,7 @@ where
             let late = Instant::now() >= deadline;
             sleep(LOOK_EVERY).await;
             // One look after the deadline too: a machine that stood still must not fail the test.
-            assert!(!late || check().await, "{caller}: it did not become true within {within:?}");
+            assert!(!late || check().await, "{caller}: the condition did not become true within {within:?}");
             if late {
                 return;
             }

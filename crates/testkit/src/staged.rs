@@ -64,7 +64,7 @@ pub fn check(listed: Result<Vec<Entry>>, expected: &Expected) {
         return;
     }
     let wanted = expected.count.map_or("at least one".to_owned(), |count| format!("exactly {count}"));
-    panic!("{wanted} of these should be staged, {found} are: {expected:?}\n{}", describe(&entries));
+    panic!("expected {wanted} of these to be staged, found {found}: {expected:?}\n{}", describe(&entries));
 }
 
 fn describe(entries: &[Entry]) -> String {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[should_panic(expected = "exactly 2 of these should be staged, 1 are")]
+    #[should_panic(expected = "expected exactly 2 of these to be staged, found 1")]
     async fn a_wrong_count_fails() {
         assert_staged!(staged().await, type = "order.placed", count = 2);
     }

@@ -12,7 +12,7 @@ use lapin::{Connection, ConnectionProperties};
 use crate::error::Fault;
 use crate::options::Options;
 
-/// A connection that somebody may have given up.
+/// A connection that a caller may have given up.
 pub(crate) struct Link {
     pub(crate) connection: Connection,
     given_up: AtomicBool,
@@ -34,7 +34,7 @@ impl Link {
         self.connection.status().connected() && !self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Nobody answers on it: the next use opens another.
+    /// The broker does not answer on it: the next use opens another.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
@@ -62,9 +62,9 @@ type Attempt<T> = Shared<BoxFuture<'static, Result<T, Fault>>>;
 
 /// Something that is opened at its first use, and again once it is no good any more.
 ///
-/// All callers share one attempt and its result: a failure told to one is told to all who waited for it, so a broker
-/// that is down is not stormed, and nobody waits for the attempts of others one after the other. A caller that is
-/// dropped meanwhile leaves the attempt to the next one.
+/// All callers share one attempt and its result: a failure is reported to all callers that waited for it, so
+/// a broker that is down is not stormed, and nobody waits for the attempts of others one after the other. A
+/// caller that is dropped meanwhile leaves the attempt to the next one.
 pub(crate) struct Lazy<T: Clone> {
     attempt: Mutex<Option<Attempt<T>>>,
 }

@@ -164,13 +164,13 @@ impl Subscription for Stream {
 /// The answer to one delivery.
 struct Slip(Acker);
 
-/// An answer on a channel that is gone reaches nobody.
+/// An answer on a channel that is gone is lost.
 fn taken(answered: lapin::Result<bool>) -> Result<()> {
     match answered {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::new(
             ErrorKind::Unavailable,
-            "the channel is closed: the broker delivers the message again",
+            "the channel is closed; the broker delivers the message again",
         )),
         Err(error) => Err(Fault::from(error).into_error("answer")),
     }

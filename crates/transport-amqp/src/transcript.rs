@@ -55,7 +55,7 @@ impl AmqpTranscript {
             (Some(""), Some(queue)) => Some(queue.to_owned()),
             _ => {
                 return Err(Error::invalid(
-                    "which queue gets what is published to this exchange is not in the URL",
+                    "the URL names an exchange, not the queue that its messages reach",
                 ));
             }
         };
@@ -201,7 +201,7 @@ impl Stream {
         let patience = if near_the_end { QUIET } else { SILENCE_MAX };
         match tokio::time::timeout(patience, self.consumer.next()).await {
             Ok(message) => received(message).map(Some),
-            // The last offsets of a stream may be the broker's own notes, which it sends to nobody.
+            // The last offsets of a stream may be the broker's own notes, which it sends to no consumer.
             Err(_) => self.ask().await.map(|()| None),
         }
     }
@@ -263,7 +263,7 @@ impl Pages for Stream {
 
 fn no_stream(queue: &ShortString) -> Error {
     let text = format!(
-        "queue {:?} is no stream: it forgets what was consumed, so that it is no record of what arrived",
+        "queue {:?} is not a stream: it deletes consumed messages, so it does not record what arrived",
         queue.as_str()
     );
     Error::new(ErrorKind::Unsupported, text)

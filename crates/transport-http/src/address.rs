@@ -1,7 +1,7 @@
 //! Which addresses a webhook may go to: the public internet, unless the operator says otherwise.
 //!
-//! A URL that somebody else wrote must not reach what only this machine can reach: services on loopback, the private
-//! network, the metadata service of a cloud.
+//! A URL from outside must not reach services that only this machine can reach: services on loopback, the
+//! private network, the metadata service of a cloud.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -30,7 +30,7 @@ const SPECIAL_V6: &[(Ipv6Addr, u8, &str)] = &[
     (Ipv6Addr::UNSPECIFIED, 128, "unspecified"),
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, "IPv4-mapped"),
     (Ipv6Addr::UNSPECIFIED, 96, "IPv4-compatible"),
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "for protocols, such as Teredo"),
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "for protocols like Teredo"),
     (Ipv6Addr::new(0x2001, 0x0db8, 0, 0, 0, 0, 0, 0), 32, "for documentation"),
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, "6to4"),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "for documentation"),
@@ -101,7 +101,7 @@ mod tests {
             (["::ffff:0.0.0.0", "::ffff:255.255.255.255"], "IPv4-mapped"),
             (["::ffff:8.8.8.8", "::ffff:127.0.0.1"], "IPv4-mapped"),
             (["::2", "::127.0.0.1"], "IPv4-compatible"),
-            (["2001::", "2001:1ff:ffff::"], "for protocols, such as Teredo"),
+            (["2001::", "2001:1ff:ffff::"], "for protocols like Teredo"),
             (["2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"], "for documentation"),
             (["2002::", "2002:ffff::1"], "6to4"),
             (["3fff::", "3fff:fff::1"], "for documentation"),

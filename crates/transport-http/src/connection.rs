@@ -1,4 +1,5 @@
-//! One connection: to an address that was checked, and driven by whoever uses it, so there is no hidden task.
+//! One connection: to an address that was checked, and driven by the delivery that uses it, so there is no
+//! hidden task.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -88,7 +89,7 @@ impl Connector {
         if found.is_empty() {
             return Err(Trouble::Unresolved(io::Error::new(
                 io::ErrorKind::NotFound,
-                "the name has no address",
+                "the host name has no address",
             )));
         }
         for address in &found {
@@ -124,7 +125,8 @@ fn tls_config(options: &Options) -> Result<ClientConfig> {
     if added == 0 {
         return Err(Error::new(
             ErrorKind::NotFound,
-            "no certificate authority to trust: install the system's (ca-certificates), or give some",
+            "the system has no trusted certificate authorities. Install them (package ca-certificates), or \
+             set your own",
         ));
     }
     // Named here, so that it does not depend on what else is in the process.
@@ -162,7 +164,7 @@ impl Connection {
         builder.max_headers(ANSWER_HEADERS_MAX).max_buf_size(ANSWER_HEAD_BYTES_MAX);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(Trouble::Unsent)?;
         let driver: Driver = Box::pin(async move {
-            // Whoever sends is told of the error.
+            // The sender gets the error.
             let _ = connection.await;
         });
         Ok(Self { sender, driver: Some(driver), rests_since: Instant::now() })

@@ -70,13 +70,16 @@ pub(crate) fn answered(
         (200..=299, _) => Outcome::Confirmed,
         (410, About::Endpoint) => Outcome::down(
             "gone",
-            format!("{text}: it wants no more webhooks; nothing is sent until the relay is restarted"),
+            format!(
+                "{text}: the endpoint wants no more webhooks. Nothing is sent to it until the relay is \
+                 restarted"
+            ),
         ),
         (410, About::Message) => Outcome::rejected("gone", text),
         (401 | 403, About::Endpoint) => {
-            Outcome::down(code, format!("{text}: is the secret of this route the one it expects?"))
+            Outcome::down(code, format!("{text}: check that the receiver has the secret of this route"))
         }
-        (404, About::Endpoint) => Outcome::down(code, format!("{text}: is the URL of this route right?")),
+        (404, About::Endpoint) => Outcome::down(code, format!("{text}: check the URL of this route")),
         (401 | 403 | 404, About::Message) => Outcome::failed(code, text),
         (429 | 502..=504, About::Endpoint) => {
             Outcome::Busy { failure: Failure::new(FailureKind::Down, code, text), retry_after }
@@ -100,12 +103,12 @@ pub(crate) fn unanswered(endpoint: &impl std::fmt::Display, trouble: &Trouble) -
             Outcome::down(unconnected(error.kind()), format!("{endpoint}: {error}"))
         }
         Trouble::ConnectTimeout(limit) => {
-            Outcome::down("connect_timeout", format!("{endpoint}: not connected within {limit:?}"))
+            Outcome::down("connect_timeout", format!("{endpoint}: could not connect within {limit:?}"))
         }
         Trouble::Tls(error) => Outcome::down("tls", format!("{endpoint}: TLS failed: {error}")),
         Trouble::Unsent(error) => Outcome::down(
             "connection_closed",
-            format!("{endpoint}: closed before anything was sent: {error}"),
+            format!("{endpoint}: the connection closed before anything was sent: {error}"),
         ),
         Trouble::Lost(error) if error.is_parse() => {
             Outcome::unknown("bad_answer", format!("{endpoint}: the answer is not HTTP: {error}"))

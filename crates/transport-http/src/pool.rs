@@ -25,7 +25,7 @@ pub(crate) struct Pool {
     timeout: Duration,
     /// Whether the last try to open a connection reached the endpoint.
     reached: AtomicBool,
-    /// Tries of those who did not know whether the endpoint can be reached.
+    /// Tries of deliveries that did not know whether the endpoint can be reached.
     tries: AtomicU64,
     /// Held during such a try, with what came of the last one.
     trying: tokio::sync::Mutex<Option<Outcome>>,

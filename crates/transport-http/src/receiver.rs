@@ -92,7 +92,7 @@ impl Receiver {
         }
         let verified = self.verifier.verify(headers, &body).map_err(NotTaken::Unverified)?;
         let (attributes, other) = from_headers(headers).map_err(NotTaken::NotAnEvent)?;
-        // Only `webhook-id` is signed: an id that differs was put there by somebody else.
+        // Only `webhook-id` is signed: an id that differs was not written by the signer.
         if attributes.get("id").is_some_and(|id| id != verified.id) {
             let error = Error::new(ErrorKind::Corrupt, "not an event: ce-id is not the signed webhook-id");
             return Err(NotTaken::NotAnEvent(error));
@@ -111,7 +111,11 @@ impl Receiver {
             None => pillarbox_host::process_clock().merge(hlc),
         };
         if let Err(error) = merged {
-            tracing::warn!(event_id = %event.event_id, %error, "clock stamp not merged");
+            tracing::warn!(
+                event_id = %event.event_id, %error,
+                "the event's clock stamp was not merged into this process's clock; events staged from now on \
+                 may sort before it"
+            );
         }
     }
 }
@@ -159,7 +163,7 @@ impl std::fmt::Display for NotTaken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unverified(why) => why.fmt(f),
-            Self::TooLarge(most) => write!(f, "the body is too large; at most {most} bytes are taken"),
+            Self::TooLarge(most) => write!(f, "the body is too large; at most {most} bytes are accepted"),
             Self::TooSlow => f.write_str("the body did not arrive in time"),
             Self::Incomplete => f.write_str("the body did not arrive"),
             Self::NotAnEvent(error) => f.write_str(error.message()),

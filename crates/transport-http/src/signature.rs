@@ -22,7 +22,7 @@ pub(crate) const SIGNATURES_MAX: usize = 8;
 pub(crate) fn check(secrets: &[Secret]) -> Result<()> {
     if secrets.len() > SIGNATURES_MAX {
         return Err(Error::invalid(format!(
-            "{} secrets; at most {SIGNATURES_MAX} may sign at the same time",
+            "there are {} secrets; at most {SIGNATURES_MAX} may sign at the same time",
             secrets.len()
         )));
     }

@@ -163,7 +163,8 @@ impl HttpSink {
             return Err(answered(&self.endpoint, StatusCode::GONE, None, About::Endpoint));
         }
         if self.options.payload_bytes_max.is_some_and(|most| entry.payload.len() > most) {
-            let text = format!("a payload of {} bytes is over the route's limit", entry.payload.len());
+            let text =
+                format!("the payload has {} bytes, which is over the route's limit", entry.payload.len());
             return Err(Outcome::rejected("too_large", text));
         }
         let target = self.endpoint.target(entry)?;
@@ -213,7 +214,11 @@ impl HttpSink {
         }
         if status == StatusCode::GONE && about == About::Endpoint {
             self.gone.store(true, Ordering::Release);
-            tracing::error!(endpoint = %self.endpoint, "the endpoint answered 410 Gone: nothing more is sent to it");
+            tracing::error!(
+                endpoint = %self.endpoint,
+                "the endpoint answered 410 Gone: it wants no more webhooks. Nothing is sent to it until the \
+                 relay is restarted"
+            );
         }
         outcome
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Who is the last in the queue of each key.
+/// The last delivery in the queue of each key.
 #[derive(Default)]
 pub(crate) struct Turns {
     queues: Mutex<Queues>,
@@ -28,7 +28,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turns {
-    /// Queues up behind everybody who has queued up for this key.
+    /// Queues up behind all deliveries that wait for this key.
     pub(crate) fn queue_up(&self, key: &str) -> Turn<'_> {
         let (end, ended) = oneshot::channel();
         let mut queues = self.lock();

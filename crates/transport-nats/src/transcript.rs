@@ -61,8 +61,8 @@ impl NatsTranscript {
         let config = &stream.cached_info().config;
         if config.retention != RetentionPolicy::Limits {
             let text = format!(
-                "stream {:?} forgets what was consumed (its retention is not by limits): it is no record of what \
-                 arrived",
+                "stream {:?} deletes consumed messages, so it does not record what arrived. Its retention \
+                 must be by limits",
                 config.name
             );
             return Err(Error::new(ErrorKind::Unsupported, text));
@@ -164,7 +164,8 @@ impl Pages for Messages {
             () = live.lost() => return Err(lost()),
         };
         if page.is_empty() {
-            let text = format!("nothing came within {SILENCE_MAX:?}, and {left} messages are to come");
+            let text =
+                format!("the server sent nothing for {SILENCE_MAX:?}, but {left} messages are still to come");
             return Err(Error::new(ErrorKind::Timeout, text).with_code("no_answer"));
         }
         Ok(page)

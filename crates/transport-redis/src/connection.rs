@@ -28,7 +28,7 @@ pub(crate) struct Connection {
 #[derive(Default)]
 struct Slot {
     live: Option<Live>,
-    /// Why the last attempt failed.
+    /// Why the last attempt failed; the entry is dead.
     failure: Option<(ErrorKind, String, String)>,
 }
 
@@ -55,7 +55,8 @@ impl Connection {
         &self.options
     }
 
-    /// The connection, opened if there is none. Whoever waited for the attempt of another shares its outcome.
+    /// The connection, opened if there is none. A caller that waited for the attempt of another one shares
+    /// its outcome.
     pub(crate) async fn live(&self) -> Result<Live> {
         let before = self.attempts.load(Ordering::Acquire);
         let mut slot = self.slot.lock().await;

@@ -4,15 +4,15 @@ use super::{brokers, peers};
 use crate::Result;
 
 pub(crate) const HELP: &str = "\
-Pillarbox beside raw loops and beside peers: so many no-op jobs are staged, then drained, on one PostgreSQL that is
-started for it; everything in turns, medians of several rounds.
+Measures Pillarbox beside raw loops and beside peers. Each stages and then drains the same number of no-op jobs on one
+PostgreSQL that is started for it. They take turns, and the medians of several rounds count.
 
 Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
        cargo xtask bench --brokers | --consumers [--quick] [--repeat N] [--only NAME]...
 
-  --quick       A tenth of the jobs and one round: to see that it runs. Its figures mean nothing
-  --repeat N    Rounds; default 3. A peer that takes minutes runs in the first only, and says so
-  --only NAME   Only this one; may be given many times. `pillarbox` is everything of ours, with the raw loops
+  --quick       A tenth of the jobs and one round, to see that it runs. Its figures mean nothing
+  --repeat N    Rounds; default 3. A peer that takes minutes runs in the first round only, and the table says so
+  --only NAME   Only this one; may be given many times. `pillarbox` is Pillarbox with the raw loops
   --no-peers    The same as --only pillarbox
   --brokers     Instead: the relay from SQLite and from PostgreSQL to each broker, beside the broker's client alone,
                 the database alone and both at once; --only names a broker then
@@ -20,8 +20,8 @@ Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
                 --only names a broker then
   --help        This text
 
-Peers are installed from npm, PyPI and the registry of cargo into target/peers, which takes minutes once. A peer that cannot be
-installed stands in the table with the reason. A whole run (none of the options but --repeat) also measures growth,
+Peers are installed from npm, PyPI and the registry of cargo into target/peers, which takes minutes once. If a peer cannot be
+installed, the table has the reason. A whole run (with no option but --repeat) also measures growth,
 latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg. A whole run with
 --brokers or --consumers writes its own tables in docs/performance.md, and no others.";
 
@@ -97,7 +97,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
             "--no-peers" => options.only.push(OURS.to_owned()),
             "--only" => options.only.push(value()?.to_owned()),
             "--brokers" | "--consumers" if options.subject != Subject::Peers => {
-                return Err("bench: one of --brokers and --consumers, once".into());
+                return Err("bench: give --brokers or --consumers, once".into());
             }
             "--brokers" => options.subject = Subject::Brokers,
             "--consumers" => options.subject = Subject::Consumers,
@@ -111,7 +111,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
         Subject::Brokers | Subject::Consumers => brokers::ALL.iter().map(|broker| broker.name).collect(),
     };
     if let Some(name) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(format!("bench: nobody is called {name}; there are: {}", known.join(", ")).into());
+        return Err(format!("bench: unknown name {name}; the known names are: {}", known.join(", ")).into());
     }
     if options.repeat == 0 {
         options.repeat = if options.quick { 1 } else { REPEAT };
@@ -122,7 +122,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
 fn rounds(text: &str) -> Result<u32> {
     match text.parse() {
         Ok(rounds) if (1..=REPEAT_MAX).contains(&rounds) => Ok(rounds),
-        _ => Err(format!("bench: --repeat {text}: 1 to {REPEAT_MAX} is meant").into()),
+        _ => Err(format!("bench: --repeat {text}: it must be 1 to {REPEAT_MAX}").into()),
     }
 }
 

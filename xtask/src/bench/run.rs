@@ -64,7 +64,7 @@ impl<'a> Runner<'a> {
         let said = self.said(command.arg(options.jobs(peer.jobs).to_string()))?;
         let number = |name: &str| said[name].as_f64().filter(|value| *value > 0.0);
         let (Some(jobs), Some(seconds)) = (number("jobs"), number("seconds")) else {
-            return Err(format!("said {said}, which is not what a peer says").into());
+            return Err(format!("printed {said}, which is not a result line").into());
         };
         if (jobs - f64::from(options.jobs(peer.jobs))).abs() > 0.5 {
             return Err(format!("did {jobs} of {} jobs", options.jobs(peer.jobs)).into());
@@ -91,7 +91,7 @@ impl<'a> Runner<'a> {
         }
         let said = fs::read_to_string(&out)?;
         let last = said.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
-        serde_json::from_str(last).map_err(|error| format!("said {said:?}: {error}").into())
+        serde_json::from_str(last).map_err(|error| format!("printed {said:?}: {error}").into())
     }
 
     /// The URL of the database that the next run gets.

@@ -40,7 +40,11 @@ impl Weather {
             if stolen <= STOLEN_MAX || left == 0 {
                 break;
             }
-            eprintln!("bench: {:.0} % of the processors' time was stolen: once more", stolen * 100.0);
+            eprintln!(
+                "bench: other machines took {:.0} % of the processor time (steal); this measurement is \
+                 repeated",
+                stolen * 100.0
+            );
             self.again += 1;
         }
         let (stolen, measured) = calmest.ok_or("nothing was measured")?;

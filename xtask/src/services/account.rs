@@ -26,7 +26,11 @@ impl Account {
         }
         let passwd = fs::read_to_string("/etc/passwd")?;
         CANDIDATES.iter().find_map(|name| passwd.lines().find_map(|line| parse(line, name))).ok_or_else(
-            || format!("servers refuse root, and there is no account {}", CANDIDATES.join(" or ")).into(),
+            || {
+                format!(
+                "the servers refuse to run as root, and there is no account {}; create it, or run as another \
+                 user", CANDIDATES.join(" or ")).into()
+            },
         )
     }
 

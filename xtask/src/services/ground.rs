@@ -76,7 +76,7 @@ impl Base {
 impl Drop for Base {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.directory) {
-            eprintln!("xtask: {} stays behind: {error}", self.directory.display());
+            eprintln!("xtask: {} could not be removed: {error}", self.directory.display());
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> R
     let code = executor.run(command.args(["-c", SCRIPT, "install"]).args(&packages));
     match code {
         Ok(0) if absent().next().is_none() => Ok(()),
-        _ => Err(format!("could not install them; as root: apt-get install {}", packages.join(" ")).into()),
+        _ => {
+            Err(format!("could not install them; run as root: apt-get install {}", packages.join(" ")).into())
+        }
     }
 }

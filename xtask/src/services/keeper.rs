@@ -128,7 +128,7 @@ impl Servers {
         let found = self.variables().find(|(name, _)| *name == wanted);
         found
             .map(|(_, value)| value)
-            .ok_or_else(|| format!("no server that was started sets {wanted}").into())
+            .ok_or_else(|| format!("none of the started servers sets {wanted}").into())
     }
 
     /// The environment that tests read.

@@ -125,7 +125,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request> {
     }
     let is_known = |name: &String| name == "all" || every().any(|server| server.name() == name);
     if let Some(name) = names.iter().find(|name| !is_known(name)) {
-        return Err(format!("unknown server {name}; there are: {}", known()).into());
+        return Err(format!("unknown server {name}; the known servers are: {}", known()).into());
     }
     let all = names.is_empty() || names.iter().any(|name| name == "all");
     let is_asked_for = |server: &dyn Server| names.iter().any(|name| name == server.name());
@@ -147,7 +147,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request> {
     for (index, server) in servers.iter().enumerate() {
         if let Some(other) = servers[..index].iter().find(|other| other.role() == server.role()) {
             let (one, other) = (server.name(), other.name());
-            return Err(format!("{other} and {one} stand in the same place: name one of them").into());
+            return Err(format!("{other} and {one} replace each other; name only one of them").into());
         }
     }
     Ok(Request { servers, command })

@@ -94,8 +94,8 @@ fn is_complete(environment: &Path) -> bool {
 }
 
 fn make(ground: &Ground, environment: &Path) -> Result<()> {
-    eprintln!("xtask: making a Python environment (once)");
-    let base = base_interpreter().ok_or("no python3 that can make environments")?;
+    eprintln!("xtask: creating a Python environment (once)");
+    let base = base_interpreter().ok_or("found no python3 with venv and ensurepip; install python3-venv")?;
     ground.run(Command::new(base).args(["-m", "venv", "--clear"]).arg(environment))?;
     let requirements = environment.join("requirements.txt");
     fs::write(&requirements, REQUIREMENTS)?;

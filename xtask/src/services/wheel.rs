@@ -39,7 +39,7 @@ pub(crate) static V18: Release =
 /// Puts the programs and their libraries where the servers' account can run them.
 pub(crate) fn put(ground: &Ground, release: &Release, to: &Path) -> Result<()> {
     let from = unpacked(ground, release)
-        .map_err(|error| format!("PostgreSQL {} cannot be had: {error}", release.version))?;
+        .map_err(|error| format!("PostgreSQL {} could not be fetched: {error}", release.version))?;
     ground.run(Command::new("cp").arg("-r").arg(from).arg(to))
 }
 

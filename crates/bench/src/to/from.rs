@@ -110,8 +110,8 @@ fn source(url: &str) -> Result<Arc<dyn Source>> {
         "redis" | "rediss" | "valkey" | "valkeys" => Arc::new(RedisSource::new(url)?),
         _ => {
             return Err(Error::invalid(
-                "not a place to consume from: amqp(s)://…?queue=, nats://…?stream=&durable= and \
-                 redis(s)://…?stream=&group= are",
+                "cannot consume from this URL. Use amqp(s)://…?queue=, nats://…?stream=&durable= or \
+                 redis(s)://…?stream=&group=",
             ));
         }
     })
@@ -147,6 +147,8 @@ async fn consume<S: Transactions>(
         .await?;
     reached.into_inner().ok_or_else(|| {
         let came = tally.processed;
-        Fault::failed(format!("only {came} of {all} events came: does it receive what --to sends?"))
+        Fault::failed(format!(
+            "only {came} of {all} events arrived; check that --from receives what --to sends",
+        ))
     })
 }

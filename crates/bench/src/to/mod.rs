@@ -116,7 +116,10 @@ impl To {
     pub(crate) fn new(to: &Destination, args: &BenchArgs) -> Result<Self, Fault> {
         let from = args.from.as_deref().map(FromSource::new).transpose()?;
         if *to == Destination::Stdout {
-            return Err(Fault::usage("--to stdout: cannot be measured: the figures are printed there"));
+            return Err(Fault::usage(
+                "--to stdout: cannot be measured, because the figures are printed there. Choose another \
+                 destination",
+            ));
         }
         let webhook = Webhook { allow_private: args.allow_private, ..Webhook::default() };
         webhook.check(to).map_err(|error| Fault::usage(format!("--to: {error}")))?;

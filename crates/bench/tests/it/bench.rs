@@ -131,7 +131,7 @@ fn everything_is_measured_on_postgres_with_its_cost_and_no_table_stays() {
         sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
     });
     assert_eq!(schemas, 0);
-    bench(&home, &["--writers", "2", "--database", &url]).refused(2, &["--writers is about SQLite"]);
+    bench(&home, &["--writers", "2", "--database", &url]).refused(2, &["--writers works on SQLite only"]);
 }
 
 #[test]
@@ -220,10 +220,10 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
         (&["--to", "file:out.ndjson", "--from", "ftp://h/x"], "--from"),
         (&["--to", "file:out.ndjson", "--held"], "--held"),
         (&["--only", "everything"], "everything"),
-        (&["--only", "growth"], "--only growth: add --settled N or --pending N"),
-        (&["--only", "held"], "--only held: add --held"),
-        (&["--only", "latency"], "--only latency: add --latency N"),
-        (&["--only", "writers"], "--only writers: add --writers N"),
+        (&["--only", "growth"], "--only growth needs --settled N or --pending N"),
+        (&["--only", "held"], "--only held needs --held"),
+        (&["--only", "latency"], "--only latency needs --latency N"),
+        (&["--only", "writers"], "--only writers needs --writers N"),
         (&["--rate", "0"], "--rate"),
     ] {
         bench(&home, arguments).refused(2, &[named]);

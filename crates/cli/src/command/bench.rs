@@ -33,15 +33,15 @@ Each round measures, one after the other:
   stage     events staged, 100 in a transaction
   raw loop  claim UPDATE … RETURNING, settle UPDATE: plain SQL on a plain table, no library
   rows      an unordered route: what `pillarbox relay` does, to null: or the destination of --to
-  lanes     the same of a route with order = \"key\"
+  lanes     the same for a route with order = \"key\"
   latency   from a commit to its confirmation, by rows, at 200 events a second
-Rates depend on the machine and on what else it does; the ratios are what to look at.
+Rates depend on the machine and its load. Compare the ratios, not the rates.
 
-With --to events of the type bench.event really arrive there, 2 x --events + 200 in each round: name a queue, \
-stream or endpoint that nobody else reads.
+With --to, events of the type bench.event are really delivered, 2 x --events + 200 in each round. Name a \
+queue, stream or endpoint that no other program reads.
 
-Without --database it measures a SQLite file in a temporary directory; DATABASE_URL is not \
-looked at. On a named database it works in tables of its own (pillarbox_bench…), which it creates and drops.
+Without --database it measures a SQLite file in a temporary directory and ignores DATABASE_URL. In a named \
+database it works in its own tables (pillarbox_bench…), which it creates and drops.
 
 Examples:
   pillarbox bench
@@ -64,10 +64,10 @@ pub(crate) struct BenchArgs {
     /// Bytes of one payload
     #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     payload: u32,
-    /// Deliver to this destination instead of null:, a URL as of `relay --to`
+    /// Deliver to this destination instead of null:; a URL as for `relay --to`
     #[arg(long, value_name = "URL", default_value = "null:")]
     to: Destination,
-    /// Let the webhook of --to be at a private or loopback address, and without TLS
+    /// Allow --to to be a webhook at a private or loopback address, and without TLS
     #[arg(long)]
     allow_private: bool,
 }
@@ -100,8 +100,8 @@ struct Drained {
 
 pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
     let route = route(args)?;
-    let folder =
-        tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}",)))?;
     let url = match context.database_option() {
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),
@@ -120,7 +120,10 @@ pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault
 /// Refuses what cannot be measured, before anything is touched.
 fn route(args: &BenchArgs) -> Result<RouteConfig, Fault> {
     if args.to == Destination::Stdout {
-        return Err(Fault::usage("--to stdout: cannot be measured: the figures are printed there"));
+        return Err(Fault::usage(
+            "--to stdout: cannot be measured, because the figures are printed there. Choose another \
+             destination",
+        ));
     }
     let mut route = RouteConfig::new(args.to.clone());
     route.webhook = Webhook { allow_private: args.allow_private, ..Webhook::default() };

@@ -11,7 +11,8 @@ Examples:
   pillarbox cancel 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e --yes
   pillarbox cancel --route orders --type order.test --dry-run
 
-On a route with order = \"key\" a running relay may have read the entry already: pause the route, cancel, resume it.";
+On a route with order = \"key\", a running relay may already have read the entry. Then pause the route, \
+cancel the entry, and resume the route.";
 
 /// Which waiting entries to give up.
 #[derive(Args, Debug)]

@@ -10,9 +10,9 @@ use crate::fault::Fault;
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Read the file and say what is wrong with it: exit 0 if nothing, 2 otherwise
+    /// Check the configuration file and print what is wrong: exit 0 if nothing is, 2 otherwise
     Check,
-    /// Print the configuration as it takes effect: defaults filled in, secrets masked
+    /// Print the configuration in effect: with defaults, and with secrets masked
     Show,
     /// Print every key with its default, its unit and what it does, as Markdown
     Reference,
@@ -36,7 +36,7 @@ pub(crate) fn run(command: &ConfigCommand, context: &Context) -> Result<(), Faul
 fn check(context: &Context) -> Result<(), Fault> {
     let Some(file) = &context.file else {
         return Err(Fault::usage(format!(
-            "there is no {FILE_DEFAULT} here; --config FILE names another file"
+            "there is no {FILE_DEFAULT} in this folder. Name the file with --config FILE"
         )));
     };
     let routes: Vec<_> = context.config.routes.keys().map(|route| route.as_str()).collect();
@@ -46,14 +46,16 @@ fn check(context: &Context) -> Result<(), Fault> {
     }
     let routes =
         if routes.is_empty() { "no routes".to_owned() } else { format!("routes {}", routes.join(", ")) };
-    context.out.data(format_args!("{file}: fine, {routes}"))
+    context.out.data(format_args!("{file}: no errors, {routes}"))
 }
 
 fn show(context: &Context) -> Result<(), Fault> {
     let shown = Shown::new(&context.config, &context.database_url());
     match &context.file {
         Some(file) => context.out.say(format_args!("# {} and defaults", file.display())),
-        None => context.out.say(format_args!("# defaults; there is no {FILE_DEFAULT} here")),
+        None => {
+            context.out.say(format_args!("# defaults, because there is no {FILE_DEFAULT} in this folder",))
+        }
     }
     if context.out.json {
         return context.out.json(&shown);

@@ -13,8 +13,9 @@ Examples:
   pillarbox discard --route orders --status dead --yes
   pillarbox discard --route erasures --status dead --sagas --dry-run
 
-A saga whose dead step is discarded could never end. So steps of sagas that have not ended are refused: `pillarbox requeue` and
-`pillarbox saga resume` try them again, `pillarbox saga skip` goes on without them, and with --sagas their sagas are abandoned.";
+Without its dead step a saga could never end, so steps of sagas that have not ended are refused. Retry them \
+with `pillarbox requeue` or `pillarbox saga resume`, or skip them with `pillarbox saga skip`. With --sagas, \
+their sagas are abandoned.";
 
 /// Which dead entries to give up for good.
 #[derive(Args, Debug)]
@@ -22,7 +23,7 @@ A saga whose dead step is discarded could never end. So steps of sagas that have
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
     selection: SelectionArgs,
-    /// Abandon the sagas that have not ended and whose dead steps are among these entries: they end as they are, and
+    /// If the entries are steps of sagas that have not ended, abandon these sagas: they end as they are, and
     /// nothing is undone
     #[arg(long)]
     sagas: bool,

@@ -26,10 +26,11 @@ Examples:
 pub(crate) struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// At most this many, oldest first; up to 10000. With --count-by: at most so many groups, the largest first
+    /// At most this many entries, oldest first; up to 10000. With --count-by: at most this many groups,
+    /// largest first
     #[arg(long, value_name = "N", default_value_t = LIST_DEFAULT)]
     limit: u32,
-    /// Go on behind the entry with this seq: the last one of the page before
+    /// Continue after the entry with this seq, the last one of the previous page
     #[arg(long, value_name = "SEQ")]
     after: Option<i64>,
     /// Count the entries by this field instead of listing them
@@ -83,7 +84,7 @@ pub(crate) async fn run(args: ListArgs, context: &Context) -> Result<(), Fault> 
     context.out.data(table(&entries))?;
     if entries.len() >= args.limit as usize {
         context.out.say(format_args!(
-            "the first {}; --limit N shows more, --after {} goes on behind them",
+            "these are the first {}. Show more with --limit N, or the next ones with --after {}",
             args.limit, last.seq
         ));
     }
@@ -117,7 +118,7 @@ fn table(entries: &[Entry]) -> Table {
     ]);
     for entry in entries {
         let why = match (entry.blocked_by, &entry.last_error) {
-            (Some(head), _) => format!("waits for the dead {head}"),
+            (Some(head), _) => format!("waits for dead entry {head}"),
             (None, error) => error.as_ref().map(ToString::to_string).unwrap_or_default(),
         };
         table.row([

@@ -27,11 +27,11 @@ pub(crate) struct FilterArgs {
     /// unknown_handler or lease_expired
     #[arg(long, value_name = "KIND")]
     pub(crate) error: Option<FailureKind>,
-    /// Only what came to its end at this time or later, or was staged then if it is not at its end: a time such as
-    /// 2026-01-31T08:00:00Z, or how long ago, such as 2h
+    /// Only entries that ended at this time or later, or were staged then if they have not ended. Write a
+    /// time, for example 2026-01-31T08:00:00Z, or how long ago, for example 2h
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub(crate) since: Option<Timestamp>,
-    /// Only what came to its end, or was staged, before this time
+    /// Only entries that ended, or were staged if they have not ended, before this time
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub(crate) until: Option<Timestamp>,
 }
@@ -70,7 +70,10 @@ fn parse_when(text: &str) -> Result<Timestamp, String> {
         return Ok(at);
     }
     let ago = parse_duration(text).map_err(|_| {
-        format!("{text:?} is neither a time such as 2026-01-31T08:00:00Z nor a duration such as 2h")
+        format!(
+            "{text:?} is neither a time nor a duration. Write a time like 2026-01-31T08:00:00Z, or a \
+             duration like 2h",
+        )
     })?;
     Ok(SystemClock.now().saturating_sub(ago))
 }

@@ -9,8 +9,8 @@ use crate::database::{Database, DatabaseOptions};
 use crate::fault::Fault;
 
 const EXAMPLES: &str = "\
-On PostgreSQL the tables are in the schema of the configuration (database.schema), else in public. A schema that does not \
-exist is not created, because it may be a misspelt one: say --create-schema.
+On PostgreSQL the tables are in the schema that the configuration names (database.schema), or in public. If \
+that schema does not exist, its name may be misspelt, so it is only created with --create-schema.
 
 Examples:
   pillarbox migrate                                       in ./pillarbox.db
@@ -63,7 +63,7 @@ async fn plan(context: &Context, database: &Database) -> Result<(), Fault> {
         return context.out.json(&PlanJson { sql });
     }
     if sql.trim().is_empty() {
-        context.out.say("nothing to do: the tables are as this version needs them");
+        context.out.say("nothing to do: the tables already have the version that this program needs");
         return Ok(());
     }
     context.out.data(sql.trim_end())

@@ -38,33 +38,33 @@ pub(crate) enum Command {
     Migrate(migrate::MigrateArgs),
     /// Stage one event, or many from NDJSON
     Stage(Box<stage::StageArgs>),
-    /// Deliver what is staged: the configured routes, or one named here
+    /// Deliver staged events of the configured routes, or of one route named here
     Relay(relay::RelayArgs),
     /// Count entries per route and status, and show the running relays and their circuits
     Status(status::StatusArgs),
     /// List entries, oldest first
     List(list::ListArgs),
-    /// Show everything known of one event, with its audit records
+    /// Show everything about one event, with its audit records
     Show(show::ShowArgs),
-    /// Try dead entries again, with a fresh budget and the same event id
+    /// Retry dead entries with all their attempts and the same event id
     Requeue(requeue::RequeueArgs),
-    /// Give dead entries up for good; audited
+    /// Give up on dead entries for good; recorded in the audit trail
     Discard(discard::DiscardArgs),
-    /// Try entries now that wait for their time: between two attempts, or staged with a delay
+    /// Deliver waiting entries now: they wait for their next attempt, or were staged with a delay
     Retry(retry::RetryArgs),
-    /// Give up entries that wait, before anybody delivers them: they are discarded; audited
+    /// Discard waiting entries before they are delivered; recorded in the audit trail
     Cancel(cancel::CancelArgs),
-    /// Pause a route: no relay takes anything of it; audited
+    /// Pause a route: relays claim none of its entries; recorded in the audit trail
     Pause(pause::PauseArgs),
-    /// Let a paused route go on
+    /// Resume a paused route
     Resume(pause::PauseArgs),
-    /// Return expired leases to the queue
+    /// Make entries with an expired lease available again
     Reap(reap::ReapArgs),
     /// Delete delivered and discarded entries by age; never dead ones
     Purge(purge::PurgeArgs),
-    /// Compare what was staged with what a destination received: lost, duplicated, invented, out of order
+    /// Compare the staged events with the messages at a destination: lost, duplicated, invented, out of order
     Verify(verify::VerifyArgs),
-    /// List and show sagas, let those go on or end that wait for an operator, read the audit trail of a subject
+    /// List and show sagas, resume or end sagas that wait for an operator, read the audit trail of a subject
     #[command(subcommand)]
     Saga(saga::SagaCommand),
     /// Check or show the configuration
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Config(config::ConfigCommand),
     /// Measure this database, or the relay to a destination, with ratios to plain loops in the same run
     Bench(bench::BenchArgs),
-    /// Print the completions of a shell
+    /// Print the completion script for a shell
     Completions(completions::CompletionsArgs),
 }
 

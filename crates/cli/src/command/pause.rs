@@ -10,8 +10,9 @@ use crate::context::Context;
 use crate::fault::Fault;
 
 const EXAMPLES: &str = "\
-While a route is paused no relay takes anything of it, wherever it runs and also with --drain; what is in flight is finished, \
-and staging goes on. `pillarbox status` shows it.
+While a route is paused, no relay claims its entries: not on other machines, and not with --drain. \
+Deliveries in flight are finished, and applications can still stage events. `pillarbox status` shows paused \
+routes.
 
 Examples:
   pillarbox pause orders --reason 'the broker is being moved'
@@ -48,7 +49,9 @@ pub(crate) async fn run(to: PauseTo, args: PauseArgs, context: &Context) -> Resu
     database.staging.close().await;
     if !is_known {
         let route = &args.route;
-        context.out.warn(format_args!("{route} has no entries and is not configured: is it spelt right?"));
+        context
+            .out
+            .warn(format_args!("route {route} has no entries and is not configured; check its spelling",));
     }
     let paused = to == PauseTo::Paused;
     let changed = change == PauseChange::Changed;
@@ -58,10 +61,15 @@ pub(crate) async fn run(to: PauseTo, args: PauseArgs, context: &Context) -> Resu
     let route = &args.route;
     context.out.data(match (to, change) {
         (PauseTo::Paused, PauseChange::Changed) => {
-            format!("{route} is paused: relays take nothing of it from now on; `pillarbox resume {route}` ends that")
+            format!(
+                "route {route} is paused: relays claim none of its entries from now on. `pillarbox resume \
+                 {route}` resumes it",
+            )
         }
-        (PauseTo::Paused, PauseChange::Already) => format!("{route} was paused already"),
-        (PauseTo::Running, PauseChange::Changed) => format!("{route} is delivered again"),
-        (PauseTo::Running, PauseChange::Already) => format!("{route} was not paused"),
+        (PauseTo::Paused, PauseChange::Already) => format!("route {route} was already paused"),
+        (PauseTo::Running, PauseChange::Changed) => {
+            format!("route {route} is resumed: relays deliver its entries again",)
+        }
+        (PauseTo::Running, PauseChange::Already) => format!("route {route} was not paused"),
     })
 }

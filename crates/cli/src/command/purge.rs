@@ -20,9 +20,9 @@ use crate::output::{Progress, confirm};
 const BATCH: u32 = 1000;
 
 const EXAMPLES: &str = "\
-A running relay does this by itself. Dead entries are never purged: requeue or discard them \
-first. What the inbox forgets is applied again if it comes again. Sagas that have not ended stay, \
-and so does every audit record.
+A running relay does this by itself. Dead entries are never purged: requeue or discard them first. If an \
+event arrives again after its inbox row was purged, it is applied again. Sagas that have not ended and audit \
+records are kept.
 
 Examples:
   pillarbox purge --dry-run
@@ -45,7 +45,7 @@ pub(crate) struct PurgeArgs {
     /// configuration, 30d]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     sagas_older_than: Option<Duration>,
-    /// Only count what would be deleted
+    /// Only count the rows that would be deleted
     #[arg(long)]
     dry_run: bool,
     /// Do not ask

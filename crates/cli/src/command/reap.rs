@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::fault::Fault;
 
 const EXAMPLES: &str = "\
-A running relay does this by itself. An entry whose attempts are spent is buried here only if \
-its allowed attempts are known: from the entry, from the configuration of --route, or from --max-attempts.
+A running relay does this by itself. An entry without attempts left is marked dead only if the allowed \
+number of attempts is known: from the entry, from the configuration of --route, or from --max-attempts.
 
 Examples:
   pillarbox reap --dry-run
@@ -27,7 +27,8 @@ pub(crate) struct ReapArgs {
     /// At most this many; up to 10000
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: u32,
-    /// Attempts allowed where the entry does not say [default: the configured route's; else nothing is buried]
+    /// The allowed number of attempts, for entries without their own [default: the configured route's; else
+    /// no entry is marked dead]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_attempts: Option<u32>,
     /// Only count expired leases

@@ -12,7 +12,7 @@ Examples:
   pillarbox requeue --route orders --status dead --dry-run
   pillarbox requeue --route orders --status dead --yes
 
-A saga whose dead steps are requeued goes on, as with `pillarbox saga resume`.";
+If dead steps of a saga are requeued, the saga continues, as with `pillarbox saga resume`.";
 
 /// Which dead entries to try again.
 #[derive(Args, Debug)]

@@ -17,7 +17,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ShowArgs {
-    /// The event id; every route that carries it is shown
+    /// The event id; its entry on every route is shown
     #[arg(value_name = "ID")]
     id: EventId,
 }
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &ShowArgs, context: &Context) -> Result<(), Fault>
     database.staging.close().await;
     if stories.is_empty() {
         return Err(Fault::failed(format!(
-            "no route carries the event {}; `pillarbox list` shows what there is",
+            "no route has an entry for event {}; `pillarbox list` lists the entries",
             args.id
         )));
     }

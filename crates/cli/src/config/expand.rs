@@ -19,7 +19,7 @@ impl std::fmt::Display for ExpandError {
                 )
             }
             Self::Malformed(text) => {
-                write!(f, "{text:?} is not a variable: ${{NAME}} is expected, and $${{ is a literal ${{")
+                write!(f, "{text:?} is not a variable: write ${{NAME}}, or $${{ for a literal ${{")
             }
         }
     }

@@ -31,7 +31,8 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, Fault> {
         (config, true) if readable_by_others(path) => Loaded {
             config,
             warnings: vec![format!(
-                "{0} holds a secret and others may read it: write ${{VAR}} instead, or `chmod 600 {0}`",
+                "{0} contains a secret, and other users can read the file. Write ${{VAR}} instead of the \
+                 secret, or run `chmod 600 {0}`",
                 path.display()
             )],
         },
@@ -155,7 +156,10 @@ mod tests {
     #[test]
     fn a_destination_is_checked_when_loaded() {
         check("[routes.a]\nto = \"ftp://x\"", &["p.toml:2: routes.a.to:", "file:", "stdout:", "null:"]);
-        check("[routes.a]\nto = \"sqs://r/q\"", &["p.toml:2: routes.a.to:", "not in this build yet"]);
+        check(
+            "[routes.a]\nto = \"sqs://r/q\"",
+            &["p.toml:2: routes.a.to:", "this build has no support for sqs:"],
+        );
         check("[routes.a]\nbatch = 5", &["p.toml:1: routes.a:", "`to`"]);
         check("[routes.a]\nto = \"http://127.0.0.1/hook\"", &["p.toml:1: routes.a:", "allow_private"]);
         check(
@@ -166,14 +170,14 @@ mod tests {
 
     #[test]
     fn what_concerns_order_is_checked_when_loaded() {
-        check(&route("order = \"random\""), &["p.toml:3: routes.orders.order:", "\"key\" and \"none\""]);
+        check(&route("order = \"random\""), &["p.toml:3: routes.orders.order:", "write \"key\" or \"none\""]);
         check(&route("order = \"key\"\nrelays_max = 65"), &["routes.orders.relays_max:", "1 to 64"]);
         check(
             &route("order = \"key\"\non_dead = \"wait\""),
-            &["routes.orders.on_dead:", "\"block\" and \"skip\""],
+            &["routes.orders.on_dead:", "write \"block\" or \"skip\""],
         );
         check(&route("relays_max = 4"), &["routes.orders:", "order = \"key\""]);
-        check(&route("order = \"key\"\ncausal_order = true"), &["routes.orders:", "exclude each other"]);
+        check(&route("order = \"key\"\ncausal_order = true"), &["routes.orders:", "cannot be used together"]);
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for AdminConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         IgnoredAny::deserialize(deserializer)?;
         Err(D::Error::custom(
-            "the admin server is not in this build yet: take [admin] out; `pillarbox status` tells how things are",
+            "this build has no admin server. Remove [admin]; `pillarbox status` shows the state",
         ))
     }
 }

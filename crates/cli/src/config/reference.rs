@@ -34,13 +34,14 @@ fn setting(key: &'static str, value: &'static str, default: impl ToString, what:
 const HEAD: &str = "\
 # Configuration
 
-`pillarbox.toml` in the current folder, or the file that `--config FILE` names. `${NAME}` in a text is replaced by that
-environment variable; `$${` is a literal `${`. A key that is not on this page is refused, with the file, the line and what is
-allowed there. `pillarbox config check` looks at the file, `pillarbox config show` prints what is in force.
+The configuration is `pillarbox.toml` in the current folder, or the file that `--config FILE` names.
+`${NAME}` in a text is replaced by that environment variable; `$${` is a literal `${`. A key that is
+not on this page is refused. The error names the file, the line and the allowed keys. `pillarbox
+config check` checks the file, and `pillarbox config show` prints the configuration in effect.
 
 A *duration* is a number and a unit in quotes: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"12h\"`, `\"1d\"`.
 
-This page is what `pillarbox config reference` prints; a test compares the two.
+`pillarbox config reference` prints this page; a test compares the two.
 ";
 
 /// The page, in Markdown.
@@ -61,7 +62,7 @@ fn sections() -> Vec<Section> {
     vec![
         Section {
             name: "[database]",
-            about: "Where the tables are. `--database URL` on the command line goes before `url`.",
+            about: "Where the tables are. `--database URL` on the command line replaces `url`.",
             settings: database(),
         },
         Section {
@@ -71,12 +72,13 @@ fn sections() -> Vec<Section> {
         },
         Section {
             name: "backoff = { … }",
-            about: "Of a route: the wait after a failed attempt, `min(base * multiplier^(attempts - 1), max)`.",
+            about: "The wait of a route after a failed attempt, `min(base * multiplier^(attempts - 1), max)`.",
             settings: backoff(),
         },
         Section {
             name: "[retention]",
-            about: "How long what is done stays. Dead entries and audit records are never purged by age.",
+            about: "How long finished entries, inbox rows and sagas are kept. Dead entries and audit records are\n\
+                    never purged by age.",
             settings: retention(),
         },
     ]
@@ -87,13 +89,18 @@ fn database() -> Vec<Setting> {
     let prefix = format!("`{}`", Ident::default().as_str());
     vec![
         setting("url", "URL", url, "the database: `sqlite://FILE` or `postgres://USER@HOST/NAME`"),
-        setting("prefix", "name", prefix, "what the names of the tables begin with"),
-        setting("schema", "name", "`public`", "the schema of the tables, on PostgreSQL; it must exist"),
+        setting("prefix", "name", prefix, "the beginning of the table names"),
+        setting(
+            "schema",
+            "name",
+            "`public`",
+            "the schema of the tables, on PostgreSQL; it must already exist",
+        ),
         setting(
             "insecure",
             "`true`, `false`",
             "`false`",
-            "allow plain text to a PostgreSQL on another machine",
+            "allow an unencrypted connection to PostgreSQL on another machine",
         ),
     ]
 }
@@ -106,15 +113,15 @@ fn routes() -> Vec<Setting> {
     let to = "the destination: `file:PATH`, `stdout:`, `null:`, or the URL of [RabbitMQ](rabbitmq.md), [NATS](nats.md), \
         [Redis](redis.md) or a [webhook](webhooks.md)";
     let order = "`\"key\"`: entries of one key are delivered [in order](order.md)";
-    let on_dead = "what a dead entry does to its key: the others wait for an operator, or go on. Only with `order = \"key\"`";
-    let relays = "how many relays can share the route; the others stand by. Only with `order = \"key\"`";
-    let lease = "how long a claim protects an entry; renewed while it is being delivered. A killed relay's entries move again \
-        when it ends";
-    let publish = "how long one delivery may take before its outcome counts as unknown. Webhooks have their own timeout";
+    let on_dead = "what happens to the other entries of its key when an entry is dead: they wait for an operator, or are delivered. Only with `order = \"key\"`";
+    let relays = "how many relays can share the route; further relays stand by. Only with `order = \"key\"`";
+    let lease = "how long a claim protects an entry; renewed during a delivery. When it ends, the entries of a killed relay are \
+        delivered by another relay";
+    let publish = "how long one delivery may take; after that its outcome counts as unknown. Webhooks have their own timeout";
     let causal = "claim by clock stamp instead of staging order. Not with `order = \"key\"`";
-    let private = "let a webhook go to a private or loopback address, on any port, without TLS";
+    let private = "allow a webhook at a private or loopback address, on any port, without TLS";
     let ports = format!("`{PORTS_DEFAULT:?}`");
-    let secret = "the key or keys that sign webhooks, `whsec_…`; several while they are changed";
+    let secret = "the key or keys that sign webhooks, `whsec_…`; several while you change keys";
     vec![
         setting("to", "URL", none, to),
         setting("order", "`\"none\"`, `\"key\"`", "`\"none\"`", order),
@@ -128,19 +135,19 @@ fn routes() -> Vec<Setting> {
         ),
         setting("backoff", "table", "see below", "the wait between attempts"),
         setting("lease", "duration, up to 24h", time(options.lease), lease),
-        setting("batch", "1 to 10000", number(options.batch), "most entries of one claim"),
+        setting("batch", "1 to 10000", number(options.batch), "the largest number of entries of one claim"),
         setting(
             "in_flight_max",
             "1 to 1000000",
             number(options.in_flight_max),
-            "most entries claimed and not settled; at least `batch`",
+            "the largest number of entries claimed and not settled; at least `batch`",
         ),
         setting("publish_timeout", "duration", options.publish_timeout.map_or(none.into(), time), publish),
         setting(
             "grace",
             "duration, also 0",
             time(options.grace),
-            "how long deliveries may go on after a stop was asked for",
+            "how long deliveries may continue after a stop was requested",
         ),
         setting("poll_min", "duration", time(options.poll_min), "the shortest wait after an empty claim"),
         setting("poll_max", "duration", time(options.poll_max), "the longest wait after empty claims"),
@@ -148,12 +155,12 @@ fn routes() -> Vec<Setting> {
             "reap_interval",
             "duration",
             time(options.reap_interval),
-            "how often expired leases are looked for",
+            "how often the relay looks for expired leases",
         ),
         setting("causal_order", truth, "`false`", causal),
         setting("allow_private", truth, "`false`", private),
-        setting("allow_http", truth, "`false`", "let a webhook go over `http://` to the public internet"),
-        setting("ports", "list of 1 to 65535", ports, "ports that the URL of a webhook may name"),
+        setting("allow_http", truth, "`false`", "allow a webhook over `http://` to the public internet"),
+        setting("ports", "list of 1 to 65535", ports, "the ports that the URL of a webhook may have"),
         setting("secret", "text or list of texts", "none: unsigned", secret),
     ]
 }
@@ -162,7 +169,8 @@ fn backoff() -> Vec<Setting> {
     let default = Backoff::BROKER;
     let time = |duration| format!("`\"{}\"`", format_duration(duration));
     let jitter = format!("`{}`", default.jitter() == Jitter::Full);
-    let what = "wait a random part of it, so that what failed together does not come back together";
+    let what =
+        "wait a random part of the time, so that entries that failed together are not retried together";
     vec![
         setting("base", "duration", time(default.base()), "the wait after the first attempt"),
         setting("max", "duration", time(default.max()), "the longest wait"),
@@ -170,7 +178,7 @@ fn backoff() -> Vec<Setting> {
             "multiplier",
             "1 to 100, also 1.5",
             format!("`{}`", default.multiplier()),
-            "how much longer each wait is",
+            "how many times longer each wait is",
         ),
         setting("jitter", "`true`, `false`", jitter, what),
     ]
@@ -178,8 +186,8 @@ fn backoff() -> Vec<Setting> {
 
 fn retention() -> Vec<Setting> {
     let time = |duration| format!("`\"{}\"`", format_duration(duration));
-    let delivered = "delivered and discarded entries; `\"0s\"` deletes them as they are settled";
-    let inbox = "what the inbox remembers; what is forgotten and comes again is applied again";
+    let delivered = "delivered and discarded entries; `\"0s\"` deletes them when they are settled";
+    let inbox = "rows of the inbox; an event that arrives again after its row was deleted is applied again";
     vec![
         setting("delivered", "duration, also 0", time(RETENTION_DELIVERED), delivered),
         setting("inbox", "duration", time(RETENTION_INBOX), inbox),

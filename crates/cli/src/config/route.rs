@@ -85,7 +85,9 @@ impl<'de> Deserialize<'de> for Ports {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let ports = Vec::<Count<1, 65_535>>::deserialize(deserializer)?;
         if ports.is_empty() {
-            return Err(D::Error::custom("no port is left; leave the key out for 443 and 80"));
+            return Err(D::Error::custom(
+                "the list of ports is empty; leave the key out to allow 443 and 80",
+            ));
         }
         Ok(Self(ports.into_iter().filter_map(|port| u16::try_from(port.0).ok()).collect()))
     }
@@ -124,9 +126,7 @@ impl<'de> Deserialize<'de> for Order {
         match String::deserialize(deserializer)?.as_str() {
             "none" => Ok(Self::None),
             "key" => Ok(Self::Key),
-            other => {
-                Err(D::Error::custom(format!("{other:?} is not an order; \"key\" and \"none\" are allowed")))
-            }
+            other => Err(D::Error::custom(format!("{other:?} is not an order; write \"key\" or \"none\""))),
         }
     }
 }
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for DeadHead {
         match String::deserialize(deserializer)?.as_str() {
             "block" => Ok(Self(OnDead::Block)),
             "skip" => Ok(Self(OnDead::Skip)),
-            other => Err(D::Error::custom(format!("{other:?}: \"block\" and \"skip\" are allowed"))),
+            other => Err(D::Error::custom(format!("{other:?} is not allowed; write \"block\" or \"skip\""))),
         }
     }
 }
@@ -200,11 +200,13 @@ impl TryFrom<Raw> for RouteConfig {
         options.order = if raw.causal_order { ClaimOrder::Causal } else { ClaimOrder::Staged };
         let ordered = matches!(raw.order, Order::Key);
         if !ordered && (raw.relays_max.is_some() || raw.on_dead.is_some()) {
-            return Err(pillarbox_core::Error::invalid("relays_max and on_dead are for order = \"key\""));
+            return Err(pillarbox_core::Error::invalid(
+                "relays_max and on_dead need order = \"key\" on this route; add it, or remove them",
+            ));
         }
         if ordered && raw.causal_order {
             return Err(pillarbox_core::Error::invalid(
-                "order = \"key\" and causal_order exclude each other",
+                "order = \"key\" and causal_order cannot be used together; remove one of them",
             ));
         }
         if let Some(count) = raw.relays_max {

@@ -32,7 +32,7 @@ impl Visitor<'_> for PeriodVisitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(r#"a duration in quotes, such as "500ms", "30s", "5m" or "1d""#)
+        f.write_str(r#"a duration in quotes, for example "500ms", "30s", "5m" or "1d""#)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
@@ -69,7 +69,7 @@ impl<const MIN: u32, const MAX: u32> Visitor<'_> for CountVisitor<MIN, MAX> {
         u32::try_from(number)
             .ok()
             .filter(|count| (MIN..=MAX).contains(count))
-            .ok_or_else(|| E::custom(format!("{number} is out of range: {MIN} to {MAX} is allowed")))
+            .ok_or_else(|| E::custom(format!("{number} is out of range; it must be {MIN} to {MAX}")))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<u32, E> {
@@ -89,7 +89,7 @@ impl Visitor<'_> for MultiplierVisitor {
     type Value = f64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number such as 2 or 1.5")
+        f.write_str("a number, for example 2 or 1.5")
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<f64, E> {

@@ -84,7 +84,9 @@ pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fa
 
 async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
     if options.schema.is_some() {
-        return Err(Fault::usage("database.schema is for PostgreSQL; SQLite has none: use database.prefix"));
+        return Err(Fault::usage(
+            "database.schema works on PostgreSQL only. On SQLite, use database.prefix instead",
+        ));
     }
     let mut store_options = sqlite::Options::default();
     store_options.causal_order = options.causal_order;
@@ -136,10 +138,10 @@ fn scheme(url: &str) -> Result<Scheme, Fault> {
         Some("sqlite") => Ok(Scheme::Sqlite),
         Some("postgres" | "postgresql") => Ok(Scheme::Postgres),
         Some(later @ ("mysql" | "mariadb" | "mongodb" | "mongodb+srv")) => Err(Fault::usage(format!(
-            "{later}: is not in this build yet: known here are sqlite://FILE and postgres://USER@HOST/NAME"
+            "this build has no support for {later}: databases. Use sqlite://FILE or postgres://USER@HOST/NAME"
         ))),
         _ => Err(Fault::usage(format!(
-            "{:?} is not a database: known here are sqlite://FILE and postgres://USER@HOST/NAME",
+            "{:?} is not the URL of a database. Use sqlite://FILE or postgres://USER@HOST/NAME",
             redact_refused_url(url)
         ))),
     }
@@ -149,9 +151,11 @@ fn scheme(url: &str) -> Result<Scheme, Fault> {
 fn at(url: &str, error: Error) -> Fault {
     let fault = match Fault::from(error) {
         fault @ Fault::Unavailable(_) if sqlite_file(url).is_some() => {
-            fault.and("is its directory there, and may you write to it?")
+            fault.and("check that its directory exists and that you may write to it")
         }
-        fault @ Fault::Unavailable(_) => fault.and("is the server running, and is the URL right?"),
+        fault @ Fault::Unavailable(_) => {
+            fault.and("check that the server is running and that the URL is right")
+        }
         fault => fault,
     };
     match fault {
@@ -190,9 +194,11 @@ mod tests {
 
     #[test]
     fn an_unknown_database_says_what_is_known() {
-        for (url, named) in
-            [("mysql://h/x", "not in this build yet"), ("oracle:x", "not a database"), ("", "sqlite://")]
-        {
+        for (url, named) in [
+            ("mysql://h/x", "this build has no support for mysql:"),
+            ("oracle:x", "is not the URL of a database"),
+            ("", "sqlite://"),
+        ] {
             let fault = scheme(url).unwrap_err();
             assert_eq!(fault.exit_code(), 2);
             assert!(fault.message().unwrap().contains(named), "{fault:?}");

@@ -223,7 +223,7 @@ impl StagingTx {
 
 #[cfg(feature = "postgres")]
 fn mixed() -> Error {
-    Error::new(ErrorKind::Internal, "a transaction of one database and an outbox of another")
+    Error::new(ErrorKind::Internal, "the transaction and the outbox belong to different databases")
 }
 
 // What begins, ends and queries of our own can meet: no values of anybody are in these texts.
@@ -234,5 +234,5 @@ fn driver(error: sqlx::Error) -> Error {
         sqlx::Error::Database(error) if error.message().contains("locked") => ErrorKind::Contention,
         _ => ErrorKind::Internal,
     };
-    Error::new(kind, format!("the database refuses: {error}"))
+    Error::new(kind, format!("the database rejected the statement: {error}"))
 }

@@ -98,7 +98,7 @@ impl FromStr for Destination {
         let refuse = |why: String| Err(Error::invalid(why));
         let Some((scheme, rest)) = url.split_once(':') else {
             return refuse(format!(
-                "{:?} is not a destination: a URL is expected; known here are {KNOWN}",
+                "{:?} is not a destination: it is not a URL. The known destinations are {KNOWN}",
                 redact_refused_url(url)
             ));
         };
@@ -112,16 +112,16 @@ impl FromStr for Destination {
             ("file", rest) => file(rest),
             ("stdout", "") => Ok(Self::Stdout),
             ("null", "") => Ok(Self::Null),
-            (known @ ("stdout" | "null"), _) => refuse(format!("{known}: takes nothing after the colon")),
-            (later, _) if LATER.contains(&later) => {
-                refuse(format!("{later}: is not in this build yet: known here are {KNOWN}"))
-            }
+            (known @ ("stdout" | "null"), _) => refuse(format!("{known}: must have nothing after the colon")),
+            (later, _) if LATER.contains(&later) => refuse(format!(
+                "this build has no support for {later}: destinations. The known destinations are {KNOWN}",
+            )),
             // Without a scheme, what stands before the colon is a user's name.
             _ if url.contains('@') => refuse(format!(
-                "{:?} is not a destination: unknown scheme; known here are {KNOWN}",
+                "{:?} is not a destination: its scheme is unknown. The known destinations are {KNOWN}",
                 redact_refused_url(url)
             )),
-            _ => refuse(format!("unknown destination scheme {scheme:?}: known here are {KNOWN}")),
+            _ => refuse(format!("unknown destination scheme {scheme:?}. The known destinations are {KNOWN}")),
         }
     }
 }
@@ -130,14 +130,14 @@ fn file(rest: &str) -> Result<Destination> {
     let refuse = |why: &str| Err(Error::invalid(why));
     let path = match rest.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,
-        Some(_) => return refuse("file://HOST is not a path here: write file:PATH or file:///PATH"),
+        Some(_) => return refuse("file://HOST/PATH is not supported; write file:PATH or file:///PATH"),
         None => rest,
     };
     if path.is_empty() || path.ends_with('/') {
-        return refuse("file: needs the path of a file, such as file:events.ndjson");
+        return refuse("file: needs the path of a file, for example file:events.ndjson");
     }
     if path.contains("{type}") || path.contains("{key}") {
-        return refuse("file: takes {route} in its path; {type} and {key} are for brokers");
+        return refuse("the path of file: may contain {route}, but not {type} or {key}");
     }
     if path.contains('\0') {
         return refuse("file: must not contain a NUL");
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn what_comes_later_says_so() {
         for url in ["kafka://h:1/t", "mqtt://h/t", "sqs://r/q"] {
-            refused(url, &["not in this build yet", "file:", "amqp(s)://"]);
+            refused(url, &["this build has no support for", "file:", "amqp(s)://"]);
         }
     }
 
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_is_unknown_or_malformed_says_what_is_allowed() {
         refused("ftp://h", &["unknown destination scheme \"ftp\"", "file:", "stdout:", "null:"]);
-        refused("out.ndjson", &["a URL is expected", "file:"]);
+        refused("out.ndjson", &["it is not a URL", "file:"]);
         refused("file:", &["path of a file"]);
         refused("file:dir/", &["path of a file"]);
         refused("file://host/x", &["file:PATH"]);

@@ -47,7 +47,7 @@ impl std::str::FromStr for Place {
                 Destination::File(path) => Ok(Self::File(path)),
                 _ => Err(Error::invalid("file: needs the path of a file")),
             },
-            _ => Err(Error::invalid(format!("not a place that can be read: {READABLE} are"))),
+            _ => Err(Error::invalid(format!("this destination cannot be read; these can: {READABLE}"))),
         }
     }
 }
@@ -74,22 +74,22 @@ impl Destination {
     pub(crate) fn transcript(&self, route: &RouteName) -> Result<Box<dyn Transcript>> {
         let unsupported = |why: &str| Err(Error::new(ErrorKind::Unsupported, format!("{self}: {why}")));
         let named = |error: Error| {
-            let hint = "; say with --from URL what to read";
+            let hint = "; name what to read with --from URL";
             Error::new(error.kind(), format!("{self}: {}{hint}", error.message()))
         };
         Ok(match self {
             Self::File(_) => Box::new(FileTranscript(self.file(route).unwrap_or_default())),
             Self::Broker(url) => (url.ends()?.sent)(&url.0, route).map_err(named)?,
-            Self::Null => return unsupported("keeps nothing that could be compared"),
+            Self::Null => return unsupported("keeps no messages, so there is nothing to compare"),
             Self::Stdout => {
                 return unsupported(
-                    "what was printed is not kept; write it to a file, and say --from file:PATH",
+                    "printed events are not kept; write them to a file and name it with --from file:PATH",
                 );
             }
             Self::Http(_) => {
                 return unsupported(
-                    "what a webhook's receiver has got is not known here; let it write one CloudEvents JSON object a \
-                     line, and say --from file:PATH",
+                    "the messages of a webhook are only known to its receiver; let the receiver write one \
+                     CloudEvents JSON object per line, and name that file with --from file:PATH",
                 );
             }
         })
@@ -144,7 +144,7 @@ impl Pages for Lines {
         while page.len() < PAGE {
             line.clear();
             let read = self.0.read_until(b'\n', &mut line);
-            read.map_err(|error| Error::new(ErrorKind::Unavailable, format!("cannot read on: {error}")))?;
+            read.map_err(|error| Error::new(ErrorKind::Unavailable, format!("reading stopped: {error}")))?;
             // A line without its end is still being written.
             if line.last() != Some(&b'\n') {
                 break;
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_keeps_nothing_says_what_can_be_verified_instead() {
-        refused("null:", "keeps nothing");
+        refused("null:", "keeps no messages");
         refused("stdout:", "--from file:PATH");
         refused("https://h/hooks", "--from file:PATH");
         refused("amqp://h/%2f?exchange=orders", "--from URL");
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_place_is_checked_at_once() {
         for (url, with) in [
-            ("http://h/x", "not a place that can be read"),
+            ("http://h/x", "this destination cannot be read"),
             ("redis://h/0", "stream= is missing"),
             ("redis://h/0?stream=s&group=g", "unknown parameter \"group\""),
             ("amqp://h/%2f", "queue= is missing"),

@@ -70,7 +70,9 @@ pub async fn beside(
     let (committed, confirmed) = (committed?, sink.confirmed().len());
     if confirmed < committed.len() {
         let all = committed.len();
-        return Err(Fault::failed(format!("only {confirmed} of {all} events were confirmed")));
+        return Err(Fault::failed(format!(
+            "only {confirmed} of {all} events were confirmed by the destination",
+        )));
     }
     Ok(committed)
 }

@@ -13,10 +13,10 @@ pub(crate) fn confirm(out: Output, what: &str, yes: bool) -> Result<(), Fault> {
     }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Fault::usage(format!(
-            "{what}: there is no terminal to ask on; add --yes to do it, or --dry-run to only count"
+            "{what}, but there is no terminal to ask on. Add --yes to do it, or --dry-run to only count"
         )));
     }
-    let _ = write!(io::stderr().lock(), "{what}. Go on? [y/N] ");
+    let _ = write!(io::stderr().lock(), "{what}. Continue? [y/N] ");
     let _ = io::stderr().lock().flush();
     let mut answer = String::new();
     io::stdin()

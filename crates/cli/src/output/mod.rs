@@ -32,7 +32,7 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub struct Output {
     /// Data as JSON instead of tables.
     pub json: bool,
-    /// No talk on stderr but errors.
+    /// Print only errors on stderr.
     pub quiet: bool,
 }
 

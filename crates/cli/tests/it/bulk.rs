@@ -12,7 +12,7 @@ fn check_names_everything_that_is_wrong() {
     let (home, _) = with_dead(2);
     home.stage_many("other", 1);
     let check = ["status", "--check", "--max-age", "0s"];
-    home.run(check).refused(3, &["2 things are wrong", "2 dead on r", "no relay of other is running"]);
+    home.run(check).refused(3, &["2 problems:", "2 dead on route r", "no relay of other is running"]);
     let json = home.run(check.iter().chain(&["--json"]));
     let problems = json.json()["problems"].clone();
     let kinds: Vec<_> =
@@ -40,7 +40,7 @@ fn bulk_changes_are_narrowed_bounded_and_paced() {
     );
     home.run(["requeue", "--error", "boom"]).refused(2, &["unknown kind of error", "lease_expired"]);
     home.run(["requeue", "--since", "then"]).refused(2, &["2h"]);
-    home.run(["requeue", "--status", "pending"]).refused(2, &["only dead is allowed"]);
+    home.run(["requeue", "--status", "pending"]).refused(2, &["only dead entries can"]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_paused_route_is_seen_and_nothing_of_it_is_delivered() {
     let home = Home::migrated();
     home.stage_many("r", 3);
     let said = home.ok(["pause", "r", "--reason", "moving"]);
-    assert!(said.stdout.contains("r is paused") && !said.stderr.contains("spelt"), "{said:?}");
+    assert!(said.stdout.contains("r is paused") && !said.stderr.contains("check its spelling"), "{said:?}");
     assert!(home.ok(["pause", "rr"]).stderr.contains("rr has no entries and is not configured"));
     home.ok(["resume", "rr"]);
     assert_eq!(
@@ -103,8 +103,8 @@ fn a_paused_route_is_seen_and_nothing_of_it_is_delivered() {
     assert_eq!(status["routes"][0]["paused"]["reason"], "moving");
     assert!(home.ok(["status"]).stdout.contains("moving"));
     home.run(["status", "--check", "--max-age", "0s"])
-        .refused(3, &["it was paused by", "pillarbox resume r"]);
-    assert!(home.ok(["resume", "r"]).stdout.contains("delivered again"));
+        .refused(3, &["the route was paused by", "pillarbox resume r"]);
+    assert!(home.ok(["resume", "r"]).stdout.contains("relays deliver its entries again"));
     assert_eq!(
         home.ok(["relay", "--drain", "--max", "2", "--json"]).json()["delivered"],
         2,
@@ -135,10 +135,10 @@ fn a_blocked_key_is_counted_apart_and_names_what_it_waits_for() {
     let blocked = home.ok(["list", "--status", "blocked", "--json"]).lines();
     assert_eq!(blocked.len(), 2);
     assert!(blocked.iter().all(|entry| entry["status"] == "blocked" && entry["blocked_by"] == *head));
-    assert!(home.ok(["list"]).stdout.contains(&format!("waits for the dead {head}")));
+    assert!(home.ok(["list"]).stdout.contains(&format!("waits for dead entry {head}")));
     assert!(home.ok(["show", blocked[0]["event_id"].as_str().unwrap()]).stdout.contains(&head));
     assert!(home.ok(["status"]).stdout.contains(&head));
-    home.run(["status", "--check"]).refused(3, &["1 dead on r", "2 blocked", &head]);
+    home.run(["status", "--check"]).refused(3, &["1 dead on route r", "they block 2 entries", &head]);
     home.ok(["discard", &head, "--yes"]);
     assert_eq!(home.ok(["relay", "--drain", "--json"]).json()["delivered"], 2);
 }

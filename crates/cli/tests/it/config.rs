@@ -23,15 +23,18 @@ fn what_is_wrong_names_the_file_the_line_the_key_and_what_is_allowed() {
     );
     refused("[routes.r]\nto = 'null:'\nlease = '5 minutes'", &["pillarbox.toml:3: routes.r.lease:", "500ms"]);
     refused("[routes.r]\nto = 'ftp://h'", &["pillarbox.toml:2: routes.r.to:", "file:", "stdout:", "null:"]);
-    refused("[routes.r]\nto = 'kafka://h/t'", &["pillarbox.toml:2: routes.r.to:", "not in this build yet"]);
+    refused(
+        "[routes.r]\nto = 'kafka://h/t'",
+        &["pillarbox.toml:2: routes.r.to:", "this build has no support for kafka:"],
+    );
     refused("[routes.r]\nto = 'null:'\nbatch = 0", &["pillarbox.toml:3: routes.r.batch:", "1 to 10000"]);
     refused("[routes.r]\nto = 'null:'\nmax_attempts = 0", &["routes.r.max_attempts:", "1 to 1000000"]);
     refused("[routes.r]\nto = 'null:'\nlease = '-5s'", &["pillarbox.toml:3: routes.r.lease:"]);
-    refused("[routes.r]\nto = 'null:'\norder = 'sorted'", &["routes.r.order:", "\"key\" and \"none\""]);
+    refused("[routes.r]\nto = 'null:'\norder = 'sorted'", &["routes.r.order:", "write \"key\" or \"none\""]);
     refused("[database", &["pillarbox.toml:1:"]);
     refused(
         "[retention]\ndelivered = '1d'\n[admin]\nlisten = '127.0.0.1:8025'",
-        &["pillarbox.toml:3: admin:", "not in this build yet", "[admin]"],
+        &["pillarbox.toml:3: admin:", "this build has no admin server", "[admin]"],
     );
 }
 
@@ -39,7 +42,7 @@ fn what_is_wrong_names_the_file_the_line_the_key_and_what_is_allowed() {
 fn a_file_that_is_named_must_be_there() {
     let home = Home::migrated();
     home.run(["--config", "other.toml", "status"]).refused(2, &["other.toml"]);
-    home.run(["config", "check"]).refused(2, &["there is no pillarbox.toml here", "--config"]);
+    home.run(["config", "check"]).refused(2, &["there is no pillarbox.toml in this folder", "--config"]);
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn a_good_file_is_fine_and_show_fills_the_defaults_in() {
     let check = run(&["config", "check"]);
     assert_eq!(
         (check.code, check.stdout.as_str()),
-        (0, "pillarbox.toml: fine, routes bus, hook, orders\n"),
+        (0, "pillarbox.toml: no errors, routes bus, hook, orders\n"),
         "{check:?}"
     );
     let show = run(&["config", "show", "--json"]);

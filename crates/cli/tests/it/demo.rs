@@ -6,7 +6,7 @@ use crate::home::Home;
 fn the_demo_ends_with_nothing_lost_invented_or_doubled() {
     let home = Home::new();
     let said = home.ok(["demo", "--exit"]);
-    assert!(said.stdout.contains("nothing lost, nothing invented, nothing doubled"), "{said:?}");
+    assert!(said.stdout.contains("nothing lost, nothing invented, nothing applied twice"), "{said:?}");
     assert_eq!(std::fs::read_dir(home.path(".")).unwrap().count(), 0, "it leaves nothing behind");
 }
 

@@ -12,7 +12,7 @@ use crate::signals::hold;
 /// Default settings but for the order.
 const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\norder = \"key\"\n";
 const KEYS: usize = 20;
-const STANDBY_SAYS: &str = "takes no writes, as a standby does";
+const STANDBY_SAYS: &str = "accepts no writes: it is a standby or read-only";
 
 /// Stages so many events, key by key in turn, in one transaction. Returns their ids if that is known to be committed.
 fn stage(home: &Home, count: usize) -> Vec<String> {

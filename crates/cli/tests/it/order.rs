@@ -110,7 +110,7 @@ fn a_delayed_event_with_a_key_is_refused_on_a_route_that_is_configured_as_ordere
     home.run(stage.into_iter().chain(["--key", "k"])).refused(2, &["delay", "ordered route"]);
     let line = r#"{"route":"r","type":"t","payload":1,"key":"k","delay":"1h"}"#;
     home.write("late.ndjson", &format!("{}\n{line}\n", line.replace(r#","delay":"1h""#, "")));
-    home.run(["stage", "--ndjson", "late.ndjson"]).refused(2, &["line 2", "delay", "nothing of this run"]);
+    home.run(["stage", "--ndjson", "late.ndjson"]).refused(2, &["line 2", "delay", "nothing was staged"]);
     home.ok(stage);
     assert_eq!(home.ok(["list", "--json"]).lines().len(), 1);
 }

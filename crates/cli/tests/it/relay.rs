@@ -107,7 +107,7 @@ fn a_daemon_waits_for_its_database_and_says_so() {
     let home = Home::new();
     let url = "postgres://app:hunter2@127.0.0.1:1/x";
     let mut relay = home.start_logged("log", ["--database", url, "relay", "--route", "r", "--to", "null:"]);
-    eventually("it says so twice", || home.read("log").matches("trying again in").count() >= 2);
+    eventually("it says so twice", || home.read("log").matches("the relay tries again in").count() >= 2);
     assert!(!relay.has_ended());
     relay.signal("TERM");
     assert_eq!(relay.end().code, 0);

@@ -220,7 +220,7 @@ fn an_unknown_outcome_is_undone_when_an_operator_says_so(application: &Applicati
 
     application
         .resume(&id, &["--compensate"])
-        .refused(2, &["booking of booking/b-1 will be undone", "--yes"]);
+        .refused(2, &["the steps of booking of booking/b-1 that may have run will be undone", "--yes"]);
     assert_eq!(application.show(&id)["status"], "blocked");
     let said = application.resume(&id, &["--compensate", "--yes"]);
     let changed = format!("saga {id} is compensating, 1 entry discarded");
@@ -349,7 +349,7 @@ fn what_is_wrong_with_a_saga_command_is_said() {
     home.run(["saga", "list"]).refused(4, &["pillarbox migrate"]);
     home.ok(["migrate"]);
     assert!(home.ok(["saga", "list"]).stderr.contains("no sagas match"));
-    assert!(home.ok(["saga", "audit", "person/p-1"]).stderr.contains("no record of person/p-1"));
+    assert!(home.ok(["saga", "audit", "person/p-1"]).stderr.contains("no audit record of person/p-1"));
     assert!(!home.ok(["status"]).stdout.contains("sagas"));
     let nobody = "00000000-0000-0000-0000-000000000000";
     for command in ["show", "resume", "diagram"] {

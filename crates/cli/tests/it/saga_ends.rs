@@ -118,10 +118,11 @@ fn a_discard_refuses_the_steps_of_open_sagas(application: &Application) {
     assert!(home.ok(["discard", "--type", "nobody.knows", "--yes"]).stdout.contains("1 entry discarded"));
 
     let again = home.ok(["requeue", "--route", "sagas", "--status", "dead", "--yes"]);
-    assert!(again.stderr.contains("2 sagas can go on") && again.stderr.contains(&ids[1]), "{again:?}");
+    assert!(again.stderr.contains("2 sagas can continue") && again.stderr.contains(&ids[1]), "{again:?}");
     application.work(Answers { rejects: &["crm.erase"], ..Answers::default() });
 
-    home.run(bulk.iter().chain(&["--sagas"])).refused(2, &["2 sagas will end with nothing undone", "--yes"]);
+    home.run(bulk.iter().chain(&["--sagas"]))
+        .refused(2, &["2 sagas will be abandoned, with nothing undone", "--yes"]);
     let dry = home.ok(bulk.iter().chain(&["--sagas", "--dry-run", "--json"])).json();
     assert_eq!((&dry["changed"], dry["sagas"].as_array().unwrap().len()), (&json!(0), 2), "{dry}");
     let said = home.ok(bulk.iter().chain(&["--sagas", "--yes", "--json"])).json();
@@ -177,8 +178,8 @@ fn a_relay_that_knows_no_sagas_leaves_them_alone_and_says_so(application: &Appli
     let route = format!("{config}\n[routes.sagas]\nto = \"file:out.ndjson\"\norder = \"{order}\"\n");
     home.write("pillarbox.toml", &route);
     let said = home.ok(["relay", "--drain"]);
-    assert!(said.stderr.contains("leaves their steps alone; open sagas of this route: 1"), "{said:?}");
-    assert_eq!(said.stderr.matches("leaves their steps alone").count(), 1, "once: {said:?}");
+    assert!(said.stderr.contains("cannot run sagas; sagas of this route that have not ended: 1"), "{said:?}");
+    assert_eq!(said.stderr.matches("this relay cannot run sagas").count(), 1, "once: {said:?}");
     let delivered = home.read("out.ndjson");
     assert_eq!(delivered.lines().count(), 1, "{delivered}");
     assert!(delivered.contains("\"plain\""), "{delivered}");
@@ -195,7 +196,7 @@ fn a_relay_that_knows_no_sagas_leaves_them_alone_and_says_so(application: &Appli
     assert_eq!(application.show(&id)["status"], "running");
     application.work(Answers::default());
     assert_eq!(application.show(&id)["status"], "completed", "nothing of it was lost");
-    assert!(!home.ok(["relay", "--drain"]).stderr.contains("leaves their steps alone"));
+    assert!(!home.ok(["relay", "--drain"]).stderr.contains("this relay cannot run sagas"));
 }
 
 #[test]

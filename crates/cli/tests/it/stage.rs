@@ -165,7 +165,7 @@ fn a_bad_line_is_named_and_nothing_of_that_run_is_staged() {
         lines.push(&good);
         home.write("events.ndjson", &lines.join("\n"));
         home.run(["stage", "--ndjson", "events.ndjson"])
-            .refused(2, &["line 2501:", with, "nothing of this run was staged"]);
+            .refused(2, &["line 2501:", with, "nothing was staged"]);
         assert_eq!(home.totals()["pending"], 0);
     }
     home.run(["stage", "--ndjson", "nowhere.ndjson"]).refused(2, &["nowhere.ndjson"]);

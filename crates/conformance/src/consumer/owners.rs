@@ -75,7 +75,8 @@ async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(world: &World<B, 
     true
 }
 
-/// Whoever lost the lane, what nobody else brings is applied: it is refused a few times, and not for ever.
+/// A message that only the old owner of a lane published is applied in the end: it is refused a few times,
+/// and not for ever.
 pub async fn a_stale_publish_that_nobody_else_brings_is_applied<B: SourceHarness, I: InboxHarness>(
     world: &World<B, I>,
 ) {

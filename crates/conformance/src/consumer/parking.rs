@@ -115,7 +115,7 @@ pub async fn a_message_delivered_too_often_is_parked_unseen<B: SourceHarness, I:
     assert_eq!(world.applied().await, [0; 0]);
 }
 
-/// Nobody can say that it was delivered too often.
+/// Without a delivery count, no message counts as delivered too often.
 pub async fn without_a_delivery_count_nothing_is_parked<B: SourceHarness, I: InboxHarness>(
     world: &World<B, I>,
 ) {

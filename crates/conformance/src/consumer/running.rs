@@ -25,7 +25,7 @@ pub async fn messages_of_one_key_stay_in_order<B: SourceHarness, I: InboxHarness
     let work = world.work();
     let handler = work.clone();
     let busy: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-    // A panic in a handler would only be a failed delivery, so what went wrong is told outside it.
+    // A panic in a handler would only be a failed delivery, so the problem is reported outside of it.
     let together: Arc<Mutex<Vec<String>>> = Arc::default();
     let (at_work, seen) = (Arc::clone(&busy), Arc::clone(&together));
     let all = work.until(|work| work.calls().len() == 40);

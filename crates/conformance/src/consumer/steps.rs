@@ -18,8 +18,8 @@ use pillarbox_testkit::{ManualClock, Published, eventually, sample_entry};
 /// Only a case that hangs takes it. Brokers may take seconds to deliver again.
 pub(super) const SOON: Duration = Duration::from_secs(60);
 
-/// From here on, events are marks: published last, so that whoever has seen one knows that the others came before.
-/// Records of calls and effects leave them out; tallies do not.
+/// From here on, events are marks: published last, so that a test that has seen one knows that the others
+/// came before. Records of calls and effects leave them out; tallies do not.
 pub(super) const MARK: u64 = 1_000_000;
 
 /// The input of a case: a broker and an inbox under test.

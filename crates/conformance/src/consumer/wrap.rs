@@ -14,7 +14,7 @@ pub(super) type Arrivals = Arc<Mutex<Vec<String>>>;
 pub(super) enum Change {
     /// No answer reaches the broker: what a consumer that dies before its answer leaves behind.
     AnswersAreLost,
-    /// No delivery count is told.
+    /// No delivery count is reported.
     CountsAreHidden,
     /// What arrives is recorded.
     ArrivalsAreSeen(Arrivals),

@@ -14,7 +14,8 @@ use crate::delivery::{
 use pillarbox_testkit::eventually;
 use pillarbox_testkit::{Direction, Fault};
 
-/// Nobody knows whether it arrived. The silent connection is not used again: from then on no attempt is spent.
+/// It is unknown whether the message arrived. The silent connection is not used again: from then on no
+/// attempt is spent.
 pub async fn a_withheld_confirmation_is_told_and_the_next_delivery_finds_out_why<H: FaultHarness>(
     world: &World<H>,
 ) {
@@ -78,7 +79,7 @@ async fn deliver_into<H: FaultHarness>(
     tokio::join!(deliver(sink, batch), meanwhile).0
 }
 
-/// Somebody answers again at once: one of the messages may be what ended the connection.
+/// The server answers again at once: one of the messages may have ended the connection.
 pub async fn a_connection_lost_after_writing_is_unknown_where_the_server_is_still_there<H: FaultHarness>(
     world: &World<H>,
 ) {
@@ -98,7 +99,7 @@ pub async fn a_connection_lost_after_writing_is_unknown_where_the_server_is_stil
     world.check_arrived(&batch, &*sink).await;
 }
 
-/// Nobody answers any more: that is an outage, not a fault of a message.
+/// The server does not answer any more: that is an outage, not a fault of a message.
 pub async fn a_server_that_goes_down_under_a_batch_spends_no_attempt<H: FaultHarness>(world: &World<H>) {
     if !world.harness.told().asks {
         return skip("the sink does not ask whether the server is still there");
@@ -129,7 +130,7 @@ pub async fn an_idle_connection_that_is_cut_is_opened_again_unnoticed<H: FaultHa
     world.check_arrived(&batch, &*sink).await;
 }
 
-/// It is told for each entry, so that an operator sees which server was looked for.
+/// Each entry gets the reason, so that an operator sees which server was meant.
 pub async fn nobody_who_listens_is_down_for_every_entry<H: FaultHarness>(world: &World<H>) {
     let sink = world.sink(Timeouts::default());
     world.proxy.set(Fault::Down);
@@ -141,7 +142,7 @@ pub async fn nobody_who_listens_is_down_for_every_entry<H: FaultHarness>(world: 
     }
 }
 
-/// Connections are accepted, and nobody answers.
+/// The server accepts connections and does not answer.
 pub async fn many_deliveries_that_find_nobody_share_one_attempt_to_connect<H: FaultHarness>(
     world: &World<H>,
 ) {
@@ -183,7 +184,7 @@ pub async fn a_batch_beyond_every_buffer_stays_in_order<H: FaultHarness>(world: 
     assert!(world.harness.received().await == ids(&batch), "out of order");
 }
 
-/// Who was handed over first is written first, also while all wait for the connection.
+/// The batch that was handed over first is written first, also while all wait for the connection.
 pub async fn deliveries_that_wait_for_the_connection_are_written_in_their_order<H: FaultHarness>(
     world: &World<H>,
 ) {

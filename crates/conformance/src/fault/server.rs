@@ -56,7 +56,7 @@ pub async fn a_server_that_restarts_is_used_again<H: ServerHarness>(harness: &H)
     assert_eq!(received, ids(&batch).into_iter().collect());
 }
 
-/// A server whose process stands still: connections stay open, and nobody answers.
+/// A server whose process is stopped: connections stay open, and it does not answer.
 struct Paused<'a, H> {
     harness: &'a H,
     process: &'a OwnServer,

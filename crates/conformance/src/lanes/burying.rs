@@ -1,4 +1,5 @@
-//! Burying: what a session that gave no sign of life had in flight has spent one attempt, and nothing else has.
+//! Burying: the entries in flight of a session without a heartbeat have spent one attempt, and no other
+//! entries have.
 
 use futures_util::future::{join, join_all};
 use pillarbox_core::port::{Admin, AttendRequest, Attendance, LaneCursor, LaneSettlement, Lanes, Verdict};
@@ -8,7 +9,8 @@ use super::LanesHarness;
 use super::steps::*;
 use crate::Tamper;
 
-/// One attempt, the reason, and due at once; the lanes are the next one's. A sign of life in time prevents it.
+/// One attempt, the reason, and due at once; the next session gets the lanes. A heartbeat in time prevents
+/// it.
 pub async fn what_an_expired_session_had_in_flight_spends_one_attempt<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), keyed(2, "a"), keyed(3, "a")]).await.len(), 3);
     let now = soon(harness).await;
@@ -34,7 +36,8 @@ pub async fn what_an_expired_session_had_in_flight_spends_one_attempt<H: LanesHa
     assert_eq!(next.attend(expired).await.buried, 0, "once");
 }
 
-/// A late sign of life counts as long as nobody else has come: the lease's end alone takes nothing away.
+/// A late heartbeat counts as long as no other session has come: the end of the lease alone takes nothing
+/// away.
 pub async fn a_late_sign_of_life_counts_while_nobody_came<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let now = soon(harness).await;
@@ -219,7 +222,7 @@ pub async fn a_burial_that_cannot_be_audited_changes_nothing<H: LanesHarness>(ha
     assert_eq!(entry(harness, 1).await.attempts, CRASHES_IN_COMPANY + 1);
 }
 
-/// Whoever was taken for dead is told so at every door, and changes nothing.
+/// A session that was buried learns so from every call, and changes nothing.
 pub async fn a_buried_session_is_lost<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a"), event(2), event(3), event(4)]).await.len(), 4);
     let now = soon(harness).await;
@@ -268,7 +271,7 @@ pub async fn a_crash_loop_by_lanes_runs_out_of_attempts<H: LanesHarness>(harness
     assert_eq!(audit(harness).await, [(AuditKind::Dead, Some(id(1)))]);
 }
 
-/// Everybody who is dead is buried by the first who comes, and each entry counts once.
+/// The next heartbeat of any session buries all dead sessions, and each entry counts once.
 pub async fn two_dead_sessions_are_buried_at_once<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, events(40)).await.len(), 40);
     let now = soon(harness).await;
@@ -322,7 +325,7 @@ pub async fn a_settle_and_a_burial_at_once_agree<H: LanesHarness>(harness: &H) {
     }
 }
 
-/// Joins as this session and buries who is dead.
+/// Joins as this session and buries dead sessions.
 async fn buried_by<H: LanesHarness>(harness: &H, number: u64, now: Timestamp) -> Attendance {
     let request = AttendRequest { joins: true, ..attend_request(number, now) };
     let attendance = attend(harness, request).await;

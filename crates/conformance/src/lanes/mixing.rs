@@ -65,7 +65,7 @@ pub async fn what_rows_have_in_flight_is_told_as_a_head<H: LanesHarness>(harness
     assert_eq!(read, ids_of([3, 4]));
 }
 
-/// A relay by rows that died is reaped by whoever reads the route.
+/// A relay by lanes reaps the entries of a dead relay by rows.
 pub async fn readers_of_lanes_reap_what_rows_left<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "a")]).await.len(), 2);
     let now = soon(harness).await;
@@ -81,7 +81,7 @@ pub async fn readers_of_lanes_reap_what_rows_left<H: LanesHarness>(harness: &H) 
     assert!(read[0].is_suspect() && !read[1].is_suspect());
 }
 
-/// A relay by lanes that died is buried by whoever claims rows of the route: what it had in flight is a suspect.
+/// A relay by rows buries a dead relay by lanes: the entries that it had in flight are suspects.
 pub async fn a_reap_by_rows_buries_sessions_of_lanes<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a"), event(2)]).await.len(), 2);
     let now = soon(harness).await;

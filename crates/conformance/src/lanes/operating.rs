@@ -41,7 +41,7 @@ pub async fn a_requeue_is_noticed_by_the_lane<H: LanesHarness>(harness: &H) {
     reader.settle(&back, Verdict::Delivered, now).await;
 }
 
-/// A dead head that is given up for good no longer holds anything back: its lane is told.
+/// A dead head that is given up for good no longer holds anything back: the reader of its lane learns of it.
 pub async fn a_discard_is_noticed_by_the_lane<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a"), keyed(2, "a")]).await.len(), 2);
     let now = soon(harness).await;
@@ -107,7 +107,8 @@ async fn counted<H: LanesHarness>(harness: &H) -> [u64; 3] {
     counts
 }
 
-/// What is listed as in flight, blocked or pending is what is counted so, whoever has read it.
+/// The entries listed as in flight, blocked or pending are those that are counted so, whichever session has
+/// read them.
 pub async fn a_listing_agrees_with_the_counts_of_lanes<H: LanesHarness>(harness: &H) {
     let Some(presence) = harness.presence() else {
         crate::case::skip("the store keeps no presence of relays");
@@ -172,7 +173,7 @@ async fn set_pause<H: LanesHarness>(harness: &H, to: PauseTo) {
     assert_eq!(harness.store().set_pause(request).await.unwrap(), PauseChange::Changed);
 }
 
-/// Who holds lanes is told to give all of them up, and nobody gets any, until the route is resumed.
+/// While a route is paused, its sessions must give up all their lanes, and no session gets any.
 pub async fn a_paused_route_leaves_no_lane_to_anybody<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![keyed(1, "a")]).await.len(), 1);
     let now = soon(harness).await;
@@ -195,8 +196,8 @@ pub async fn a_paused_route_leaves_no_lane_to_anybody<H: LanesHarness>(harness: 
     assert_eq!(ids(&reader.entries().await), ids_of([1]));
 }
 
-/// Who holds the lane may have read the entry: it is skipped with that reason, by id and by a filter. Once nobody holds
-/// the lane it is cancelled, and never read.
+/// The session that holds the lane may have read the entry: it is skipped with that reason, by id and by a
+/// filter. Once no session holds the lane it is cancelled, and never read.
 pub async fn an_entry_of_a_held_lane_is_not_cancelled<H: LanesHarness>(harness: &H) {
     let now = soon(harness).await;
     let reader = Reader::join(harness, 1, now).await;

@@ -9,7 +9,7 @@ use super::LanesHarness;
 use super::steps::*;
 use crate::Tamper;
 
-/// Longer than a store goes without looking who is writing.
+/// Longer than a store goes without a look at the writing transactions.
 const WHILE: std::time::Duration = std::time::Duration::from_millis(150);
 
 fn seqs(entries: &[Entry]) -> Vec<i64> {
@@ -31,7 +31,7 @@ fn sorted(mut seqs: Vec<i64>) -> Vec<i64> {
     seqs
 }
 
-/// In order of seq within a lane, from the cursor on, at most so many.
+/// In order of seq within a lane, from the cursor on, up to the limit.
 pub async fn a_lane_is_read_in_order_within_the_limit<H: LanesHarness>(harness: &H) {
     let (reader, entries, lane) = of_one_key(harness, 5).await;
     assert!(seqs(&entries).is_sorted_by(|a, b| a < b));
@@ -134,16 +134,17 @@ pub async fn passed_is_what_is_unsettled_up_to_the_cursor<H: LanesHarness>(harne
     assert!(reader.passed(&LaneCursor::default()).await.seqs.is_empty());
 }
 
-/// A lower seq that commits after a higher one was read is told by the next read, however often was read while its
-/// transaction was open, and it can be fetched. Nothing is told of it before.
+/// If a lower seq commits after a higher one was read, the next read reports it, and it can be fetched. It
+/// does not matter how many reads there were while its transaction was open. It is not reported before its
+/// commit.
 pub async fn a_lower_seq_that_commits_later_is_told<H: LanesHarness>(harness: &H) {
     several_writers!(harness);
     let reader = Reader::join(harness, 1, soon(harness).await).await;
     tell_a_late_one(harness, &reader, LaneCursor::default(), 0).await;
 }
 
-/// The same where nobody had been writing for a while: a reader that has seen everything knows that no longer once
-/// somebody writes.
+/// The same after a time without writers: a reader that has seen everything no longer knows so once a
+/// transaction writes.
 pub async fn a_lower_seq_that_commits_after_idle_reads_is_told<H: LanesHarness>(harness: &H) {
     several_writers!(harness);
     let reader = Reader::join(harness, 1, soon(harness).await).await;
@@ -263,7 +264,7 @@ pub async fn a_rolled_back_entry_is_never_read<H: LanesHarness>(harness: &H) {
     assert_eq!(reader.passed(&read.cursor).await.seqs, [read.entries[0].seq]);
 }
 
-/// A key has one lane, whoever stages and whoever reads; keys and bare ids are spread over the lanes.
+/// A key has one lane, however it is staged and read; keys and bare ids are spread over the lanes.
 pub async fn keys_keep_their_lane<H: LanesHarness>(harness: &H) {
     let key = |n: u64| format!("o-{}", n % 50);
     assert_eq!(stage(harness, (0..50).map(|n| keyed(n, &key(n))).collect()).await.len(), 50);
@@ -355,7 +356,8 @@ pub async fn a_row_that_was_claimed_is_not_read_before_it_is_reaped<H: LanesHarn
     assert_eq!(ids(&reader.entries().await), ids_of([1, 2]));
 }
 
-/// Neither read nor fetched, counted or spent: steps are for relays that know sagas, and stand in nobody's way.
+/// Neither read nor fetched, counted or spent: steps are for relays with sagas, and are in the way of no
+/// other entry.
 pub async fn steps_of_sagas_are_in_no_lane<H: LanesHarness>(harness: &H) {
     let step = |event: Event| event.group_id(uuid::Uuid::nil().to_string()).content_type(STEP_CONTENT_TYPE);
     // With a key too: whatever stands behind a step of its key does not wait for it.

@@ -156,7 +156,7 @@ pub async fn a_running_relay_by_lanes_honours_a_pause<H: LanesHarness>(harness: 
             PauseRequest { route: route(ROUTE), to, actor: "ops".into(), reason: String::new(), now: None };
         assert_eq!(harness.store().set_pause(request).await.unwrap(), PauseChange::Changed);
     };
-    // An entry of a lane that nobody holds can be cancelled: so it shows that the lanes were given up.
+    // An entry of a lane that no session holds can be cancelled: so it shows that the lanes were given up.
     let next = AtomicU64::new(100);
     let given_up = async || {
         let n = next.fetch_add(1, Ordering::Relaxed);

@@ -98,7 +98,8 @@ pub async fn a_death_of_a_lane_that_cannot_be_audited_is_not_recorded<H: LanesHa
     assert_eq!(reader.settle_all(batch, now).await.accepted, 2);
 }
 
-/// Nothing was written when it was handed out, so nothing is taken back. What is said about it is told to operators.
+/// Nothing was written when it was handed out, so nothing is taken back. Operators see the reason that was
+/// given.
 pub async fn a_release_of_a_lane_changes_nothing_but_its_reason<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), event(2), event(3).max_attempts(1)]).await.len(), 3);
     let now = soon(harness).await;
@@ -140,7 +141,7 @@ pub async fn fenced_entries_do_not_disturb_the_rest_of_a_batch<H: LanesHarness>(
     let mut settled = reader.settle_all(batch.clone(), now).await;
     settled.fenced.sort_unstable();
     assert_eq!(settled, Settled { accepted: 4, fenced: vec![batch[1].held, batch[5].held, nobody] });
-    // What somebody holds is seen as in flight.
+    // Entries that a session holds are shown as in flight.
     reader.leave().await;
     let statuses: Vec<_> = all(harness).await.iter().map(|entry| entry.status).collect();
     use Status::{Dead, Delivered, Pending, Retrying};
@@ -193,13 +194,13 @@ pub async fn a_stale_fence_of_a_lane_settles_nothing<H: LanesHarness>(harness: &
         .map(|verdict| old.verdict(&read, verdict))
         .collect();
 
-    // Handed over, and taken by nobody yet.
+    // Handed over, and not yet taken by another session.
     let before = all(harness).await;
     old.hand_over(vec![lane]).await;
     for verdict in &stale {
         assert_eq!(old.settle_all(vec![verdict.clone()], now).await.fenced, [verdict.held]);
     }
-    // Taken by another: neither under the fence of before, nor under that one's own.
+    // Taken by another session: it can be settled neither under the earlier fence, nor under the new one.
     let mut new = Reader::join(harness, 2, now).await;
     assert_eq!(new.lanes.keys().copied().collect::<Vec<_>>(), [lane]);
     let stolen = stale.iter().map(|one| LaneSettlement { held: new.held(&read), ..one.clone() });
@@ -280,7 +281,7 @@ pub async fn a_large_batch_of_lanes_settles_at_once<H: LanesHarness>(harness: &H
     };
     let batch = entries.iter().enumerate().map(|(n, entry)| reader.verdict(entry, verdict(n))).collect();
     assert_eq!(reader.settle_all(batch, now).await, Settled { accepted: 4_000, fenced: vec![] });
-    // What somebody holds is seen as in flight.
+    // Entries that a session holds are shown as in flight.
     reader.leave().await;
     let left = all(harness).await;
     let having = |status| left.iter().filter(|entry| entry.status == status).count();

@@ -1,4 +1,4 @@
-//! Sharing: who holds which lane, and how lanes change hands while everybody is well.
+//! Sharing: which session holds which lane, and how lanes change hands while all sessions are alive.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub async fn joining_twice_is_one_session<H: LanesHarness>(harness: &H) {
     assert_eq!(alone.lanes, held);
 }
 
-/// Who never joined, or has left, is nobody: it is told so, and gets nothing.
+/// A session that never joined, or has left, learns so from the answer, and gets nothing.
 pub async fn a_session_that_is_not_there_is_lost<H: LanesHarness>(harness: &H) {
     let now = soon(harness).await;
     let stranger = attend_request(7, now);
@@ -44,7 +44,8 @@ pub async fn a_session_that_is_not_there_is_lost<H: LanesHarness>(harness: &H) {
     assert_eq!(harness.store().attend(stranger).await.unwrap(), lost);
 }
 
-/// The second takes nothing away: the first is told what is beyond its share, and hands it over.
+/// The second session takes nothing away: the first learns which lanes are beyond its share, and hands them
+/// over.
 pub async fn two_sessions_share_evenly_after_a_hand_over<H: LanesHarness>(harness: &H) {
     let now = soon(harness).await;
     let mut first = Reader::join(harness, 1, now).await;
@@ -184,7 +185,7 @@ pub async fn leaving_frees_lanes_at_once_and_spends_nothing<H: LanesHarness>(har
     assert_eq!(audit(harness).await, []);
 }
 
-/// Whoever is not the owner frees nothing.
+/// A session that does not own a lane cannot free it.
 pub async fn only_an_owner_hands_a_lane_over<H: LanesHarness>(harness: &H) {
     let now = soon(harness).await;
     let gone = Reader::join(harness, 1, now).await;

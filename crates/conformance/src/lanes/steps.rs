@@ -91,9 +91,9 @@ pub(super) struct Reader<'a, H> {
     number: u64,
     route: &'static str,
     shares: u8,
-    /// What it holds, by its last sign of life.
+    /// The lanes that it holds, by its last heartbeat.
     pub(super) lanes: BTreeMap<u8, Fence>,
-    /// Beyond its share, by its last sign of life.
+    /// The lanes beyond its share, by its last heartbeat.
     pub(super) surplus: Vec<u8>,
 }
 
@@ -107,7 +107,7 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
         Self::start(harness, on, number, LANES, now).await
     }
 
-    /// Joins [`ROUTE`] with so many shares.
+    /// Joins [`ROUTE`] with this many shares.
     pub(super) async fn join_with(harness: &'a H, number: u64, shares: u8, now: Timestamp) -> Self {
         Self::start(harness, ROUTE, number, shares, now).await
     }
@@ -139,7 +139,7 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
         attendance
     }
 
-    /// A sign of life of a session that is still there.
+    /// A heartbeat of a session that is still there.
     pub(super) async fn attend(&mut self, now: Timestamp) -> Attendance {
         let attendance = self.attend_as(self.request(now)).await;
         assert!(!attendance.lost, "session {} is still there", self.number);

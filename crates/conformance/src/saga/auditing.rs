@@ -103,7 +103,7 @@ pub async fn nothing_is_recorded_while_the_audit_fails<H: SagaHarness>(harness: 
     );
 }
 
-/// A sink is told of every record, in order, and what it refuses does not happen.
+/// An audit sink gets every record, in order, and a change whose record it refuses does not happen.
 pub async fn a_sink_is_told_before_the_status<H: SagaHarness>(harness: &H) {
     let id = stage(harness, erasure(1)).await;
     let sink = Arc::new(Remembers::default());
@@ -139,7 +139,7 @@ pub async fn one_failing_record_does_not_run_its_batch_again<H: SagaHarness>(har
             handlers.on(name, counted).unwrap()
         });
     let relay = relay(harness, SagaHooks::default().sink(sink), handlers).build().unwrap();
-    // What cannot be recorded is told to whoever waits for a one-shot run.
+    // A one-shot run returns the error of a verdict that cannot be recorded to its caller.
     assert!(relay.drain().await.is_err());
     for n in [1, 2, 4, 5] {
         assert_eq!(kinds(harness, &person(n)).await.last(), Some(&AuditKind::Completed), "person {n}");

@@ -241,7 +241,7 @@ pub async fn a_callback_that_ruins_its_transaction_ends_nothing<H: SagaHarness>(
     assert_eq!(ended(harness).await, [format!("{id} completed")]);
 }
 
-/// A runner that lost its claim overwrites nothing, and is told.
+/// A relay that lost its claim overwrites nothing, and learns that it was fenced.
 pub async fn a_stale_runner_changes_nothing<H: SagaHarness>(harness: &H) {
     let id = stage(harness, erasure(1)).await;
     let now = soon(harness).await;

@@ -160,7 +160,7 @@ pub async fn a_parked_step_comes_back_with_a_fresh_budget<H: SagaHarness>(harnes
     assert_eq!(kinds(harness, &person(1)).await, [AuditKind::StepSucceeded, AuditKind::Completed]);
 }
 
-/// A name that nobody registered is dead at once and audited.
+/// An entry whose handler is not registered is dead at once and audited.
 pub async fn an_unknown_handler_blocks_its_saga_at_once<H: SagaHarness>(harness: &H) {
     let id = stage(harness, erasure(1)).await;
     let handlers = Handlers::new()

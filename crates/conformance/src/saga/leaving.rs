@@ -37,7 +37,8 @@ async fn claim_plain<H: SagaHarness>(
     harness.store().claim(request).await.unwrap().entries
 }
 
-/// Due at once or by time, fresh or tried before: never given to who knows no sagas, and in nobody's way.
+/// Due at once or by time, fresh or tried before: never given to a relay without sagas, and in the way of no
+/// other entry.
 pub async fn a_claim_without_sagas_leaves_steps_alone<H: SagaHarness>(harness: &H) {
     let id = stage(harness, erasure(1)).await;
     let now = soon(harness).await;
@@ -79,7 +80,7 @@ pub async fn a_reap_without_sagas_leaves_steps_alone<H: SagaHarness>(harness: &H
     assert!(show(harness, id).await.entries.iter().all(|entry| entry.status == Status::Retrying));
 }
 
-/// It delivers the rest, and whoever knows sagas does the steps, before or after.
+/// It delivers the rest, and a relay with sagas does the steps, before or after.
 pub async fn a_relay_without_sagas_delivers_everything_else<H: SagaHarness>(harness: &H) {
     let erasure = stage(harness, erasure(1)).await;
     let booking = stage(harness, booking(2)).await;

@@ -39,7 +39,7 @@ pub async fn sagas_are_listed_and_narrowed<H: SagaHarness>(harness: &H) {
     assert_eq!(harness.store().list_sagas(over).await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// Every status is counted, zeros included; what waits for somebody is stuck.
+/// Every status is counted, zeros included; a saga that waits for an operator is stuck.
 pub async fn sagas_are_counted_by_status<H: SagaHarness>(harness: &H) {
     let empty = harness.store().saga_counts(None).await.unwrap();
     assert_eq!((empty.counts.len(), empty.stuck(), empty.oldest_stuck_age), (7, 0, None));
@@ -80,7 +80,7 @@ pub async fn a_sagas_timeline_joins_steps_attempts_and_audit<H: SagaHarness>(har
     );
 }
 
-/// A saga that is not there or waits for nobody is a typed error; nothing changes.
+/// A saga that does not exist or does not wait for an operator is a typed error; nothing changes.
 pub async fn only_a_stuck_saga_is_resumed<H: SagaHarness>(harness: &H) {
     let id = stage(harness, erasure(1)).await;
     let resume = async |id, actor: &str| {
@@ -197,7 +197,7 @@ pub async fn an_operator_skips_a_step_and_the_saga_completes<H: SagaHarness>(har
     assert_eq!(ended(harness).await.len(), 2, "the callback was told of both");
 }
 
-/// Running, in somebody's hands, blocked, on its way back or stuck there: it ends, nothing of it runs any more, and the
+/// Running, claimed, blocked, being undone or stuck there: it ends, nothing of it runs any more, and the
 /// trail says who wanted it and why.
 pub async fn an_operator_abandons_a_saga_wherever_it_is<H: SagaHarness>(harness: &H) {
     use SagaStatus::{Blocked, Compensating, CompensationFailed, Running};
@@ -254,7 +254,8 @@ fn purge_request(now: Timestamp) -> PurgeRequest {
     }
 }
 
-/// By age, to the microsecond, completed or compensated; what runs or waits for somebody stays, and so does the trail.
+/// By age, to the microsecond, completed or compensated; a saga that runs or waits for an operator stays, and
+/// so does the audit trail.
 pub async fn an_ended_saga_goes_by_age_and_its_trail_stays<H: SagaHarness>(harness: &H) {
     let completed = stage(harness, erasure(1)).await;
     let compensated = stage(harness, booking(2)).await;
@@ -280,7 +281,7 @@ pub async fn an_ended_saga_goes_by_age_and_its_trail_stays<H: SagaHarness>(harne
 
     assert_eq!(kinds(harness, &person(1)).await, done_trail);
     assert_eq!(kinds(harness, &person(2)).await, undone_trail);
-    // What it left in the outbox is nobody's concern, and the subject can have a saga again.
+    // Its entries in the outbox do not matter, and the subject can have a saga again.
     let now = soon(harness).await;
     assert_eq!(sweep(harness, now).await.changed, 0);
     let again = stage(harness, erasure(1)).await;
@@ -290,7 +291,8 @@ pub async fn an_ended_saga_goes_by_age_and_its_trail_stays<H: SagaHarness>(harne
     assert_eq!(kinds(harness, &person(1)).await.len(), 2 * done_trail.len());
 }
 
-/// At most so many at once, audited with its number, nothing while the audit fails or for a dry run.
+/// A purge deletes at most its limit, and is audited with its count. It deletes nothing while the audit
+/// fails, or in a dry run.
 pub async fn a_purge_of_sagas_is_bounded_and_audited_with_its_count<H: SagaHarness>(harness: &H) {
     for n in 1..=5 {
         stage(harness, erasure(n)).await;

@@ -80,7 +80,7 @@ pub async fn a_step_that_may_have_run_is_compensated_too<H: SagaHarness>(harness
     }
 }
 
-/// Given up after the pivot, a step blocks until somebody requeues it.
+/// A step that is given up after the pivot blocks its saga until an operator requeues it.
 pub async fn after_the_pivot_a_saga_only_goes_forward<H: SagaHarness>(harness: &H) {
     let id = stage(harness, booking(1)).await;
     for _ in 0..4 {
@@ -94,7 +94,7 @@ pub async fn after_the_pivot_a_saga_only_goes_forward<H: SagaHarness>(harness: &
     assert_eq!(show(harness, id).await.saga.status, SagaStatus::Completed);
 }
 
-/// Nobody knows whether it ran: the saga waits, and a retry has the same key.
+/// It is unknown whether the step ran: the saga waits, and a retry has the same key.
 pub async fn an_unknown_outcome_compensates_nothing<H: SagaHarness>(harness: &H) {
     let id = stage(harness, booking(1)).await;
     work(harness, |_| done()).await;
@@ -108,7 +108,7 @@ pub async fn an_unknown_outcome_compensates_nothing<H: SagaHarness>(harness: &H)
     assert_eq!(entries[0].attempts, 1, "a fresh budget");
 }
 
-/// An operator may decide what nobody knows: the step in doubt is undone too.
+/// An operator may decide about an unknown outcome: the step in doubt is undone too.
 pub async fn an_operator_compensates_what_is_unknown<H: SagaHarness>(harness: &H) {
     let id = stage(harness, booking(1)).await;
     work(harness, |_| done()).await;

@@ -138,7 +138,7 @@ pub(super) async fn kinds<H: SagaHarness>(harness: &H, subject: &Reference) -> V
     trail(harness, subject).await.into_iter().map(|(kind, _)| kind).collect()
 }
 
-/// Stages an event on the route `ended` for each saga that ends, unless it is told to fail.
+/// Stages an event on the route `ended` for each saga that ends, unless it is set to fail.
 pub(super) struct StagesEnd<O> {
     outbox: O,
     pub(super) fails: Mutex<bool>,

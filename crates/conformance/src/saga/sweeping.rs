@@ -32,7 +32,7 @@ impl<Tx: Send + 'static> SagaEnd<Tx> for FailsFor {
     }
 }
 
-/// A saga whose time is up with nothing of it begun: a sweep ends it, and the callback is told.
+/// A saga whose time is up with nothing of it begun: a sweep ends it, and the callback is called.
 async fn overdue<H: SagaHarness>(harness: &H, name: &str, id: u128) -> SagaId {
     let saga = Saga::ordered(name, person(1)).step(Step::pivot("pay", "card.charge"));
     stage(harness, saga.id(SagaId(uuid::Uuid::from_u128(id))).timeout(Duration::from_millis(1))).await
@@ -60,7 +60,7 @@ async fn sweeps<H: SagaHarness>(harness: &H, limit: u32, now: Timestamp) -> Vec<
     panic!("the sweeps come to no end");
 }
 
-/// In the order of their ids, and whoever fails is passed over: the rest is reached.
+/// In the order of their ids, and a saga that fails is passed over: the rest is reached.
 pub async fn sagas_that_fail_every_time_hold_up_no_other<H: SagaHarness>(harness: &H) {
     for n in 1..=5 {
         overdue(harness, DOOMED, n).await;
@@ -84,7 +84,7 @@ pub async fn a_relay_reaches_what_is_behind_a_hundred_sagas_that_fail<H: SagaHar
         overdue(harness, DOOMED, n).await;
     }
     let good = overdue(harness, "fine", 102).await;
-    // Nobody has their handlers: only the sweep is at work.
+    // No relay has their handlers: only the sweep is at work.
     let relay = relay(harness, hooks(), Handlers::new()).route("elsewhere").build().unwrap();
     eventually(PATIENCE, async || {
         relay.drain().await.unwrap();

@@ -10,7 +10,8 @@ use pillarbox_testkit::sample_entry;
 /// Everything that arrived beside a payload, by name.
 type Context = BTreeMap<String, String>;
 
-/// What arrived beside the payloads; ends the case, and says so, where nobody can look.
+/// What arrived beside the payloads; ends the case, and prints that, where the arrived messages cannot be
+/// read.
 macro_rules! contexts {
     ($harness:expr) => {
         match $harness.contexts().await {

@@ -90,7 +90,7 @@ async fn deliver<H: SinkHarness>(harness: &H, batch: &[Entry]) -> Vec<Outcome> {
     delivery::deliver(&*harness.sink(), batch).await
 }
 
-/// Ends the case, and says so, where nobody can look at what arrived.
+/// Ends the case, and prints that, where the arrived messages cannot be read.
 macro_rules! look {
     ($harness:expr) => {
         if !$harness.keeps() {

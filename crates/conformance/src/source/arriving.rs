@@ -41,7 +41,7 @@ pub async fn what_was_published_arrives_whole_and_in_order<H: SourceHarness>(har
     eventually(SOON, async || harness.left().await.is_none_or(|left| left == 0)).await;
 }
 
-/// Somebody waits for it already.
+/// A consumer waits for it already.
 pub async fn what_comes_later_arrives_too<H: SourceHarness>(harness: &H) {
     let mut subscription = harness.source().subscribe().await.unwrap();
     let (message, ids) = tokio::join!(next(&mut subscription), publish(harness, 1));
@@ -88,7 +88,8 @@ pub async fn sources_of_one_queue_share_its_messages<H: SourceHarness>(harness: 
     assert_eq!(arrived[..], ids);
 }
 
-/// Whatever anybody wrote arrives with its body; only decoding refuses it. The others are not held up.
+/// Every message arrives with its body, whatever wrote it; only decoding refuses it. It does not delay other
+/// messages.
 pub async fn a_message_of_someone_else_is_no_event_and_can_be_parked<H: SourceHarness>(harness: &H) {
     let foreign = |body: &str| Published { body: body.as_bytes().to_vec(), ..Published::default() };
     harness.publish(foreign("not an event")).await;

@@ -1,4 +1,4 @@
-//! A stream that is lost is told, and so is what is not there.
+//! A lost stream is reported, and so is a missing queue or stream.
 
 use futures_util::FutureExt as _;
 use pillarbox_core::port::{Source, Subscription};

@@ -37,7 +37,7 @@ pub(super) fn source_with<H: SourceHarness>(harness: &H, wanted: Wanted) -> Arc<
     harness.source_with(wanted).unwrap_or_else(|| harness.source())
 }
 
-/// Publishes so many events, by the transport's own sink if there is one.
+/// Publishes this many events, by the transport's own sink if there is one.
 pub(super) async fn publish<H: SourceHarness>(harness: &H, count: usize) -> Vec<EventId> {
     let batch = entries(count);
     publish_all(harness, &batch).await;
@@ -66,7 +66,7 @@ pub(super) fn id(message: &Message) -> EventId {
     message.attributes["id"].parse().unwrap()
 }
 
-/// Acknowledges what comes until there were so many, and gives their ids.
+/// Acknowledges messages until this many have arrived, and returns their ids.
 pub(super) async fn take(subscription: &mut Box<dyn Subscription>, count: usize) -> Vec<EventId> {
     let mut arrived = Vec::new();
     while arrived.len() < count {
@@ -77,7 +77,7 @@ pub(super) async fn take(subscription: &mut Box<dyn Subscription>, count: usize)
     arrived
 }
 
-/// Waits until the broker has handed out so many messages that are not answered, if it tells.
+/// Waits until this many messages of the broker are unanswered, if the broker reports that.
 pub(super) async fn handed_out<H: SourceHarness>(harness: &H, count: usize) {
     eventually(SOON, async || harness.unanswered().await.is_none_or(|unanswered| unanswered == count)).await;
 }

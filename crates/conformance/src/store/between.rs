@@ -49,7 +49,7 @@ pub(super) async fn undrained<H: StoreHarness>(harness: &H) -> u64 {
     count(harness, Pending).await + count(harness, InFlight).await + count(harness, Retrying).await
 }
 
-/// Passes calls on, fails those that it is told to fail, and writes down what succeeded.
+/// Passes calls on, fails the chosen ones, and records those that succeeded.
 pub(super) struct Between {
     inner: Arc<dyn Store>,
     faults: Mutex<VecDeque<ErrorKind>>,

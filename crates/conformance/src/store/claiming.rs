@@ -62,7 +62,7 @@ pub async fn an_entry_due_at_exactly_now_is_claimable<H: StoreHarness>(harness: 
     assert_eq!(ids(&claim(harness, 10, due).await), [id(1)]);
 }
 
-/// Until the lease ends nobody else gets it, under whatever name.
+/// Until the lease ends no other claim gets it, under any name.
 pub async fn an_entry_under_a_live_lease_is_not_claimable<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let now = soon(harness).await;
@@ -189,7 +189,7 @@ pub async fn two_concurrent_claimers_never_share_an_entry<H: StoreHarness>(harne
     assert!(all(harness).await.iter().all(|entry| entry.attempts == 1));
 }
 
-/// A row that somebody holds is passed by; it is there again once they let go.
+/// A claim skips a row that another transaction has locked, and finds it again when the lock is released.
 pub async fn a_claim_skips_locked_rows_without_waiting<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(3)).await.len(), 3);
     tamper!(harness, Tamper::LockEntry(id(2)));

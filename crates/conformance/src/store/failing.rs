@@ -248,7 +248,7 @@ pub async fn two_operators_requeue_at_once<H: StoreHarness>(harness: &H) {
     assert_eq!(requeues, 40);
 }
 
-/// The audited end of a dead entry that nobody will deliver.
+/// The audited end of a dead entry that will not be delivered.
 pub async fn discard_is_the_end_of_a_dead_entry<H: StoreHarness>(harness: &H) {
     bury(harness, [1]).await;
     let now = soon(harness).await;

@@ -48,7 +48,7 @@ pub async fn a_purge_of_the_inbox_forgets_what_is_old_enough<H: StoreHarness>(ha
     assert_eq!(all(harness).await.len(), 1);
 }
 
-/// At most so many at once, oldest first, audited with its number; below the limit nothing is left.
+/// At most the limit at once, oldest first, audited with the count; if fewer are deleted, nothing is left.
 pub async fn a_purge_of_the_inbox_is_bounded_and_audited_with_its_count<H: StoreHarness>(harness: &H) {
     let now = soon(harness).await;
     for n in 1..=5 {

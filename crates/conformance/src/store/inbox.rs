@@ -88,7 +88,7 @@ async fn second_after<H: StoreHarness>(harness: &H, end: End, wanted: Accepted) 
     assert_eq!(inbox.accept(&mut first, request("billing", 1)).await.unwrap(), Accepted::Fresh);
     // Where the database has one writer, the second already waits at its begin.
     let mut second = pin!(accept(harness, "billing", 1));
-    // It is polled while the first is open, and has no answer: nobody knows yet which it is.
+    // It is polled while the first is open, and has no answer: its outcome is not known yet.
     for _ in 0..20 {
         let polled = poll_once(second.as_mut()).await;
         assert!(polled.is_pending(), "a concurrent duplicate must wait for the first transaction");

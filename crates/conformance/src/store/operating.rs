@@ -41,7 +41,8 @@ async fn listed<H: StoreHarness>(harness: &H, filter: Filter) -> Vec<EventId> {
     ids(&harness.store().list(filter).await.unwrap())
 }
 
-/// Nobody claims of a paused route, in whatever order; the others go on, and so does it when it is resumed.
+/// No claim takes entries of a paused route, in any order. Other routes go on, and so does this one when it
+/// is resumed.
 pub async fn a_paused_route_is_not_claimed_until_it_is_resumed<H: StoreHarness>(harness: &H) {
     let now = harness.now().await;
     assert_eq!(harness.store().set_pause(pause(PauseTo::Paused, now)).await.unwrap(), PauseChange::Changed);
@@ -236,7 +237,8 @@ pub async fn a_waiting_entry_is_hastened<H: StoreHarness>(harness: &H) {
     assert_eq!(harness.store().hasten(one).await.unwrap().changed, 1);
 }
 
-/// Pending or retrying, it is discarded and nobody claims it; what is in flight or at its end is not touched.
+/// Pending or retrying, it is discarded and not claimed; an entry in flight or with a final status is not
+/// touched.
 pub async fn a_waiting_entry_is_cancelled_and_never_delivered<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(4)).await.len(), 4);
     let now = soon(harness).await;

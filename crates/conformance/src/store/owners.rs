@@ -46,7 +46,8 @@ pub async fn a_publish_behind_a_later_owners_is_stale<H: StoreHarness>(harness: 
     );
 }
 
-/// What stands before the first message of the new owner was published in time, and nobody brings it again.
+/// What stands before the first message of the new owner was published in time, and no relay publishes it
+/// again.
 pub async fn what_was_published_before_a_take_over_is_fresh_after_it<H: StoreHarness>(harness: &H) {
     assert_eq!(accept(harness, request(2, from(7, 10))).await, Accepted::Fresh);
     assert_eq!(accept(harness, request(1, from(6, 9))).await, Accepted::Fresh);

@@ -1,4 +1,4 @@
-//! Presence: relays say that they are there, and anybody can read which circuit is open.
+//! Presence: relays announce themselves, and every process can read which circuit is open.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -128,7 +128,7 @@ pub async fn an_inventory_is_everything_page_by_page<H: StoreHarness>(harness: &
     assert_eq!(harness.store().inventory(too_much).await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// The entry and its audit records, for each route; nothing for an id that nobody knows.
+/// The entry and its audit records, for each route; nothing for an unknown id.
 pub async fn an_entrys_whole_story_is_shown<H: StoreHarness>(harness: &H) {
     bury(harness, [1, 2]).await;
     assert_eq!(harness.store().requeue(select_ids([1])).await.unwrap().changed, 1);
@@ -194,7 +194,7 @@ pub async fn a_purge_takes_old_delivered_and_discarded_entries_only<H: StoreHarn
     assert_eq!(all(harness).await.len(), 4, "nothing else is ever too old");
 }
 
-/// At most so many at once, audited with its number; below the limit nothing is left.
+/// At most the limit at once, audited with the count; if fewer are deleted, nothing is left.
 pub async fn a_purge_is_bounded_and_audited_with_its_count<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(5)).await.len(), 5);
     let now = soon(harness).await;

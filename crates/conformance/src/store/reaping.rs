@@ -1,4 +1,4 @@
-//! Reaping: what nobody holds any more goes back, and what has no attempts left is buried.
+//! Reaping: entries with an expired lease are returned, and those without attempts left are dead.
 
 use pillarbox_core::port::{Admin, ClaimRequest, Effect, ReapRequest, Reaped, Store, Verdict};
 use pillarbox_core::{AuditKind, CRASHES_IN_COMPANY, FailureKind, Status, Timestamp};
@@ -73,7 +73,7 @@ pub async fn a_reap_leaves_live_leases_alone<H: StoreHarness>(harness: &H) {
     assert_eq!(all(harness).await, before);
 }
 
-/// At most so many in one sweep.
+/// At most the limit in one sweep.
 pub async fn a_reap_is_bounded_by_its_limit<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(5)).await.len(), 5);
     let now = soon(harness).await;
@@ -117,7 +117,7 @@ pub async fn a_reap_of_one_route_leaves_the_others_alone<H: StoreHarness>(harnes
     assert_eq!(entry(harness, 2).await.status, Status::Retrying);
 }
 
-/// In flight without a lease end belongs to nobody: it is counted and returned.
+/// An entry in flight without the end of a lease has no owner: it is counted and returned.
 pub async fn an_in_flight_row_without_a_lease_end_is_returned<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(2)).await.len(), 2);
     let now = soon(harness).await;
@@ -132,7 +132,7 @@ pub async fn an_in_flight_row_without_a_lease_end_is_returned<H: StoreHarness>(h
     assert_eq!(late.fenced, [held[1].held()]);
 }
 
-/// What spent its attempts without anybody settling it is dead, audited, and told of.
+/// An entry that spent its attempts and was never settled is dead, audited, and reported.
 pub async fn a_reap_buries_what_has_no_attempts_left<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), event(2).max_attempts(2)]).await.len(), 2);
     let later = crash_alone(harness, 1).await;
@@ -152,7 +152,7 @@ pub async fn a_reap_buries_what_has_no_attempts_left<H: StoreHarness>(harness: &
     assert_eq!(entry(harness, 2).await.status, Status::Retrying, "its own limit allows one more");
 }
 
-/// Where nobody says how many attempts are allowed, only an entry's own limit buries it.
+/// If the allowed attempts are not given, only an entry's own limit makes it dead.
 pub async fn a_reap_without_a_limit_of_attempts_buries_only_by_the_entrys_own<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), event(2).max_attempts(1)]).await.len(), 2);
     let later = crash_alone(harness, 5).await;
@@ -162,7 +162,7 @@ pub async fn a_reap_without_a_limit_of_attempts_buries_only_by_the_entrys_own<H:
     assert_eq!(entry(harness, 1).await.status, Status::Retrying);
 }
 
-/// A route whose allowed attempts were lowered does not leave entries that nobody may claim.
+/// A route whose allowed attempts were lowered does not leave entries that no relay may claim.
 pub async fn a_reap_buries_waiting_entries_whose_attempts_are_spent<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let now = soon(harness).await;

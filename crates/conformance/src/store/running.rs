@@ -117,7 +117,7 @@ pub async fn the_tally_says_what_happened<H: StoreHarness>(harness: &H) {
     assert_eq!(relay.handle().state().tally.delivered, 2);
 }
 
-/// A sink during whose delivery somebody else takes the entries over.
+/// A sink during whose delivery another relay takes the entries over.
 struct Overtaken {
     store: Arc<dyn Store>,
     later: pillarbox_core::Timestamp,

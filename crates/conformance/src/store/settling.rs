@@ -72,7 +72,7 @@ pub async fn one_fenced_entry_does_not_disturb_the_others<H: StoreHarness>(harne
     assert_eq!(statuses, [Delivered, Dead, InFlight, Retrying, Pending]);
 }
 
-/// A stale owner changes nothing, whatever it says, and is told so.
+/// A stale owner changes nothing, whatever its verdict, and learns that it was fenced.
 pub async fn a_stale_fence_settles_nothing<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let now = soon(harness).await;
@@ -103,7 +103,7 @@ pub async fn a_reused_owner_name_does_not_defeat_the_fence<H: StoreHarness>(harn
     assert_eq!(entry(harness, 1).await, new);
 }
 
-/// What the reaper took back is no longer the old owner's, although nobody else has it yet.
+/// An entry that a reap returned no longer belongs to the old owner, although no other relay has it yet.
 pub async fn a_late_settle_after_a_reap_is_fenced<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let now = soon(harness).await;
@@ -118,7 +118,8 @@ pub async fn a_late_settle_after_a_reap_is_fenced<H: StoreHarness>(harness: &H) 
     assert_eq!(entry(harness, 1).await, before);
 }
 
-/// A late settle counts as long as nobody else took the entry: the lease's end alone takes nothing away.
+/// A late settle counts as long as no other relay took the entry: the end of the lease alone takes nothing
+/// away.
 pub async fn a_late_settle_that_nobody_overtook_counts<H: StoreHarness>(harness: &H) {
     assert_eq!(stage(harness, events(1)).await.len(), 1);
     let now = soon(harness).await;

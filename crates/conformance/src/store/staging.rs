@@ -21,7 +21,7 @@ pub async fn a_staged_event_is_visible_inside_its_own_transaction<H: StoreHarnes
     assert_eq!(ids(&all(harness).await), [id(1)]);
 }
 
-/// Durable exactly at the commit: until then nobody else reads it.
+/// Durable exactly at the commit: until then no other transaction reads it.
 pub async fn a_staged_event_is_invisible_to_others_before_the_commit<H: StoreHarness>(harness: &H) {
     let mut tx = harness.begin().await;
     let staged = harness.outbox(ROUTE).stage_all(&mut tx, vec![event(1)]).await.unwrap();

@@ -79,7 +79,7 @@ pub(crate) async fn claim_as<H: StoreHarness>(harness: &H, request: ClaimRequest
     claim.entries
 }
 
-/// Claims suspects, with so many in flight already.
+/// Claims suspects, with this many entries in flight already.
 pub(crate) async fn claim_suspects<H: StoreHarness>(harness: &H, beside: u32, now: Timestamp) -> Claim {
     let company = Company::Suspects { beside };
     harness.store().claim(ClaimRequest { company, ..claim_request(1_000, now) }).await.unwrap()

@@ -61,7 +61,7 @@ pub async fn a_claim_of_suspects_counts_what_is_in_flight_beside_them<H: StoreHa
     }
 }
 
-/// The innocent are delivered before whoever is accused most often is tried once more.
+/// Entries with fewer crashes are delivered before the entry with the most crashes is tried again.
 pub async fn the_least_accused_suspects_go_first<H: StoreHarness>(harness: &H) {
     accuse(harness, 1..=2, 3).await;
     let now = accuse(harness, 3..=5, 1).await;
@@ -100,7 +100,7 @@ pub async fn a_crash_in_company_is_not_held_against_an_entry<H: StoreHarness>(ha
     assert_eq!(entry(harness, 2).await.status, Status::Delivered);
 }
 
-/// Whoever came back with an answer did not kill its worker.
+/// An entry that got an answer did not kill its relay.
 pub async fn an_answer_ends_the_suspicion<H: StoreHarness>(harness: &H) {
     let now = accuse(harness, 1..=1, 2).await;
     let suspect = claim_suspects(harness, 0, now).await.entries.remove(0);
@@ -141,7 +141,7 @@ pub async fn a_lease_that_begins_later_than_it_is_long_is_over<H: StoreHarness>(
     let company = Company::Suspects { beside: 0 };
     let again = claim_as(harness, ClaimRequest { company, ..claim_request(1, ahead) }).await;
     assert_eq!(ids(&again), ids_of([1]));
-    // A small step back takes nothing from whoever is at it.
+    // A small step back of the clock takes nothing from the owner.
     assert_eq!(
         reap(harness, impossible(just_possible)).await.released,
         1,

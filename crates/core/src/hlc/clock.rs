@@ -48,7 +48,8 @@ impl HybridClock {
         if ahead_millis > self.drift_max_millis || remote.0 > CEILING {
             let millis = |millis: i64| format_duration(Duration::from_millis(millis.unsigned_abs()));
             return Err(Error::invalid(format!(
-                "a clock stamp is {} ahead of this process; at most {} is allowed",
+                "the event's clock stamp is {} ahead of this machine's clock; at most {} is allowed. Check \
+                 the clocks of both machines",
                 millis(ahead_millis),
                 millis(self.drift_max_millis)
             ))

@@ -208,7 +208,8 @@ mod tests {
             Self { horizon: Horizon::default(), lane: Stand::default() }
         }
 
-        /// Reads up to a cursor, and asks who is writing. Returns from where it looked, and what it had missed.
+        /// Reads up to a cursor, and asks which transactions are writing. Returns the place where it began to
+        /// look, and the entries that it had missed.
         fn read(&mut self, cursor: i64, writers: &[u64]) -> (i64, Set) {
             self.horizon.begin();
             let from = self.horizon.look_from(0, self.lane.floor);

@@ -311,7 +311,7 @@ impl PurgeRequest {
         check_name("actor", &self.actor)?;
         if self.limit > BATCH_MAX {
             return Err(Error::invalid(format!(
-                "a purge of {}; at most {BATCH_MAX} rows are purged at once",
+                "the limit is {}; at most {BATCH_MAX} rows can be purged at once",
                 self.limit
             )));
         }

@@ -136,7 +136,7 @@ impl Filter {
     pub fn check(&self) -> Result<()> {
         if self.limit > LIST_MAX {
             return Err(Error::invalid(format!(
-                "a limit of {}; at most {LIST_MAX} entries are listed",
+                "the limit is {}; at most {LIST_MAX} entries can be listed at once",
                 self.limit
             )));
         }

@@ -186,7 +186,7 @@ impl AttendRequest {
         check_lease(self.lease)?;
         check_attempts(self.max_attempts)?;
         if self.shares == 0 || self.shares > LANES {
-            return Err(Error::invalid(format!("shares must be 1 to {LANES}")));
+            return Err(Error::invalid(format!("shares is {}; it must be 1 to {LANES}", self.shares)));
         }
         Ok(())
     }
@@ -373,7 +373,9 @@ pub struct Passed {
 
 fn check_lanes(lanes: &[LaneWish]) -> Result<()> {
     match lanes.iter().find(|wish| wish.lane >= LANES) {
-        Some(wish) => Err(Error::invalid(format!("lane {}; there are {LANES}", wish.lane))),
+        Some(wish) => {
+            Err(Error::invalid(format!("there is no lane {}; lanes are 0 to {}", wish.lane, LANES - 1)))
+        }
         None => Ok(()),
     }
 }

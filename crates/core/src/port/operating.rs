@@ -127,13 +127,14 @@ impl fmt::Display for Skip {
         match self {
             Self::Standing(standing) => write!(f, "it is {standing}"),
             Self::LaneHeld => {
-                f.write_str("a relay holds its lane and may have read it: pause the route first")
+                f.write_str("a running relay may already have read it. Pause the route first, then try again")
             }
             Self::Due => f.write_str("it is due already"),
             Self::OpenSaga(id) => {
                 write!(
                     f,
-                    "it is a step of saga {id}, which has not ended: `pillarbox saga show` says what can be done"
+                    "it is a step of saga {id}, which has not ended. `pillarbox saga show {id}` lists what \
+                     you can do"
                 )
             }
         }
@@ -200,7 +201,7 @@ impl PauseRequest {
         check_name("actor", &self.actor)?;
         if self.reason.len() > REASON_BYTES_MAX {
             return Err(crate::Error::too_large(format!(
-                "a reason of {} bytes; at most {REASON_BYTES_MAX} are kept",
+                "the reason has {} bytes; at most {REASON_BYTES_MAX} are allowed",
                 self.reason.len()
             )));
         }

@@ -239,7 +239,7 @@ impl SagaFilter {
     pub fn check(&self) -> Result<()> {
         if self.limit > LIST_MAX {
             return Err(Error::invalid(format!(
-                "a limit of {}; at most {LIST_MAX} sagas are listed",
+                "the limit is {}; at most {LIST_MAX} sagas can be listed at once",
                 self.limit
             )));
         }

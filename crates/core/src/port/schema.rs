@@ -61,13 +61,16 @@ impl SchemaState {
             Self::Ready { .. } => return Ok(()),
             Self::Missing => "the Pillarbox tables are missing; `pillarbox migrate` creates them".to_owned(),
             Self::Older { found, wanted } => format!(
-                "the Pillarbox tables have version {found}, this program needs {wanted}; `pillarbox migrate` upgrades them"
+                "the Pillarbox tables have version {found}, but this program needs {wanted}; `pillarbox \
+                 migrate` upgrades them"
             ),
             Self::Newer { found, wanted } => format!(
-                "the Pillarbox tables have version {found}, this program knows {wanted}; upgrade this program"
+                "the Pillarbox tables have version {found}, but this program only knows {wanted}; upgrade \
+                 this program"
             ),
             Self::Damaged { differences } => format!(
-                "the Pillarbox tables are damaged: {}; restore them, `pillarbox migrate --plan` prints how they should be",
+                "the Pillarbox tables are damaged: {}. Restore them; `pillarbox migrate --plan` prints the \
+                 expected tables",
                 differences.join("; ")
             ),
         };
@@ -94,11 +97,11 @@ mod tests {
             (SchemaState::Missing, "`pillarbox migrate` creates them"),
             (
                 SchemaState::Older { found: 1, wanted: 2 },
-                "version 1, this program needs 2; `pillarbox migrate`",
+                "version 1, but this program needs 2; `pillarbox migrate`",
             ),
             (
                 SchemaState::Newer { found: 3, wanted: 2 },
-                "version 3, this program knows 2; upgrade this program",
+                "version 3, but this program only knows 2; upgrade this program",
             ),
             (
                 SchemaState::Damaged { differences: vec!["no column fence".into()] },

@@ -59,7 +59,10 @@ impl Buffer {
     /// After the flush: the event would be lost.
     pub fn stage(&mut self, event: Event) -> Result<()> {
         if self.flushed {
-            return Err(Error::invalid("this buffer was flushed: an event staged now would be lost"));
+            return Err(Error::invalid(
+                "this buffer was already flushed, so the event would be lost. Stage it before the flush, or \
+                 in a new buffer",
+            ));
         }
         self.events.push(event);
         Ok(())
@@ -96,7 +99,9 @@ impl Buffer {
         S: Stage<Tx> + ?Sized,
     {
         if std::mem::replace(&mut self.flushed, true) {
-            return Err(Error::invalid("this buffer was flushed before"));
+            return Err(Error::invalid(
+                "this buffer was already flushed; flush a buffer once, just before the commit",
+            ));
         }
         outbox.stage_all(tx, std::mem::take(&mut self.events)).await
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::duration::format_duration;
 use crate::entry::{Entry, Held};
 use crate::error::{Error, Result};
 use crate::event::EventId;
@@ -177,7 +178,7 @@ impl ClaimRequest {
 /// Refuses a batch over [`BATCH_MAX`].
 pub(crate) fn check_batch(limit: u32) -> Result<()> {
     if limit > BATCH_MAX {
-        return Err(Error::invalid(format!("a batch of {limit}; at most {BATCH_MAX} entries are allowed")));
+        return Err(Error::invalid(format!("the batch is {limit}; at most {BATCH_MAX} entries are allowed")));
     }
     Ok(())
 }
@@ -186,7 +187,8 @@ pub(crate) fn check_batch(limit: u32) -> Result<()> {
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if lease.is_zero() || lease > LEASE_MAX {
         return Err(Error::invalid(format!(
-            "a lease must be longer than zero and at most {} hours",
+            "lease is {}; it must be longer than zero and at most {} hours",
+            format_duration(lease),
             LEASE_MAX.as_secs() / 3600
         )));
     }
@@ -196,7 +198,7 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 /// Refuses zero attempts or more than [`ATTEMPTS_MAX`].
 pub(crate) fn check_attempts(attempts: u32) -> Result<()> {
     if attempts == 0 || attempts > ATTEMPTS_MAX {
-        return Err(Error::invalid(format!("max_attempts must be 1 to {ATTEMPTS_MAX}")));
+        return Err(Error::invalid(format!("max_attempts is {attempts}; it must be 1 to {ATTEMPTS_MAX}")));
     }
     Ok(())
 }
@@ -470,11 +472,11 @@ mod tests {
     #[test]
     fn what_no_store_can_mean_is_refused() {
         for (refused, refused_with) in [
-            (claim(|request| request.limit = BATCH_MAX + 1), "a batch of 10001; at most 10000"),
-            (claim(|request| request.lease = Duration::ZERO), "a lease must be longer than zero"),
+            (claim(|request| request.limit = BATCH_MAX + 1), "the batch is 10001; at most 10000"),
+            (claim(|request| request.lease = Duration::ZERO), "lease is 0s; it must be longer than zero"),
             (claim(|request| request.lease = LEASE_MAX + Duration::from_nanos(1)), "at most 24 hours"),
-            (claim(|request| request.max_attempts = 0), "max_attempts must be 1 to"),
-            (claim(|request| request.max_attempts = ATTEMPTS_MAX + 1), "max_attempts must be 1 to"),
+            (claim(|request| request.max_attempts = 0), "max_attempts is 0; it must be 1 to"),
+            (claim(|request| request.max_attempts = ATTEMPTS_MAX + 1), "it must be 1 to"),
             (claim(|request| request.owner = String::new()), "owner must not be empty"),
         ] {
             let error = refused.unwrap_err();

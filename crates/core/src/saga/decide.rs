@@ -53,7 +53,7 @@ impl SagaRecord {
                 moves.note(self, AuditKind::StepCompensated, Some((&name, event_id)), "");
                 self.go_back(now, &mut moves)?;
             }
-            // Nothing that is told of it now changes where the saga is.
+            // A report about it no longer changes the state of the saga.
             _ => {}
         }
         self.updated_at = now;

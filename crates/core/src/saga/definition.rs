@@ -182,7 +182,7 @@ impl SagaBuilder {
         }
         if saga.steps.len() > SAGA_STEPS_MAX {
             return Err(Error::too_large(format!(
-                "a saga of {} steps; at most {SAGA_STEPS_MAX} are allowed",
+                "the saga has {} steps; at most {SAGA_STEPS_MAX} are allowed",
                 saga.steps.len()
             )));
         }
@@ -190,7 +190,10 @@ impl SagaBuilder {
         for step in &saga.steps {
             step.check()?;
             if !names.insert(&step.name) {
-                return Err(Error::invalid(format!("two steps are named {:?}", step.name)));
+                return Err(Error::invalid(format!(
+                    "two steps have the name {:?}; give each step its own name",
+                    step.name
+                )));
             }
         }
         check_order(saga.order, &saga.steps)?;
@@ -202,7 +205,7 @@ fn check_headers(headers: &Headers) -> Result<()> {
     // The engine adds none of its own, so the bounds of an event are the bounds of a saga.
     if headers.len() > HEADERS_MAX {
         return Err(Error::too_large(format!(
-            "{} headers; at most {HEADERS_MAX} are allowed",
+            "there are {} headers; at most {HEADERS_MAX} are allowed",
             headers.len()
         )));
     }
@@ -225,18 +228,21 @@ fn check_order(order: SagaOrder, steps: &[Step]) -> Result<()> {
         match (order, step.kind) {
             (SagaOrder::Any, StepKind::Compensatable | StepKind::Pivot) => {
                 return Err(Error::invalid(format!(
-                    "step {name:?} has an order or a compensation, and the steps of a group have neither"
+                    "step {name:?} cannot be in a group: a group has only retryable steps, without \
+                     compensation. Make the step retryable, or build the saga with `Saga::ordered`"
                 )));
             }
             (_, StepKind::Retryable | StepKind::Pivot) if step.compensation.is_some() => {
                 return Err(Error::invalid(format!(
-                    "step {name:?} only goes forward and cannot have a compensation"
+                    "step {name:?} is a pivot or retryable step, which is never undone. Remove its \
+                     compensation, or make the step compensatable"
                 )));
             }
             (SagaOrder::Steps, StepKind::Compensatable | StepKind::Pivot) => {
                 if let Some(passed) = passed {
                     return Err(Error::invalid(format!(
-                        "step {name:?} comes after step {:?}, from which a saga only goes forward",
+                        "step {name:?} comes after step {:?}, but only retryable steps may follow a pivot or \
+                         a retryable step. Move step {name:?} before it, or make it retryable",
                         passed.name
                     )));
                 }

@@ -49,8 +49,8 @@ impl SagaRecord {
         }
         if moves.entries.is_empty() {
             return Err(Error::invalid(
-                "the dead entries of the saga are gone, so none can be tried again; it can still be compensated, go on \
-                 without the step, or be abandoned",
+                "the dead entries of the saga no longer exist, so they cannot be retried. You can still \
+                 compensate the saga, skip the step, or abandon the saga",
             ));
         }
         self.unblock();
@@ -67,7 +67,11 @@ impl SagaRecord {
                 && step.kind != StepKind::Retryable
         });
         let Some(at) = at else {
-            return Err(Error::invalid("the saga is past the point from which it only goes forward"));
+            return Err(Error::invalid(
+                "the saga cannot be compensated: it is a group, its pivot is done, or it is being \
+                 compensated already. Resume it without compensation, skip the dead step, or abandon the \
+                 saga",
+            ));
         };
         let name = self.steps[at].name.clone();
         let key = self.key_of(&name, Direction::Forward);
@@ -95,12 +99,12 @@ impl SagaRecord {
         let step = &self.steps[at];
         if step.kind != StepKind::Retryable {
             return Err(Error::invalid(format!(
-                "step {name:?} is before the point from which the saga only goes forward: it is compensated, not skipped"
+                "step {name:?} cannot be skipped: only retryable steps can. Resume the saga, or compensate it"
             )));
         }
         if !matches!(step.state, StepState::Dead | StepState::Abandoned) {
             return Err(Error::invalid(format!(
-                "step {name:?} is {}: only a step that was given up is skipped",
+                "step {name:?} is {}: only a dead or abandoned step can be skipped",
                 step.state
             )));
         }
@@ -160,5 +164,5 @@ impl SagaRecord {
 }
 
 fn given_up() -> Failure {
-    Failure::new(FailureKind::Rejected, "operator", "an operator gave the step up")
+    Failure::new(FailureKind::Rejected, "operator", "an operator gave up on the step")
 }

@@ -82,11 +82,12 @@ impl SagaRecord {
         if self.is_overdue(now) && self.may_turn_back() {
             self.expire(seen, now, &mut moves)?;
         }
-        // Asked for by an operator, with nothing to undo: the end is for whoever has the callback.
+        // Asked for by an operator, with nothing to undo: the relay with the callback ends the saga.
         if self.status == SagaStatus::Compensating {
             self.go_back(now, &mut moves)?;
         }
-        // An operator skipped the last step that held it: the next one, or the end, is for whoever has the callback.
+        // An operator skipped the last step that held it: the relay with the callback does the next step, or
+        // the end.
         let holds = |step: &super::StepRecord| {
             matches!(step.state, StepState::Running | StepState::Dead | StepState::Abandoned)
         };
@@ -129,7 +130,7 @@ impl SagaRecord {
             // Not known whether it ran: it is tried again under the same key until that is known.
             return Ok(());
         }
-        let failure = Failure::new(FailureKind::Failed, "deadline", "the saga took longer than it may");
+        let failure = Failure::new(FailureKind::Failed, "deadline", "the saga took longer than its timeout");
         self.fail(at, key, &failure, moves);
         self.turn_back(at, key, entry.attempts > 0 || entry.last_error.is_some(), failure, now, moves)?;
         self.updated_at = now;
@@ -157,5 +158,5 @@ impl SagaRecord {
 }
 
 fn no_reason() -> Failure {
-    Failure::new(FailureKind::Failed, "dead", "its entry is dead without a reason")
+    Failure::new(FailureKind::Failed, "dead", "its entry is dead, and no reason was recorded")
 }

@@ -78,7 +78,10 @@ impl FromStr for SagaStatus {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
             let known = Self::ALL.map(Self::as_str).join(", ");
-            Error::new(ErrorKind::Invalid, format!("unknown saga status {text:?}; known are {known}"))
+            Error::new(
+                ErrorKind::Invalid,
+                format!("unknown saga status {text:?}; the known ones are {known}"),
+            )
         })
     }
 }

@@ -75,12 +75,18 @@ fn what_cannot_run_is_refused_when_it_is_built() {
     let ordered = || Saga::ordered("s", subject());
     check(Saga::group("s", subject()), "at least one step");
     check(Saga::group("", subject()).step(Step::new("a", "h")), "the name of a saga must not be empty");
-    check(group().step(Step::new("a", "other")), "two steps are named \"a\"");
+    check(group().step(Step::new("a", "other")), "two steps have the name \"a\"");
     check(group().step(Step::new("", "h")), "the name of a step");
     check(group().step(Step::new("c", "")), "the handler of step \"c\"");
-    check(group().step(Step::compensatable("c", "h", "undo")), "the steps of a group have neither");
-    check(group().step(Step::new("c", "h").compensation("undo")), "cannot have a compensation");
-    check(booking().step(Step::retryable("late", "h").compensation("undo")), "cannot have a compensation");
+    check(group().step(Step::compensatable("c", "h", "undo")), "step \"c\" cannot be in a group");
+    check(
+        group().step(Step::new("c", "h").compensation("undo")),
+        "\"c\" is a pivot or retryable step, which is never undone",
+    );
+    check(
+        booking().step(Step::retryable("late", "h").compensation("undo")),
+        "\"late\" is a pivot or retryable step",
+    );
     check(booking().step(Step::compensatable("late", "h", "undo")), "comes after step \"mail\"");
     check(ordered().step(Step::pivot("p", "h")).step(Step::pivot("q", "h")), "comes after step \"p\"");
     check(ordered().step(Step::new("r", "h")).step(Step::pivot("q", "h")), "comes after step \"r\"");
@@ -215,7 +221,7 @@ fn after_the_pivot_it_only_goes_forward() {
         saga.intervene(&[], &Intervention::Compensate, NOW)
             .unwrap_err()
             .to_string()
-            .contains("only goes forward")
+            .contains("the saga cannot be compensated")
     );
     let _ = saga.intervene(&[], &Intervention::Retry, NOW).unwrap();
     assert!(saga.done(forward(&saga, "mail"), None, NOW).unwrap().ended);
@@ -254,7 +260,9 @@ fn a_sweep_sees_what_a_reap_or_an_operator_did() {
     let _ = saga.given_up(a, false, failed(FailureKind::Rejected), NOW).unwrap();
     let _ = saga.reconcile(&[seen(a, Status::Discarded, 1, None)], NOW).unwrap();
     assert_eq!((saga.status, saga.dead()), (SagaStatus::Blocked, 0));
-    assert!(saga.intervene(&[], &Intervention::Retry, NOW).unwrap_err().to_string().contains("are gone"));
+    assert!(
+        saga.intervene(&[], &Intervention::Retry, NOW).unwrap_err().to_string().contains("no longer exist")
+    );
     assert!(!saga.done(forward(&saga, "b"), None, NOW).unwrap().ended);
     assert_eq!(saga.status, SagaStatus::Blocked);
 }
@@ -309,7 +317,7 @@ fn a_saga_goes_on_without_a_step_that_an_operator_skips() {
     let builder = booking().step(Step::retryable("survey", "survey.send"));
     let (mut saga, _) = started(builder);
     says(&mut saga, "nobody", "its steps are hotel, car, pay, mail, survey");
-    says(&mut saga, "hotel", "compensated, not skipped");
+    says(&mut saga, "hotel", "step \"hotel\" cannot be skipped");
     says(&mut saga, "mail", "is waiting");
     for step in ["hotel", "car", "pay"] {
         let _ = saga.done(forward(&saga, step), None, NOW).unwrap();

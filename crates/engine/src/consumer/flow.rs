@@ -129,14 +129,17 @@ where
                 self.last_activity = Instant::now();
                 return self.arrived(message).into_iter().collect();
             }
-            Step::Received(Ok(None)) => self.lost("closed by the broker"),
+            Step::Received(Ok(None)) => self.lost("the broker closed it"),
             Step::Received(Err(error)) => self.lost(&error.to_string()),
         }
         Vec::new()
     }
 
     fn lost(&mut self, why: &str) {
-        tracing::warn!(consumer = %self.consumer.name, why, "the stream is lost and will be restarted");
+        tracing::warn!(
+            consumer = %self.consumer.name, why,
+            "the stream from the broker was lost; the consumer subscribes again"
+        );
         self.stream = Stream::Lost { until: Instant::now() + self.consumer.options.restart_backoff };
     }
 

@@ -116,11 +116,14 @@ impl<S: Transactions> ConsumerBuilder<S> {
     /// When the name is missing or out of bounds, or an option cannot work.
     pub fn build(self) -> Result<Consumer<S>> {
         let name =
-            self.name.ok_or_else(|| Error::invalid("a consumer needs a name: call .name(\"billing\")"))?;
+            self.name.ok_or_else(|| Error::invalid("the consumer has no name: call .name(\"billing\")"))?;
         pillarbox_core::check_name("consumer", &name)?;
         self.options.check()?;
         if self.options.max_deliveries.is_some() && !self.source.capabilities().delivery_count {
-            tracing::warn!(consumer = %name, "this source tells no delivery count: max_deliveries has no effect");
+            tracing::warn!(
+                consumer = %name,
+                "this broker does not report delivery counts, so `max_deliveries` has no effect"
+            );
         }
         Ok(Consumer {
             source: self.source,

@@ -17,8 +17,8 @@ use super::Consumer;
 /// How long the broker may take to take an answer. Without one the message comes again.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Deliveries of a message that may be refused as stale. After that nobody else seems to bring it, and it is applied:
-/// no event is dropped because of what was believed about its publisher.
+/// Deliveries of a message that may be refused as stale. After that no other relay seems to publish it, and
+/// it is applied: no event is dropped because of what was believed about its publisher.
 const REFUSALS_MAX: u32 = 3;
 
 /// The way to answer the broker.
@@ -38,7 +38,8 @@ pub(super) enum Done {
 /// A message that can be handled.
 pub(super) struct Ready {
     pub(super) event: Received,
-    /// Who published it and where it stands, as long as it may be refused for that: see [`REFUSALS_MAX`].
+    /// The relay that published it and its place in the stream, as long as it may be refused for that: see
+    /// [`REFUSALS_MAX`].
     origin: Option<Origin>,
     pub(super) receipt: Answer,
 }
@@ -81,14 +82,20 @@ impl<S: Transactions> Consumer<S> {
         let event = match Received::decode(attributes, headers, body) {
             Ok(event) => event,
             Err(error) => {
-                tracing::warn!(consumer = %self.name, %error, "parked: undecodable");
+                tracing::warn!(
+                    consumer = %self.name, %error,
+                    "the message is not a readable event, so it was parked"
+                );
                 return Err(receipt);
             }
         };
         if let (Some(most), Some(count)) = (self.options.max_deliveries, delivery_count)
             && count > most
         {
-            tracing::warn!(consumer = %self.name, event_id = %event.event_id, count, "parked: delivered too often");
+            tracing::warn!(
+                consumer = %self.name, event_id = %event.event_id, count,
+                "the message was delivered more often than `max_deliveries` allows, so it was parked"
+            );
             return Err(receipt);
         }
         // The last delivery that is allowed is for the handler.
@@ -186,13 +193,20 @@ impl<S: Transactions> Consumer<S> {
         let failure = outcome.failure_mut().map(|failure| failure.to_string());
         let (failure, event_type) = (failure.as_deref(), &event.event_type);
         if let Outcome::Rejected(_) = outcome {
-            tracing::warn!(%consumer, %event_id, event_type, failure, cause, "parked: the handler rejects the message");
+            tracing::warn!(
+                %consumer, %event_id, event_type, failure, cause,
+                "the handler rejected the message, so it was parked"
+            );
         } else if tries <= self.options.retries {
-            tracing::debug!(%consumer, %event_id, event_type, tries, failure, cause, "the handler failed; it is tried again");
+            tracing::debug!(
+                %consumer, %event_id, event_type, tries, failure, cause,
+                "the handler failed; the consumer calls it again"
+            );
         } else {
             tracing::warn!(
                 %consumer, %event_id, event_type, tries, failure, cause,
-                "the handler failed; the message goes back to the broker"
+                "the handler failed and no try is left; the message goes back to the broker, which delivers \
+                 it again"
             );
         }
         outcome
@@ -205,7 +219,10 @@ impl<S: Transactions> Consumer<S> {
     {
         let failed = |doing: &'static str| {
             move |error: pillarbox_core::Error| {
-                tracing::warn!(consumer = %self.name, event_id = %event.event_id, %error, "{doing} failed");
+                tracing::warn!(
+                    consumer = %self.name, event_id = %event.event_id, %error,
+                    "the call to the inbox failed: {doing}"
+                );
                 Miss::Again
             }
         };
@@ -217,7 +234,7 @@ impl<S: Transactions> Consumer<S> {
                 Ok(Accepted::Duplicate) => {
                     // There may be a new owner to remember. It is a duplicate whether that works or not.
                     if let Err(error) = self.inbox.commit(tx).await {
-                        let _ = failed("commit of a duplicate")(error);
+                        let _ = failed("committing a duplicate")(error);
                     }
                     return Ok(Done::Duplicate);
                 }
@@ -225,7 +242,8 @@ impl<S: Transactions> Consumer<S> {
                     self.roll_back(tx).await;
                     tracing::warn!(
                         consumer = %self.name, event_id = %event.event_id, ?origin,
-                        "given back: a relay that had lost its lane published it"
+                        "the message was published by a relay that no longer owned its lane; it goes back to \
+                         the broker, so that the new owner's messages come first"
                     );
                     return Ok(Done::Stale);
                 }
@@ -269,7 +287,11 @@ impl<S: Transactions> Consumer<S> {
             None => pillarbox_host::process_clock().merge(hlc),
         };
         if let Err(error) = merged {
-            tracing::warn!(consumer = %self.name, event_id = %event.event_id, %error, "clock stamp not merged");
+            tracing::warn!(
+                consumer = %self.name, event_id = %event.event_id, %error,
+                "the event's clock stamp was not merged into this process's clock; events staged from now on \
+                 may sort before it"
+            );
         }
     }
 
@@ -283,10 +305,18 @@ impl<S: Transactions> Consumer<S> {
         match timeout(ANSWER_MAX, answering).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(consumer = %self.name, %error, ?done, "the broker did not take the answer");
+                tracing::warn!(
+                    consumer = %self.name, %error, ?done,
+                    "the broker did not accept the answer; it delivers the message again, and the inbox \
+                     skips it if it was processed"
+                );
             }
             Err(_) => {
-                tracing::warn!(consumer = %self.name, ?done, "the broker did not take the answer in time")
+                tracing::warn!(
+                    consumer = %self.name, ?done,
+                    "the broker did not accept the answer in time; it delivers the message again, and the \
+                     inbox skips it if it was processed"
+                )
             }
         }
     }

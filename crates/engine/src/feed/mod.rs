@@ -98,7 +98,7 @@ pub(crate) trait Feed: Send + Sync {
         Ok(())
     }
 
-    /// Whether so many that a claim was short of would be there after reading on.
+    /// Whether the entries that a claim was short of, this many, would be there after a further read.
     fn is_worth_preparing(&self, _lacking: usize) -> bool {
         false
     }
@@ -106,7 +106,7 @@ pub(crate) trait Feed: Send + Sync {
     /// The destination has these: what waits for them may go.
     fn confirmed(&self, _held: &[Held]) {}
 
-    /// Whether so many entries that waited for others can go now.
+    /// Whether this many entries that waited for others can go now.
     fn has_followers(&self, _enough: usize) -> bool {
         false
     }

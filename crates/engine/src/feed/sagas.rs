@@ -73,7 +73,10 @@ impl SagaFeed {
             let failed = request.settlements.iter().map(|settlement| settlement.held).collect();
             return Tried { failed, error: Some(error), ..tried };
         }
-        tracing::debug!(%error, steps = request.settlements.len(), "steps are settled one by one");
+        tracing::debug!(
+            %error, steps = request.settlements.len(),
+            "settling the steps together failed; they are settled one by one"
+        );
         for settlement in &request.settlements {
             let one = StepSettleRequest { settlements: vec![settlement.clone()], ..request.clone() };
             match self.sagas.settle_steps(one).await {
@@ -117,7 +120,7 @@ impl SagaFeed {
     }
 }
 
-/// Who records a conclusion.
+/// Where a conclusion is recorded.
 enum Recorder {
     Saga(StepSettlement),
     Store(Settlement),
@@ -135,7 +138,11 @@ impl From<Conclusion> for Recorder {
             }
             // The saga stays where it is. But a handler that was cut off may have begun: that is kept.
             (Verdict::Release { failure: None, .. }, Some(_)) => {
-                let cut_off = Failure::new(FailureKind::Unknown, "released", "given back unfinished");
+                let cut_off = Failure::new(
+                    FailureKind::Unknown,
+                    "released",
+                    "the relay stopped before the handler had finished",
+                );
                 Self::Store(Settlement { held, verdict: Verdict::release(cut_off) })
             }
             (verdict, _) => Self::Store(Settlement { held, verdict }),
@@ -145,7 +152,7 @@ impl From<Conclusion> for Recorder {
 
 fn tell_ended(ended: &[SagaId]) {
     for saga in ended {
-        tracing::info!(%saga, "a saga has ended");
+        tracing::info!(%saga, "the saga has ended");
     }
 }
 

@@ -65,7 +65,7 @@ struct Reporter {
 
 impl Report for Reporter {
     fn outcome(&self, index: usize, outcome: Outcome) {
-        // The receiver lives as long as the pipeline; once that is gone nobody needs the outcome.
+        // The receiver lives as long as the pipeline; once that is gone the outcome is not needed.
         let _ = self.reports.send(Reported { batch: self.batch, index, outcome });
     }
 }

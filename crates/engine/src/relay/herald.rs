@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Relay;
 
-/// An announcement is repeated so many times before it ends: one that is lost changes nothing.
+/// How often an announcement is repeated before it ends: one that is lost changes nothing.
 const TIMES: u32 = 3;
 /// The longest that one announcement may take: a store that hangs must not hold up the end of a run.
 const CALL_MAX: Duration = Duration::from_secs(2);
@@ -87,10 +87,14 @@ impl Herald<'_> {
         match said {
             Ok(()) => return false,
             Err(error) if failed_before => {
-                tracing::debug!(route = %self.relay.route, %error, "still not announced");
+                tracing::debug!(route = %self.relay.route, %error, "the relay could still not be announced");
             }
             Err(error) => {
-                tracing::warn!(route = %self.relay.route, %error, "this relay is not seen by others; it works on");
+                tracing::warn!(
+                    route = %self.relay.route, %error,
+                    "this relay could not be announced, so `pillarbox status` does not show it; it goes on \
+                     delivering"
+                );
             }
         }
         true
@@ -101,7 +105,9 @@ impl Herald<'_> {
 async fn contained(call: impl Future<Output = Result<()>>) -> Result<()> {
     match timeout(CALL_MAX, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(said)) => said,
-        Ok(Err(_panic)) => Err(Error::new(ErrorKind::Internal, "the announcement panicked")),
+        Ok(Err(_panic)) => {
+            Err(Error::new(ErrorKind::Internal, "the store panicked while announcing the relay"))
+        }
         Err(_) => Err(Error::new(ErrorKind::Timeout, format!("no answer within {CALL_MAX:?}"))),
     }
 }

@@ -153,7 +153,10 @@ impl Relay {
         if let Some(retention) = &self.retention
             && let Err(error) = retention.run_once().await
         {
-            tracing::warn!(route = %self.route, %error, "retention failed; the next drain does it");
+            tracing::warn!(
+                route = %self.route, %error,
+                "old entries could not be purged; the next drain tries again"
+            );
         }
         Ok(tally)
     }
@@ -197,7 +200,10 @@ impl Relay {
         let ended = run.await;
         let left = tokio::time::timeout(LEAVE_MAX, self.feed.leave()).await;
         if !matches!(left, Ok(Ok(()))) {
-            tracing::warn!(route = %self.route, "the lanes are left to their lease");
+            tracing::warn!(
+                route = %self.route,
+                "the lanes could not be released; other relays take them over when their lease ends"
+            );
         }
         ended
     }
@@ -311,7 +317,7 @@ impl RelayBuilder {
     /// When the route is missing or out of bounds, or an option cannot work.
     pub fn build(mut self) -> Result<Relay> {
         let route =
-            self.route.ok_or_else(|| Error::invalid("a relay needs a route: call .route(\"name\")"))?;
+            self.route.ok_or_else(|| Error::invalid("the relay has no route: call .route(\"name\")"))?;
         let route = RouteName::new(route)?;
         self.options.check()?;
         let seed = self.seed.unwrap_or_else(pillarbox_host::random_u64);

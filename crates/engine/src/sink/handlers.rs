@@ -90,7 +90,9 @@ impl Handlers {
     {
         pillarbox_core::check_name("handler", name)?;
         if self.handlers.contains_key(name) {
-            return Err(Error::invalid(format!("a handler named {name:?} is registered already")));
+            return Err(Error::invalid(format!(
+                "a handler with the name {name:?} is already registered; give each handler its own name"
+            )));
         }
         let run: Run = Box::new(move |handling| {
             let running = handler(handling);
@@ -150,7 +152,10 @@ impl Handlers {
     /// When no handler is registered under the name, or the limit is zero.
     pub fn limit(mut self, name: &str, most: usize) -> Result<Self> {
         if most == 0 || most > Semaphore::MAX_PERMITS {
-            return Err(Error::invalid(format!("the limit of the handler {name:?} must be more than zero")));
+            return Err(Error::invalid(format!(
+                "the limit of the handler {name:?} is {most}; it must be 1 to {}",
+                Semaphore::MAX_PERMITS
+            )));
         }
         let handler = self.handlers.get_mut(name).ok_or_else(|| unknown(name))?;
         handler.permits = Some(Semaphore::new(most));
@@ -177,10 +182,14 @@ impl Handlers {
             return Outcome::Rejected(Failure::new(
                 FailureKind::UnknownHandler,
                 "unknown_handler",
-                format!("no handler is registered under the name {:?}", entry.event_type),
+                format!(
+                    "this relay has no handler with the name {:?}. Register it with `Handlers::on`, then \
+                     requeue the entry",
+                    entry.event_type
+                ),
             ));
         };
-        // Its own limit first: who waits for that must not keep a place from the others.
+        // Its own limit first: a run that waits for it must not take a place that other handlers could use.
         let own = async {
             match &handler.permits {
                 Some(permits) => permits.acquire().await.map(Some),
@@ -188,7 +197,7 @@ impl Handlers {
             }
         };
         let (Ok(_own), Ok(_permit)) = (own.await, self.permits.acquire().await) else {
-            return Outcome::unknown("closed", "the handlers are closed");
+            return Outcome::unknown("closed", "the handlers are shut down");
         };
         let handling = Handling(entry.clone());
         let timeout = handling.timeout();
@@ -199,7 +208,13 @@ impl Handlers {
             Some(limit) => match tokio::time::timeout(limit, running).await {
                 Ok(handled) => handled,
                 Err(_) => {
-                    return Outcome::unknown("timeout", format!("the handler took longer than {limit:?}"));
+                    return Outcome::unknown(
+                        "timeout",
+                        format!(
+                            "the handler took longer than its timeout of {limit:?}; it may have done its \
+                             work"
+                        ),
+                    );
                 }
             },
         };
@@ -214,14 +229,15 @@ impl Handlers {
     }
 }
 
-/// What the pipeline is told of it.
+/// The outcome that the pipeline gets.
 fn answer(handled: Handled, handling: &Handling) -> Outcome {
     match handled {
         Handled::Done | Handled::AlreadyDone => Outcome::Confirmed,
         Handled::DoneWith(data) => {
             let bytes = data.to_string().len();
             if bytes > STEP_DATA_BYTES_MAX {
-                let text = format!("{bytes} bytes passed on; at most {STEP_DATA_BYTES_MAX} are allowed");
+                let text =
+                    format!("the handler passed on {bytes} bytes; at most {STEP_DATA_BYTES_MAX} are allowed");
                 return Outcome::rejected("data_too_large", text);
             }
             if handling.is_step() { Outcome::ConfirmedWith(data) } else { Outcome::Confirmed }
@@ -237,7 +253,10 @@ fn answer(handled: Handled, handling: &Handling) -> Outcome {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("no handler is registered under the name {name:?}"))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("no handler has the name {name:?}; register it with `Handlers::on`"),
+    )
 }
 
 #[async_trait]

@@ -85,7 +85,10 @@ impl Handling {
         let Some(data) = self.step()?.data.remove(step) else { return Ok(None) };
         let wrong = |error: PayloadError| {
             let at = error.path().unwrap_or_default();
-            HandlerError::reject("data", format!("what the step {step:?} passed on does not fit at `{at}`"))
+            HandlerError::reject(
+                "data",
+                format!("the data of step {step:?} does not have the expected shape at `{at}`"),
+            )
         };
         read_value(data).map(Some).map_err(wrong)
     }
@@ -143,7 +146,8 @@ impl Handled {
     /// # Errors
     /// A value that cannot be written as JSON is rejected for good.
     pub fn done_with<T: Serialize + ?Sized>(data: &T) -> Result<Self, HandlerError> {
-        let wrong = |_| HandlerError::reject("data", "what the step passes on cannot be written as JSON");
+        let wrong =
+            |_| HandlerError::reject("data", "the data that the step passes on cannot be written as JSON");
         serde_json::to_value(data).map(Self::DoneWith).map_err(wrong)
     }
 }

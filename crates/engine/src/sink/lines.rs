@@ -23,7 +23,7 @@ fn lines_of(batch: &[Entry]) -> Vec<u8> {
     lines
 }
 
-/// The same lines, which somebody may be looking at.
+/// The same lines, escaped for a terminal.
 fn for_terminals(lines: Vec<u8>) -> Vec<u8> {
     match String::from_utf8(lines) {
         Ok(text) => escape_json(&text).into_owned().into_bytes(),
@@ -57,8 +57,8 @@ pub struct FileSink {
 #[derive(Debug)]
 struct Target {
     file: File,
-    /// The lock of a file belongs to whoever opened it: it keeps other processes out, not the other deliveries of
-    /// this one.
+    /// The lock of a file belongs to the process that opened it: it keeps other processes out, not the other
+    /// deliveries of this one.
     turn: Mutex<()>,
 }
 
@@ -152,7 +152,7 @@ impl Sink for FileSink {
         let outcome = match written {
             Ok(Ok(())) => Outcome::Confirmed,
             Ok(Err(error)) => Outcome::down(format!("{:?}", error.kind()), error.to_string()),
-            Err(_) => Outcome::unknown("cancelled", "the write was cancelled"),
+            Err(_) => Outcome::unknown("cancelled", "the write was cancelled before it finished"),
         };
         report_all(batch, report, &outcome);
     }
@@ -180,7 +180,7 @@ impl Sink for StdoutSink {
         let outcome = match written {
             Ok(Ok(())) => Outcome::Confirmed,
             Ok(Err(error)) => Outcome::down(format!("{:?}", error.kind()), error.to_string()),
-            Err(_) => Outcome::unknown("cancelled", "the write was cancelled"),
+            Err(_) => Outcome::unknown("cancelled", "the write was cancelled before it finished"),
         };
         report_all(batch, report, &outcome);
     }

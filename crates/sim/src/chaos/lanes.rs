@@ -191,7 +191,7 @@ impl Log {
         });
     }
 
-    /// A sign of life tells how many sessions were buried, not what they had in flight: that is what has other
+    /// A heartbeat reports how many sessions were buried, not what they had in flight: that is what has other
     /// attempts than the history knows of.
     pub(super) fn taken_over(&self, rows: &[Entry]) {
         for row in rows {

@@ -15,7 +15,7 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     let poll_min = u64::try_from(evidence.plan.options.poll_min.as_millis()).unwrap_or(1).max(1);
     // Waits grow while nothing is found and are spread by up to a quarter downwards.
     let polls = 1_000 * 4 / 3 / poll_min + 1;
-    // By lanes a claim may be a sign of life, a hand-over, a read, a look at what is dead, and a second read.
+    // By lanes a claim may be a heartbeat, a hand-over, a read, a look at what is dead, and a second read.
     let polls = if evidence.plan.lanes.is_some() { polls * 5 } else { polls };
     for ((who, second), calls) in &evidence.calls {
         // A call that moves entries may be followed by one that finds nothing.

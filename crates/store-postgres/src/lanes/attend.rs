@@ -1,4 +1,4 @@
-//! Signs of life: joining, renewing, sharing, burying who gave none, and leaving.
+//! Heartbeats: joining, renewing, sharing, burying the sessions that gave none, and leaving.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ use crate::error::{Phase, classify};
 use crate::store::PostgresStore;
 
 impl PostgresStore {
-    /// One transaction of several statements, each of which must see what others did before it: whoever attends to the
-    /// same route waits in the first one.
+    /// One transaction of several statements, each of which must see what others did before it: every session
+    /// that attends to the same route waits in the first one.
     pub(crate) async fn attend_lanes(&self, request: AttendRequest) -> Result<Attendance> {
         request.check()?;
         match self.attend_once(&request).await {
@@ -77,7 +77,7 @@ impl PostgresStore {
         Ok(attendance)
     }
 
-    /// Buries sessions of lanes for whoever reads the routes by rows, and counts those that are alive.
+    /// Buries sessions of lanes for a relay that reads the routes by rows, and counts those that are alive.
     pub(crate) async fn reap_sessions(&self, request: &ReapRequest) -> Result<Reaped> {
         let route = request.route.as_ref().map(|route| route.as_str().to_owned());
         let arguments = Bind::new().value(route).at(request.now).done()?;
@@ -102,9 +102,10 @@ impl PostgresStore {
                 route: &route,
                 session: None,
                 owner: &request.owner,
-                // Nobody says how many are allowed: bury nothing.
+                // The allowed attempts are not known: bury nothing.
                 max_attempts: request.max_attempts.unwrap_or(u32::MAX),
-                // Nobody knows what that relay did with the dead: whatever may have been in flight counts.
+                // It is unknown what that relay did with dead entries: every entry that may have been in
+                // flight counts.
                 skips_dead: true,
                 now: request.now,
             };
@@ -131,7 +132,7 @@ impl PostgresStore {
         let failure = Failure::new(
             FailureKind::LeaseExpired,
             "lease_expired",
-            "the relay that had it gave no sign of life before its lease ended",
+            "its relay did not renew its lease in time",
         );
         let arguments = Bind::new()
             .text(request.route.as_str())
@@ -179,10 +180,10 @@ impl PostgresStore {
     }
 }
 
-/// Who buries sessions of a route, and by which rules.
+/// The burial of sessions of a route: for whom, and by which rules.
 struct Burial<'a> {
     route: &'a RouteName,
-    /// Who is alive.
+    /// The session that is alive.
     session: Option<Uuid>,
     owner: &'a str,
     max_attempts: u32,
@@ -198,7 +199,7 @@ impl<'a> Burial<'a> {
     }
 }
 
-/// A route that somebody reads by lanes, and whether its lease is over.
+/// A route that a session reads by lanes, and whether its lease has ended.
 fn live(row: &PgRow) -> sqlx::Result<(String, bool)> {
     Ok((row.try_get(0)?, row.try_get(1)?))
 }

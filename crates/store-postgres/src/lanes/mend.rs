@@ -1,5 +1,5 @@
 //! The tables of sessions are unlogged: a server that was promoted, restored or copied may have them without contents, or
-//! with contents that cannot be read. Empty is always right, so whoever finds them damaged empties them.
+//! with contents that cannot be read. Empty is always right, so a relay that finds them damaged empties them.
 
 use pillarbox_core::{Error, ErrorKind, Result};
 
@@ -19,8 +19,8 @@ pub(crate) fn is_damage(error: &Error) -> bool {
 }
 
 impl PostgresStore {
-    /// What is wrong with the tables of sessions, if anything is. A standby has none, and whoever may not look at them does
-    /// not read by lanes either.
+    /// What is wrong with the tables of sessions, if anything is. A standby has none, and a role without the
+    /// right to look at them does not read by lanes either.
     pub(crate) async fn session_damage(&self) -> Result<Option<Error>> {
         let mut unit = self.unit(Line::Operator).await?;
         unit.script(&Sql::by_index()).await?;
@@ -36,7 +36,8 @@ impl PostgresStore {
     pub(crate) async fn mend_sessions(&self, found: &Error) -> Result<()> {
         tracing::warn!(
             error = %found,
-            "the tables of lane sessions cannot be used, as after a failover; they are emptied, and every relay joins anew"
+            "the tables of lane sessions cannot be used, as can happen after a failover. They are emptied, \
+             and every relay joins again"
         );
         let mut unit = self.unit(Line::Operator).await?;
         unit.script(&self.sql().lanes_mend)

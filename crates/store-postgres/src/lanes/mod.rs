@@ -1,4 +1,4 @@
-//! Reading by lanes: who holds which, what is in them, and what came of it.
+//! Reading by lanes: which session holds which lane, the entries of a lane, and their outcomes.
 
 mod attend;
 mod hint;

@@ -109,7 +109,7 @@ impl<'r> Columns<'r> {
 }
 
 fn missing() -> sqlx::Error {
-    sqlx::Error::Decode("an entry lacks what every entry has".into())
+    sqlx::Error::Decode("a stored entry lacks a required column".into())
 }
 
 /// What delivering changes.

@@ -22,7 +22,7 @@ impl PostgresStore {
     /// where it was read.
     pub(crate) async fn settle_lanes(&self, request: LaneSettleRequest) -> Result<Settled> {
         let mut settlements: Vec<&LaneSettlement> = request.settlements.iter().collect();
-        // In the order of the rows: whoever locks several locks them in this order.
+        // In the order of the rows: every transaction that locks several rows locks them in this order.
         settlements.sort_by_key(|settlement| settlement.held);
         let Some(first) = settlements.first() else { return Ok(Settled::default()) };
         let alike = |one: &&LaneSettlement| {

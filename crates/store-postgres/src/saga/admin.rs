@@ -77,7 +77,7 @@ impl SagaAdmin for PostgresStore {
         }
         Err(Error::new(
             ErrorKind::Contention,
-            format!("relays moved the saga {TRIES} times meanwhile, so nothing was done: try again"),
+            format!("relays changed the saga {TRIES} times in the meantime, so nothing was done. Try again"),
         ))
     }
 

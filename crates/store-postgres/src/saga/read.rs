@@ -13,7 +13,7 @@ const SAGA_OF_HELD: usize = 6;
 pub(super) struct HeldStep {
     pub(super) held: Held,
     pub(super) now: Timestamp,
-    /// `None`: somebody else's by now, or settled or gone.
+    /// `None`: another relay owns it by now, or it is settled or gone.
     pub(super) seen: Option<StepSeen>,
     /// `None`: of no saga.
     pub(super) saga: Option<SagaRecord>,

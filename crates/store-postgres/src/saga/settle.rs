@@ -53,7 +53,13 @@ impl port::Sagas for Sagas {
                 return Ok(settled);
             }
         }
-        Err(Error::new(ErrorKind::Contention, "others move the same sagas all the time"))
+        Err(Error::new(
+            ErrorKind::Contention,
+            format!(
+                "saga update conflicted {TRIES} times and was given up for now; it is retried when its lease \
+                 ends. If this persists, run fewer relays on this route"
+            ),
+        ))
     }
 
     async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
@@ -72,7 +78,10 @@ impl port::Sagas for Sagas {
                 Err(Unswept::Saga(error)) => Err(error),
             };
             if let Some(error) = swept.note(id, one) {
-                tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
+                tracing::warn!(
+                    saga = %id, %error,
+                    "a saga could not be brought up to date; the next sweep tries again"
+                );
             }
         }
         Ok(swept)
@@ -173,7 +182,8 @@ impl Sagas {
                 return Ok(Some(work));
             }
         }
-        let text = format!("other relays moved it {TRIES} times meanwhile; a later sweep looks at it again");
+        let text =
+            format!("other relays changed the saga {TRIES} times in the meantime; a later sweep tries again");
         Err(Unswept::Saga(Error::new(ErrorKind::Contention, text)))
     }
 

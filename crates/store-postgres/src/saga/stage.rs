@@ -46,7 +46,11 @@ impl Outbox {
                 return Ok(StagedSaga::Duplicate(draft.id));
             }
         }
-        Err(Error::new(ErrorKind::Contention, "others stage sagas on the same subject all the time"))
+        Err(Error::new(
+            ErrorKind::Contention,
+            "other transactions kept staging sagas on the same subject, so this saga was not staged. Roll \
+             back and try again",
+        ))
     }
 
     async fn rows(&self, tx: &mut Tx<'_>, sql: &Sql, arguments: PgArguments) -> Result<Vec<PgRow>> {

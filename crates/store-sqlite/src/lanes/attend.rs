@@ -1,4 +1,4 @@
-//! Signs of life: joining, renewing, sharing, and burying who gave none.
+//! Heartbeats: joining, renewing, sharing, and burying the sessions that gave none.
 
 use async_trait::async_trait;
 use pillarbox_core::port::{AttendRequest, Attendance, LANES, LaneHeld};
@@ -17,8 +17,8 @@ pub(super) async fn attend(store: &SqliteStore, request: AttendRequest) -> Resul
     request.check()?;
     let mut step = Attend { statements: &store.statements, request: &request, buries: false };
     let now = request.now.map(Timestamp::as_micros);
-    // A burial may end entries, which must be on disk when it is told. Nearly always there is nobody to bury, and a sign
-    // of life that is lost with the machine is of no use to anybody.
+    // A burial may end entries, and that must be on disk when it is reported. Nearly always there is no
+    // session to bury, and a heartbeat that is lost with the machine does no harm.
     step.buries = !step.expired(now, &mut *store.reader().await?).await?.is_empty();
     if step.buries {
         return store.writer.durably(&step).await;
@@ -29,7 +29,8 @@ pub(super) async fn attend(store: &SqliteStore, request: AttendRequest) -> Resul
 struct Attend<'a> {
     statements: &'a Statements,
     request: &'a AttendRequest,
-    /// Whether to bury who is dead. Who dies between the look and the step is buried by the next sign of life.
+    /// Whether to bury dead sessions. A session that dies between the look and the step is buried by the next
+    /// heartbeat.
     buries: bool,
 }
 
@@ -42,7 +43,7 @@ impl Step for &Attend<'_> {
             Some(now) => now,
             None => self.statements.now(tx).await?,
         };
-        // Who is late and not buried yet is alive: its sign of life comes first.
+        // A session that is late and not buried yet is alive: its heartbeat comes first.
         if !self.renew(now, tx).await? {
             return Ok(Attendance { lost: true, ..Attendance::default() });
         }
@@ -108,7 +109,8 @@ impl Attend<'_> {
         let (mut sessions, mut shares) = (Vec::<String>::with_capacity(rows.len()), LANES);
         for row in &rows {
             sessions.push(row.try_get_unchecked(0).map_err(classify)?);
-            // The lowest counts for all: if each went by its own, one would leave lanes that nobody takes.
+            // The lowest counts for all: if each went by its own, one would leave lanes that no session
+            // takes.
             shares = shares.min(row.try_get_unchecked(1).map_err(classify)?);
         }
         let me = self.request.session.to_string();
@@ -124,7 +126,7 @@ impl Attend<'_> {
                     let fence = Fence(row.try_get_unchecked(2).map_err(classify)?);
                     attendance.lanes.push(LaneHeld { lane, fence });
                 }
-                // A lane is held while its session is there, so nobody holds this one.
+                // A lane is held while its session exists, so no session holds this one.
                 Some(owner) if sessions.contains(&owner) => {}
                 _ => free.push(lane),
             }
@@ -148,7 +150,7 @@ impl Attend<'_> {
     }
 }
 
-/// The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits.
+/// The oldest sessions share the lanes evenly, and the remainder goes to the oldest. Younger sessions wait.
 fn share_of(sessions: &[String], me: &str, shares: u8) -> usize {
     if shares == 0 {
         return 0;

@@ -47,10 +47,10 @@ impl Read {
     }
 }
 
-/// Buries sessions of lanes for whoever reads the routes by rows, and counts those that are alive.
+/// Buries sessions of lanes for a relay that reads the routes by rows, and counts those that are alive.
 pub(crate) async fn reap(store: &SqliteStore, request: &ReapRequest) -> Result<Reaped> {
     let step = ReapSessions { statements: &store.statements, request };
-    // Nearly always there is nobody to bury; a look does not take the write lock.
+    // Nearly always there is no session to bury; a look does not take the write lock.
     let mut reader = store.reader().await?;
     let expired = step.expired(request.now, &mut reader).await?.len();
     let mut reaped = Reaped { stale: expired as u64, ..Reaped::default() };
@@ -106,9 +106,10 @@ impl Step for &ReapSessions<'_> {
             let burial = Burial {
                 route: &route,
                 owner: &self.request.owner,
-                // Nobody says how many are allowed: bury nothing.
+                // The allowed attempts are not known: bury nothing.
                 max_attempts: self.request.max_attempts.unwrap_or(u32::MAX),
-                // Nobody knows what that relay did with the dead: whatever may have been in flight counts.
+                // It is unknown what that relay did with dead entries: every entry that may have been in
+                // flight counts.
                 skips_dead: true,
             };
             deaths.extend(burial.bury(self.statements, session, now, tx).await?);
@@ -117,7 +118,7 @@ impl Step for &ReapSessions<'_> {
     }
 }
 
-/// Who buries sessions of a route, and by which rules.
+/// The burial of sessions of a route: for whom, and by which rules.
 pub(super) struct Burial<'a> {
     route: &'a RouteName,
     owner: &'a str,
@@ -150,8 +151,11 @@ async fn bury(
     now: Timestamp,
     tx: &mut SqliteConnection,
 ) -> Result<Vec<Death>> {
-    let failure =
-        Failure::new(FailureKind::LeaseExpired, "lease_expired", "nobody settled it before its lease ended");
+    let failure = Failure::new(
+        FailureKind::LeaseExpired,
+        "lease_expired",
+        "its lease ended before a relay recorded an outcome",
+    );
     let route = request.route.to_string();
     let rows = query(&statements.lanes_in_flight)
         .bind(now.as_micros())

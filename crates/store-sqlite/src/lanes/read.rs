@@ -131,8 +131,8 @@ pub(super) async fn heads_in(
     Ok(heads)
 }
 
-/// Writes down how far a session has read, before anything of it is delivered. Whoever buries the session after this
-/// counts it; `false`: somebody has buried it since it read, and nothing of that may be delivered.
+/// Writes down how far a session has read, before anything of it is delivered. A burial of the session after
+/// this counts it. `false`: the session was buried since it read, so nothing of that read may be delivered.
 async fn note(store: &SqliteStore, route: &RouteName, session: SessionId, seq: i64) -> Result<bool> {
     let note =
         query(&store.statements.lanes_note).bind(route.to_string()).bind(session.to_string()).bind(seq);

@@ -23,7 +23,7 @@ pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> R
         request.settlements.iter().filter(|settlement| seen.insert(settlement.held)).collect();
     let batch = Batch { statements: &store.statements, request: &request, settlements: first };
     let mut settled = if batch.any(|verdict| matches!(verdict, Verdict::Dead { .. })) {
-        // A death that somebody was told of must not be undone by a power cut.
+        // A death that was reported must not be undone by a power cut.
         store.writer.durably(&batch).await?
     } else if !batch.any(|verdict| *verdict != Verdict::release(None)) {
         // Nothing was written when it was handed out, so there is nothing to take back.

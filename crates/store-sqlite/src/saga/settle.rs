@@ -38,7 +38,10 @@ impl port::Sagas for Sagas {
         for id in ids {
             let one = self.sweep_one(id, &request).await;
             if let Some(error) = swept.note(id, one) {
-                tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
+                tracing::warn!(
+                    saga = %id, %error,
+                    "a saga could not be brought up to date; the next sweep tries again"
+                );
             }
         }
         Ok(swept)

@@ -109,6 +109,6 @@ fn check(changed: u64, wanted: usize) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::Internal,
-        format!("{changed} rows of sagas were changed where {wanted} were meant"),
+        format!("a saga was not written: {changed} rows changed instead of {wanted}"),
     ))
 }

@@ -46,7 +46,7 @@ pub enum Fault {
     },
 }
 
-/// What holds now, for those who forward.
+/// The fault in effect now, for the tasks that forward.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
     pub(super) fault: Option<Fault>,

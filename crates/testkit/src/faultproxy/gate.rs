@@ -44,7 +44,7 @@ impl Gate {
         self.listener = None;
     }
 
-    /// Drops the connections that nobody has accepted yet. The waker of whoever waits for one is lost.
+    /// Drops the connections that are not accepted yet. The waker of a task that waits for one is lost.
     pub(super) fn turn_away(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(Ok(_)) = self.poll_accept(&mut context) {}

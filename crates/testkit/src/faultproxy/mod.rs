@@ -64,7 +64,7 @@ impl FaultProxy {
     #[expect(clippy::panic, reason = "a test cannot go on without it")]
     pub fn before(url: &str) -> (Self, String) {
         let host = host_of(url);
-        let Ok(target) = host.parse() else { panic!("this URL has no address with a port") };
+        let Ok(target) = host.parse() else { panic!("the URL must name a host and a port") };
         let proxy = Self::start(target);
         let through = url.replacen(host, &proxy.address.to_string(), 1);
         (proxy, through)

@@ -47,7 +47,7 @@ pub(super) async fn pump(
     loop {
         let state = *told.borrow_and_update();
         // A black hole is not read from: what is lost on the way is sent again by TCP, and arrives after it.
-        // A connection that was cut brings nothing more, although the fault of before is over.
+        // A connection that was cut brings nothing more, although the earlier fault is over.
         let dark = state.is_dark(direction) || state.has_ended(&born_in);
         let due = under_way.front().map(|(read_at, _)| *read_at + state.latency());
         if let Some((_, bytes)) =
@@ -55,7 +55,7 @@ pub(super) async fn pump(
         {
             let counted = state.is_counted(direction);
             let may = if counted { wire.spend(bytes.len()) } else { bytes.len() };
-            // Counted before it is written: who has received it finds it counted.
+            // Counted before it is written, so that a receiver finds it counted.
             wire.count_forwarded(direction, may);
             to.write_all(bytes.get(..may).unwrap_or_default()).await?;
             if counted && wire.is_spent() {

@@ -69,12 +69,12 @@ impl Wire {
         } else {
             gate.open().expect("the port is still ours");
         }
-        // Whoever is connected and not yet accepted is cut with the others.
+        // Connections that are not yet accepted are cut with the others.
         if matches!(fault, Some(Fault::Cut | Fault::Reset)) {
             gate.turn_away();
         }
         drop(gate);
-        // Also wakes whoever accepts: the gate may have lost its waker.
+        // Also wakes the accepting task: the gate may have lost its waker.
         self.state.send_replace(state);
     }
 

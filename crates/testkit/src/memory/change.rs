@@ -31,7 +31,7 @@ impl State {
         self.sagas.get(&id).filter(|saga| saga.ended_at.is_none()).map(|_| id)
     }
 
-    /// Which entries are to be changed, and what is told of the others.
+    /// Which entries are to be changed, and the report about the others.
     fn select(&self, request: &SelectionRequest, verb: Verb, now: Timestamp) -> Result<(Vec<i64>, Changed)> {
         let limit = request.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let all = self.seen(now).map(|entry| (self.candidate(&entry, now), entry));

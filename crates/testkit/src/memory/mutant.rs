@@ -22,7 +22,7 @@ pub enum Mutant {
     DeadIsDropped,
     /// Released entries vanish.
     ReleaseLosesEntry,
-    /// Whoever says an entry's seq may settle it, whatever lane it holds.
+    /// Any session that names an entry's seq may settle it, whatever lane it holds.
     LaneSettleIgnoresFence,
     /// What a dead session had in flight costs nothing.
     TakeOverIsNotCounted,
@@ -30,7 +30,7 @@ pub enum Mutant {
     TakeOverCountsEverything,
     /// What a leaving session has read costs an attempt.
     LeavingIsCounted,
-    /// A reader of a lane is told only of what it has read already.
+    /// A reader of a lane learns only of entries that it has read already.
     PresentLeavesOutLateCommits,
     /// A session is never told that it has more than its share.
     SurplusIsNotTold,
@@ -64,7 +64,7 @@ pub enum Mutant {
     DeadlineIgnoresLostLease,
     /// Every sweep begins with the first saga.
     SweepStartsOver,
-    /// Steps of sagas are given to whoever claims.
+    /// Steps of sagas are given to every relay that claims.
     ClaimTakesSteps,
     /// A discard takes the dead steps of open sagas too.
     DiscardTakesSteps,

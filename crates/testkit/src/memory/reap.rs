@@ -7,7 +7,7 @@ use super::mutant::Mutant;
 use super::state::{Row, State};
 
 impl State {
-    /// Rows, and sessions of lanes: whoever reads a route returns what the other kind of relay left.
+    /// Rows, and sessions of lanes: a relay of either kind returns what the other kind left.
     pub(crate) fn reap(&mut self, request: &ReapRequest, now: Timestamp) -> Result<Reaped> {
         let sessions = self.reap_sessions(request, now)?;
         let mut reaped = self.reap_rows(request, now)?.with_sessions(sessions);
@@ -58,7 +58,7 @@ impl State {
         Ok(reaped)
     }
 
-    /// The attempt stays counted: whoever held it may have delivered it. And it is a suspect.
+    /// The attempt stays counted, because the relay that held it may have delivered it. It is now a suspect.
     fn put_back(&mut self, seq: i64) {
         if self.is(Mutant::ReapForgetsEntry) {
             self.remove(seq);

@@ -165,7 +165,7 @@ impl MemorySink {
             Reply::Hang => std::future::pending().await,
             // A sink that panics is what this reply is for.
             #[allow(clippy::panic)]
-            Reply::Panic => panic!("the sink was told to panic"),
+            Reply::Panic => panic!("the test told the sink to panic"),
         }
     }
 }

@@ -71,9 +71,9 @@ pub(crate) struct State {
     pub(crate) on_dead: BTreeMap<RouteName, OnDead>,
     /// Routes that an operator has paused.
     pub(crate) paused: BTreeMap<RouteName, Pause>,
-    /// Rows that somebody else holds a lock on.
+    /// Rows that another transaction holds a lock on.
     pub(crate) locked: BTreeSet<i64>,
-    /// Who reads which lane of each route.
+    /// Which session reads which lane of each route.
     pub(crate) lanes: BTreeMap<RouteName, LaneTable>,
     /// For [`Mutant::PresentLeavesOutLateCommits`]: everything that was read from a lane.
     pub(crate) lanes_read: BTreeSet<i64>,

@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) ahead_micros: AtomicU64,
     workers_clock: AtomicBool,
     pub(crate) stamps: HybridClock,
-    /// Whoever settles or changes sagas does it alone, as a lock on their rows has it.
+    /// One caller at a time settles or changes sagas, as with a lock on their rows.
     pub(crate) sagas: tokio::sync::Mutex<()>,
     /// Rung at the end of each transaction, for those that wait for its keys.
     pub(crate) ended: Notify,

@@ -139,10 +139,7 @@ impl MemoryTx {
 
     fn check_open(&self) -> Result<()> {
         if self.aborted {
-            return Err(Error::new(
-                ErrorKind::Aborted,
-                "the transaction was aborted: nothing of it is committed",
-            ));
+            return Err(Error::new(ErrorKind::Aborted, "the transaction was aborted; nothing was committed"));
         }
         Ok(())
     }

@@ -147,7 +147,7 @@ async fn the_sink_does_as_it_is_told() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "the sink was told to panic")]
+#[should_panic(expected = "the test told the sink to panic")]
 async fn the_sink_panics_when_told() {
     let sink = MemorySink::new();
     sink.on(Which::Any, Reply::Panic);

@@ -48,13 +48,15 @@ pub(crate) fn write(
     }
     for (name, value) in envelope.headers() {
         if OF_THE_BROKER.contains(&name) {
-            let text = format!("RabbitMQ takes the header {name} for addresses; give it another name");
+            let text =
+                format!("RabbitMQ reads the header {name} as routing keys. Give the header another name");
             return Err(Outcome::rejected("reserved_header", text));
         }
         add(name.to_owned(), value)?;
     }
     if bytes > frame_bytes_max {
-        let text = format!("about {bytes} bytes of headers; one frame holds {frame_bytes_max}");
+        let text =
+            format!("the headers have about {bytes} bytes; at most {frame_bytes_max} fit into one frame");
         return Err(Outcome::rejected("headers_too_large", text));
     }
     let at = entry.occurred_at.unwrap_or(entry.created_at);
@@ -74,14 +76,15 @@ pub(crate) fn write(
 /// A text of at most 255 bytes, as the protocol has it for names.
 pub(crate) fn short(code: &str, what: &str, text: String) -> Result<ShortString, Outcome> {
     ShortString::try_new(text)
-        .map_err(|error| Outcome::rejected(code, format!("the {what} does not fit AMQP: {error}")))
+        .map_err(|error| Outcome::rejected(code, format!("the {what} is too long for AMQP: {error}")))
 }
 
 fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(LongString::from(value))
 }
 
-/// Attributes and headers of a message that arrived. Which headers are attributes is told by the prefix that
+/// Attributes and headers of a message that arrived. The prefix shows which headers are attributes: the one
+/// that
 /// `specversion` has, out of those that are `expected`; values that are no texts, numbers or times are left out.
 pub(crate) fn read(properties: &BasicProperties, expected: Option<HeaderPrefix>) -> (Attributes, Headers) {
     let (mut attributes, mut headers) = (Attributes::new(), Headers::new());

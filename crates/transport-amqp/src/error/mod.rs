@@ -17,8 +17,8 @@
 //! | no confirm for anything in time, and the broker answers: a quorum queue without a majority | down | – |
 //!
 //! A missing exchange and missing rights are mistakes of the configuration, not of the message: calling them down
-//! opens the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting them
-//! would bury every entry that is staged meanwhile.
+//! opens the route's circuit, and the entries wait, with the setting named, until an operator fixes it.
+//! Rejecting them would bury every entry that is staged meanwhile.
 //!
 //! A nack does not say which queue refused the message, nor why. Of the reasons that RabbitMQ has, none lies in the
 //! message: the queue is full (`reject-publish`), its process ended, its disk is full. So it costs no attempt. A single
@@ -33,7 +33,7 @@ use pillarbox_core::{Error, ErrorKind, Outcome};
 /// What an error means for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// Nobody takes messages: not the message's fault.
+    /// The broker accepts no messages: not the message's fault.
     Down,
     /// The connection or channel is gone: what was written may or may not have arrived.
     Lost,
@@ -66,13 +66,13 @@ impl Fault {
 
     /// A file that a setting names cannot be read.
     pub(crate) fn unreadable(setting: &str, error: &io::Error) -> Self {
-        let text = format!("cannot read the file of {setting}: {error}");
+        let text = format!("cannot read the file that {setting} names: {error}");
         Self { kind: ErrorKind::Invalid, ..Self::down("unreadable", text) }
     }
 
-    /// Nobody answered in time.
+    /// The broker did not answer in time.
     pub(crate) fn no_answer(doing: &str, within: std::time::Duration) -> Self {
-        let text = format!("no answer within {within:?} to {doing}");
+        let text = format!("the broker did not answer within {within:?} ({doing})");
         Self { means: Means::Down, code: "no_answer", kind: ErrorKind::Timeout, text }
     }
 
@@ -86,7 +86,7 @@ impl Fault {
         }
     }
 
-    /// Whether nobody said anything at all, so that the connection itself is in doubt.
+    /// Whether the broker said nothing at all, so that the connection itself is in doubt.
     pub(crate) fn is_silence(&self) -> bool {
         self.kind == ErrorKind::Timeout
     }
@@ -103,7 +103,10 @@ impl Fault {
 
 /// Over a limit, the broker's or the configured one.
 pub(crate) fn too_large(payload_bytes: usize, limit: usize) -> Outcome {
-    Outcome::rejected("too_large", format!("a payload of {payload_bytes} bytes; at most {limit} are taken"))
+    Outcome::rejected(
+        "too_large",
+        format!("the payload has {payload_bytes} bytes; at most {limit} are accepted"),
+    )
 }
 
 /// No queue is bound to where the message was sent.
@@ -114,15 +117,16 @@ pub(crate) fn unroutable(exchange: &str, routing_key: &str) -> Outcome {
 
 /// A queue did not take the message.
 pub(crate) fn nacked() -> Outcome {
-    let text =
-        "a queue refused the message: it is full, or could not store it; it is sent again until it is taken";
+    let text = "a queue refused the message: it is full, or it could not store it. The relay sends it again until a \
+         queue accepts it";
     Outcome::busy("nack", text)
 }
 
 /// The broker answers, but confirms nothing. It holds the messages and may store them later.
 pub(crate) fn no_confirm(within: std::time::Duration) -> Outcome {
     let text = format!(
-        "the broker answers, but has confirmed nothing for {within:?}; has each quorum queue a majority of its members?"
+        "the broker answers, but has confirmed nothing for {within:?}. Check that each quorum queue has a \
+         majority of its members"
     );
     Outcome::down("no_confirm", text)
 }
@@ -137,7 +141,8 @@ impl From<lapin::Error> for Fault {
                 ..Self::down(
                     "tls",
                     format!(
-                        "no trusted TLS connection: {error}; amqps:// needs a certificate for this host, from an authority of the system's trust store"
+                        "TLS failed: {error}. amqps:// needs a certificate for this host, from an authority \
+                         that the system or ca= trusts"
                     ),
                 )
             },

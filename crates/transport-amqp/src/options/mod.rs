@@ -118,7 +118,9 @@ impl FromStr for HeaderPrefix {
 
     fn from_str(text: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|prefix| prefix.as_str() == text);
-        found.ok_or_else(|| Error::invalid("allowed are cloudEvents:, cloudEvents_ and ce-"))
+        found.ok_or_else(|| {
+            Error::invalid(format!("{text:?} is not allowed; write cloudEvents:, cloudEvents_ or ce-"))
+        })
     }
 }
 
@@ -148,7 +150,7 @@ impl Options {
     pub fn of_source(url: &str) -> Result<Self> {
         let options = Self::read(url, &OF_SOURCES)?;
         if options.queue.as_ref().is_none_or(String::is_empty) {
-            return Err(Error::invalid("queue= is missing: the queue to consume"));
+            return Err(Error::invalid("queue= is missing; it names the queue to consume"));
         }
         Ok(options)
     }
@@ -160,7 +162,7 @@ impl Options {
     pub fn of_transcript(url: &str) -> Result<Self> {
         let options = Self::read(url, &OF_TRANSCRIPTS)?;
         if options.queue.as_ref().is_none_or(String::is_empty) {
-            return Err(Error::invalid("queue= is missing: the stream to read"));
+            return Err(Error::invalid("queue= is missing; it names the stream to read"));
         }
         Ok(options)
     }
@@ -200,7 +202,11 @@ impl Options {
                 self.queue_type = Some(match value {
                     "classic" => QueueType::Classic,
                     "quorum" => QueueType::Quorum,
-                    _ => return Err(Error::invalid("allowed are classic and quorum")),
+                    _ => {
+                        return Err(Error::invalid(format!(
+                            "{value:?} is not allowed; write classic or quorum"
+                        )));
+                    }
                 });
             }
             "prefetch" => self.prefetch = parameters::number(value)?,
@@ -215,7 +221,7 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         if self.prefetch == 0 {
             return Err(Error::invalid(
-                "prefetch must be at least 1: without a bound the whole queue is sent",
+                "prefetch must be at least 1: with 0, the broker would send the whole queue at once",
             ));
         }
         parameters::more_than_zero([
@@ -286,12 +292,15 @@ fn server(url: &Url) -> Result<AMQPUri> {
         return Err(Error::invalid("not a URL: it must begin with amqp:// or amqps://"));
     }
     if !["amqp", "amqps"].contains(&url.scheme()) {
-        return Err(Error::invalid(format!("unknown scheme {:?}; allowed are amqp and amqps", url.scheme())));
+        return Err(Error::invalid(format!(
+            "unknown scheme {:?}; the allowed ones are amqp and amqps",
+            url.scheme()
+        )));
     }
     let host = url.host_str().filter(|host| !host.is_empty());
-    let host = host.ok_or_else(|| Error::invalid("the URL names no host"))?;
+    let host = host.ok_or_else(|| Error::invalid("the URL has no host"))?;
     if url.path().matches('/').count() > 1 {
-        return Err(Error::invalid("the URL's path must be one vhost; write its slashes as %2f"));
+        return Err(Error::invalid("the URL's path must be one vhost; write each slash of its name as %2f"));
     }
     let mut bare = url.clone();
     bare.set_query(None);

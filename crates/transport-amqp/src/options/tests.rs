@@ -49,20 +49,23 @@ fn every_parameter_is_read() {
 #[test]
 fn what_is_wrong_is_named_with_what_is_allowed() {
     refused("mq", "not a URL");
-    refused("http://mq", "allowed are amqp and amqps");
+    refused("http://mq", "the allowed ones are amqp and amqps");
     refused("canary:canary@mq/", "it must begin with amqp://");
-    refused("amqp:///%2f", "names no host");
+    refused("amqp:///%2f", "the URL has no host");
     refused("amqp://mq/a/b", "%2f");
     refused(
         "amqp://u:canary@mq/?exchnage=x",
-        "unknown parameter \"exchnage\"; allowed are exchange, routing_key",
+        "unknown parameter \"exchnage\"; the allowed ones are exchange, routing_key",
     );
     refused("amqp://mq/?queue=q", "unknown parameter \"queue\"");
     refused("amqp://mq/?exchange=a&exchange=b", "exchange= is given twice");
-    refused("amqp://mq/?routing_key={tpye}", "routing_key=: unknown place {tpye}");
-    refused("amqp://mq/?payload_bytes_max=many", "payload_bytes_max=: not a whole number");
+    refused("amqp://mq/?routing_key={tpye}", "routing_key=: unknown placeholder {tpye}");
+    refused("amqp://mq/?payload_bytes_max=many", "payload_bytes_max=: \"many\" is not a whole number");
     refused("amqp://mq/?connect_timeout=soon", "connect_timeout=");
-    refused("amqp://mq/?header_prefix=x-", "header_prefix=: allowed are cloudEvents:, cloudEvents_ and ce-");
+    refused(
+        "amqp://mq/?header_prefix=x-",
+        "header_prefix=: \"x-\" is not allowed; write cloudEvents:, cloudEvents_ or ce-",
+    );
     refused("amqp://mq/?confirm_timeout=0s", "confirm_timeout must be more than zero");
     refused("amqp://mq/?connect_timeout=0s", "connect_timeout must be more than zero");
     refused("amqp://mq/?heartbeat=500ms", "heartbeat must be 1 s to 65535 s");
@@ -77,7 +80,7 @@ fn a_source_needs_its_queue() {
         assert!(error.to_string().contains("queue= is missing"), "{error}");
     }
     let error = Options::of_source("amqp://mq/?queue=q&queue_type=stream").unwrap_err();
-    assert!(error.to_string().contains("classic and quorum"), "{error}");
+    assert!(error.to_string().contains("write classic or quorum"), "{error}");
     assert!(Options::of_source("amqp://mq/?queue=q&prefetch=0").unwrap().check().is_err());
     assert!(Options::of_source("amqp://mq/?queue=q&exchange=e").is_err());
 }

@@ -98,7 +98,7 @@ impl Ledger {
         let waker = Waker::from(Arc::clone(&self.bell));
         state.take_events(&mut Context::from_waker(&waker));
         match state.blocked_because.as_str() {
-            "" => "short of memory or disk".to_owned(),
+            "" => "the broker is short of memory or disk".to_owned(),
             why => why.to_owned(),
         }
     }
@@ -234,7 +234,7 @@ impl Delivery<'_> {
             let mut state = self.ledger.state();
             self.ledger.turn(&mut state);
             let answers = state.answers.get_mut(&self.id).map(std::mem::take).unwrap_or_default();
-            // Whoever takes the confirms takes those of the others as well.
+            // The delivery that takes the confirms takes those of the others as well.
             let others = state.answers.values().any(|answers| !answers.is_empty());
             drop(state);
             if others {
@@ -286,7 +286,7 @@ impl Bell {
     }
 
     fn ring(&self) {
-        // Woken outside the lock: whoever wakes may want to listen.
+        // Woken outside the lock, because the woken task may want to listen.
         let listeners: Vec<Waker> = self.listeners().values().cloned().collect();
         listeners.into_iter().for_each(Waker::wake);
     }

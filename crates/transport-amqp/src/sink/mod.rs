@@ -29,7 +29,7 @@ pub struct AmqpSink {
     publisher: Lazy<Arc<Publisher>>,
     /// Whose turn it is to publish. First come, first served, also while all wait for the connection.
     turn: Mutex<()>,
-    /// The broker's own limit, once somebody has passed it.
+    /// The broker's own limit, once a message has exceeded it.
     learned_bytes_max: AtomicUsize,
 }
 
@@ -37,7 +37,7 @@ pub struct AmqpSink {
 struct Publisher {
     ledger: Ledger,
     link: Link,
-    /// Set when a delivery was given up: nobody knows whether the broker still answers.
+    /// Set when a delivery was given up: it is unknown whether the broker still answers.
     doubtful: AtomicBool,
 }
 
@@ -162,14 +162,14 @@ impl Publisher {
         self.link.is_up() && self.ledger.channel().status().connected()
     }
 
-    /// Whether the broker takes no messages because it is short of memory or disk.
+    /// Whether the broker takes no messages because it is the broker is short of memory or disk.
     fn is_blocked(&self) -> bool {
         self.link.connection.status().blocked()
     }
 
     fn blocked(&self) -> Outcome {
         let why = self.ledger.blocked_because();
-        Outcome::down("blocked", format!("the broker takes no messages: {why}"))
+        Outcome::down("blocked", format!("the broker accepts no messages: {why}"))
     }
 }
 
@@ -248,8 +248,9 @@ impl Sink for AmqpSink {
         if lost.is_empty() && !unconfirmed {
             return;
         }
-        // Whether they arrived is unknown either way. If nobody answers any more, the destination is down, and an
-        // outage costs no attempts. If somebody does, one of these messages may be what ended the connection.
+        // Whether they arrived is unknown either way. If the broker does not answer any more, the destination
+        // is down, and an outage costs no attempts. If the broker answers, one of these messages may have
+        // ended the connection.
         let down = self.publisher().await.err().map(|fault| fault.as_down());
         if unconfirmed {
             let silent = down.clone().unwrap_or_else(|| no_confirm(self.options.confirm_timeout));

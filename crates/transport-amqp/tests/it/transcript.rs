@@ -55,6 +55,6 @@ fn what_an_exchange_routes_to_is_not_in_the_url() {
     assert!(AmqpTranscript::of_sink("amqp://h/%2f?routing_key=q.{route}", &route).is_ok());
     for url in ["amqp://h/%2f?exchange=orders&routing_key=q", "amqp://h/%2f?routing_key={type}"] {
         let error = AmqpTranscript::of_sink(url, &route).map(drop).unwrap_err();
-        assert!(error.to_string().contains("which queue"), "{error}");
+        assert!(error.to_string().contains("names an exchange, not the queue"), "{error}");
     }
 }

@@ -96,7 +96,7 @@ fn is_attribute_name(name: &str) -> bool {
 /// The attributes and headers of a request in binary mode, as they were before they became headers.
 ///
 /// # Errors
-/// [`Corrupt`](ErrorKind::Corrupt) when an attribute is there twice or cannot be read, and
+/// [`Corrupt`](ErrorKind::Corrupt) when an attribute is given twice or cannot be read, and
 /// [`Unsupported`](ErrorKind::Unsupported) in structured or batched mode.
 pub(crate) fn from_headers(headers: &HeaderMap) -> Result<(Attributes, Headers)> {
     let mut attributes = Attributes::new();
@@ -104,7 +104,7 @@ pub(crate) fn from_headers(headers: &HeaderMap) -> Result<(Attributes, Headers)>
         let Some(attribute) = name.as_str().strip_prefix(PREFIX) else { continue };
         let text = decode(value.as_bytes()).ok_or_else(|| corrupt(name.as_str(), "cannot be read"))?;
         if attributes.insert(attribute.to_owned(), text).is_some() {
-            return Err(corrupt(name.as_str(), "is there twice"));
+            return Err(corrupt(name.as_str(), "is given twice"));
         }
     }
     if let Some(content_type) = headers.get(CONTENT_TYPE) {
@@ -118,7 +118,7 @@ pub(crate) fn from_headers(headers: &HeaderMap) -> Result<(Attributes, Headers)>
     }
     let mut other: Headers = match attributes.remove(OTHER_HEADERS) {
         Some(json) => serde_json::from_str(&json)
-            .map_err(|_| corrupt("ce-pillarboxheaders", "is no JSON object of texts"))?,
+            .map_err(|_| corrupt("ce-pillarboxheaders", "is not a JSON object of strings"))?,
         None => Headers::new(),
     };
     if let Some(trace) = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()) {

@@ -110,7 +110,7 @@ fn refused(change: impl FnOnce(&mut HeaderMap), with: &str) {
 fn what_cannot_be_read_is_refused_by_the_header_s_name() {
     refused(
         |headers| assert!(headers.append("ce-type", HeaderValue::from_static("canary"))),
-        "ce-type is there twice",
+        "ce-type is given twice",
     );
     refused(
         |headers| drop(headers.insert("ce-type", HeaderValue::from_static("%ffcanary"))),

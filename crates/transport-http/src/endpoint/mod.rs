@@ -41,7 +41,7 @@ impl Endpoint {
         let tls = parsed.scheme() == "https";
         let port = parsed.port_or_known_default().unwrap_or(if tls { 443 } else { 80 });
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            return Err(invalid("credentials do not belong in it: sign with a secret instead"));
+            return Err(invalid("it must not contain credentials; sign with a secret instead"));
         }
         let shown = match parsed.port() {
             Some(port) => format!("{host}:{port}"),
@@ -59,15 +59,15 @@ impl Endpoint {
         if !options.allow_private && !options.ports.contains(&self.port) {
             let ports: Vec<_> = options.ports.iter().map(u16::to_string).collect();
             return Err(Error::invalid(format!(
-                "{self}: webhooks go to port {} only; name the port in `ports`, or allow private endpoints \
-                 (allow_private)",
+                "{self}: only port {} is allowed for webhooks. Add the port to `ports`, or allow private \
+                 endpoints (allow_private)",
                 ports.join(" or ")
             )));
         }
         if !self.tls && !options.allow_http && !options.allow_private {
             return Err(Error::invalid(format!(
-                "{self}: a webhook over http can be read by everybody on its way: use https, or allow it \
-                 (allow_http; in a private network allow_private)"
+                "{self}: http is not encrypted. Use https, or allow http with allow_http (in a private \
+                 network with allow_private)"
             )));
         }
         let known = self.literal().or_else(|| self.is_localhost().then_some(Ipv4Addr::LOCALHOST.into()));
@@ -85,12 +85,12 @@ impl Endpoint {
     pub(crate) fn check_address(&self, address: IpAddr, options: &Options) -> Result<(), String> {
         match special(address) {
             Some(what) if !options.allow_private => Err(format!(
-                "{self}: the address is not on the public internet ({what}): such webhooks must be allowed \
-                 (allow_private)"
+                "{self}: the address is not on the public internet ({what}). Allow private addresses with \
+                 allow_private"
             )),
             None if !self.tls && !options.allow_http => Err(format!(
-                "{self}: http is allowed in private networks only (allow_private), and this address is public: use \
-                 https, or allow it (allow_http)"
+                "{self}: allow_private allows http in private networks only, and this address is public. Use \
+                 https, or allow http with allow_http"
             )),
             _ => Ok(()),
         }
@@ -123,7 +123,7 @@ impl Endpoint {
     /// encoded.
     pub(crate) fn target(&self, entry: &Entry) -> Result<PathAndQuery, Outcome> {
         let refused =
-            || Outcome::rejected("invalid_path", "the type, key or route does not fit into the URL's path");
+            || Outcome::rejected("invalid_path", "the type, key or route cannot be part of the URL's path");
         let rendered = self.target.render_with(entry, encode);
         if climbs(&rendered) {
             return Err(refused());
@@ -146,7 +146,7 @@ impl fmt::Debug for Endpoint {
 }
 
 fn invalid(why: &str) -> Error {
-    Error::invalid(format!("not a URL for webhooks: {why}"))
+    Error::invalid(format!("the URL of the webhook is wrong: {why}"))
 }
 
 /// Cuts a URL into what says whom to talk to and what to ask for. The parser of URLs only sees the first part: it
@@ -166,14 +166,14 @@ fn split(url: &str) -> Result<(&str, &str)> {
     let end = url[scheme.len()..].find(['/', '?', '#']).map_or(url.len(), |at| at + scheme.len());
     let (origin, target) = url.split_at(end);
     if origin.contains(['{', '}']) {
-        return Err(invalid("places such as {type} are allowed in its path and query only"));
+        return Err(invalid("placeholders like {type} are allowed in its path and query only"));
     }
     // A parser of URLs takes a backslash for a slash and drops line breaks: what it saw would not be what we saw.
     if url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err(invalid("it must not contain blanks, backslashes or control characters"));
     }
     if target.contains('#') {
-        return Err(invalid("a fragment (#…) is never sent"));
+        return Err(invalid("it must not have a fragment (#…), which is never sent"));
     }
     Ok((origin, target))
 }

@@ -1,4 +1,4 @@
-//! Verifying webhooks: whether a request was signed by somebody who has the key, and just now.
+//! Verifying webhooks: whether a request was signed with the key, and recently.
 
 use std::fmt;
 use std::sync::Arc;

@@ -18,10 +18,10 @@
 //! | connection lost before that | down | unavailable |
 //!
 //! A missing stream and missing rights are mistakes of the configuration, not of the message: calling them down opens
-//! the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting them would
-//! bury every entry that is staged meanwhile. What is full is no fault of the message either. But a URL may name several
-//! streams by its places, and one of them may be all that is full: hence busy and not down, see
-//! [`Busy`](Outcome::Busy).
+//! the route's circuit, and the entries wait, with the setting named, until an operator fixes it. Rejecting
+//! them would bury every entry that is staged meanwhile. What is full is no fault of the message either. But
+//! a URL may name several streams by its places, and one of them may be all that is full: hence busy and not
+//! down, see [`Busy`](Outcome::Busy).
 
 use std::error::Error as _;
 
@@ -48,7 +48,9 @@ pub(crate) fn unconfirmed(error: &PublishError, subject: &str) -> Outcome {
 pub(crate) fn unsent(error: &PublishError) -> Outcome {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => too_large(&error.to_string()),
-        PublishErrorKind::TimedOut => Outcome::down("no_answer", "the server takes no bytes"),
+        PublishErrorKind::TimedOut => {
+            Outcome::down("no_answer", "the connection to the server is stuck: it accepts no data")
+        }
         _ => lost_before(),
     }
 }
@@ -69,7 +71,7 @@ fn refused(refusal: &Refusal, subject: &str) -> Outcome {
         ErrorCode::STREAM_STORE_FAILED if said.contains("per subject") => Outcome::busy("subject_full", said),
         ErrorCode::STREAM_STORE_FAILED => Outcome::busy(
             "stream_full",
-            format!("{said}; the stream is at its limit and discards what is new"),
+            format!("{said}; the stream is at its limit and refuses new messages"),
         ),
         ErrorCode::STREAM_DUPLICATE_MESSAGE_CONFLICT => Outcome::failed("in_process", said),
         ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
@@ -81,7 +83,7 @@ fn refused(refusal: &Refusal, subject: &str) -> Outcome {
 }
 
 fn no_stream(subject: &str) -> Outcome {
-    let text = format!("no stream takes the subject {subject:?}; make one, or check the subject in the URL");
+    let text = format!("no stream has the subject {subject:?}. Create one, or check the subject in the URL");
     Outcome::down("no_stream", text)
 }
 
@@ -101,7 +103,7 @@ pub(crate) fn denied(subject: &str) -> Outcome {
 }
 
 pub(crate) fn no_right(subject: &str) -> String {
-    format!("no right to publish to {subject:?}; check the URL's user, and that user's permissions")
+    format!("the server forbids publishing to {subject:?}. Check the URL's user, and that user's permissions")
 }
 
 /// The connection went away after the message was written.
@@ -114,7 +116,7 @@ pub(crate) fn lost_before() -> Outcome {
     Outcome::down("connection_lost", "the connection was lost before the message was written")
 }
 
-/// Nobody can be reached.
+/// No server can be reached.
 pub(crate) fn down(error: &Error) -> Outcome {
     Outcome::down(error.code().unwrap_or(error.kind().as_str()), error.message())
 }

@@ -83,7 +83,7 @@ pub struct Options {
     pub ca: Option<PathBuf>,
 }
 
-/// Who connects. Never shown.
+/// The user that connects. Never shown.
 #[derive(Clone)]
 pub(crate) enum Login {
     Nobody,
@@ -179,7 +179,9 @@ impl Options {
     pub(crate) fn check_sink(&self) -> Result<()> {
         self.check()?;
         match self.subject.constant() {
-            Some("") => Err(Error::invalid("the subject is missing: nats://host/orders.{type}")),
+            Some("") => Err(Error::invalid(
+                "the subject is missing; write it as the URL's path, for example nats://host/orders.{type}",
+            )),
             Some(subject) => publishable(subject),
             None => Ok(()),
         }
@@ -189,7 +191,8 @@ impl Options {
     pub(crate) fn check_source(&self) -> Result<(&str, &str)> {
         self.check()?;
         let durable = self.durable.as_deref();
-        let durable = durable.ok_or_else(|| Error::invalid("durable= is missing: the consumer's name"))?;
+        let durable =
+            durable.ok_or_else(|| Error::invalid("durable= is missing; it names the durable consumer"))?;
         Ok((self.check_subject()?, durable))
     }
 
@@ -201,12 +204,12 @@ impl Options {
 
     fn check_subject(&self) -> Result<&str> {
         let subject = self.subject.constant();
-        let subject =
-            subject.ok_or_else(|| Error::invalid("a source's subject has no places like {type}"))?;
+        let subject = subject
+            .ok_or_else(|| Error::invalid("a source cannot have a placeholder like {type} in its subject"))?;
         if !subject.is_empty() {
             consumable(subject)?;
         } else if self.stream.is_none() {
-            return Err(Error::invalid("neither a subject nor stream= says what to consume"));
+            return Err(Error::invalid("the URL has neither a subject nor stream=; add the one to consume"));
         }
         Ok(subject)
     }
@@ -280,7 +283,9 @@ impl fmt::Debug for Options {
 /// Checks a subject to publish to: tokens between dots, none empty, no wildcard, no blank.
 pub(crate) fn publishable(subject: &str) -> Result<()> {
     if subject.split('.').any(|token| token == "*" || token == ">") {
-        return Err(Error::invalid(format!("the subject {subject:?} has a wildcard in it")));
+        return Err(Error::invalid(format!(
+            "the subject {subject:?} has a wildcard, and a message needs one exact subject"
+        )));
     }
     consumable(subject)
 }
@@ -290,7 +295,7 @@ fn consumable(subject: &str) -> Result<()> {
     let blank = subject.contains(|c: char| c.is_whitespace() || c.is_control());
     if blank || subject.split('.').any(str::is_empty) {
         return Err(Error::invalid(format!(
-            "{subject:?} is not a subject: tokens are separated by dots, none is empty or has a blank in it"
+            "{subject:?} is not a subject: it needs tokens separated by dots, without empty tokens or blanks"
         )));
     }
     Ok(())
@@ -301,7 +306,7 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     pillarbox_core::check_name(what, name)?;
     if name.contains(|c: char| c.is_whitespace() || matches!(c, '.' | '*' | '>' | '/' | '\\')) {
         return Err(Error::invalid(format!(
-            "{what} {name:?} must not have blanks, dots, slashes, * or > in it"
+            "{what} {name:?} must not contain blanks, dots, slashes, * or >"
         )));
     }
     Ok(())
@@ -324,14 +329,14 @@ fn split_hosts(url: &str) -> Result<(Vec<String>, String)> {
 
 fn servers(scheme: &str, hosts: &[String]) -> Result<Vec<String>> {
     if scheme != "nats" && scheme != "tls" {
-        return Err(Error::invalid(format!("unknown scheme {scheme:?}; allowed are nats and tls")));
+        return Err(Error::invalid(format!("unknown scheme {scheme:?}; the allowed ones are nats and tls")));
     }
     let address = |host: &String| {
         let url = Url::parse(&format!("{scheme}://{host}")).ok()?;
         let host = url.host_str().filter(|host| !host.is_empty())?;
         Some(format!("{scheme}://{host}:{}", url.port().unwrap_or(PORT_DEFAULT)))
     };
-    let missing = || Error::invalid("the URL names no host, or a malformed one");
+    let missing = || Error::invalid("the URL has no host, or a malformed one");
     hosts.iter().map(|host| address(host).ok_or_else(missing)).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What a URL may say, and what it is told when it says something else.
+//! What a URL may contain, and the error for anything else.
 
 use pillarbox_conformance::delivery::assert_invalid as refused;
 
@@ -57,12 +57,12 @@ fn defaults_are_those_of_the_documentation() {
 #[test]
 fn what_is_wrong_is_named_with_what_is_allowed() {
     refused(sink("orders"), "nats:// or tls://");
-    refused(sink("http://host/orders"), "allowed are nats and tls");
+    refused(sink("http://host/orders"), "the allowed ones are nats and tls");
     refused(sink("nats:///orders"), "host");
     refused(sink("nats://one,/orders"), "host");
     refused(sink("nats://host/"), "the subject is missing");
     refused(sink("nats://host/orders.>"), "wildcard");
-    refused(sink("nats://host/orders?steam=ORDERS"), "allowed are stream, source");
+    refused(sink("nats://host/orders?steam=ORDERS"), "the allowed ones are stream, source");
     refused(sink("nats://host/orders?durable=billing"), "unknown parameter \"durable\"");
     refused(sink("nats://host/orders?stream=a&stream=b"), "stream= is given twice");
     refused(sink("nats://host/orders?stream="), "stream must not be empty");

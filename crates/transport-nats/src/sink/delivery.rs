@@ -18,7 +18,7 @@ use crate::connection::{Connection, Denials, Live};
 use crate::error;
 use crate::options;
 
-/// The right to write: whoever has it writes a whole batch.
+/// The right to write: the delivery that has it writes a whole batch.
 type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 /// Tells which entries were written, with the confirmations to wait for.
 type Written = mpsc::UnboundedSender<(usize, PublishAckFuture)>;
@@ -91,7 +91,7 @@ impl<'a> Delivery<'a> {
             }
             if entry.payload.len() > payload_bytes_max {
                 let (size, most) = (entry.payload.len(), payload_bytes_max);
-                let text = format!("a payload of {size} bytes; at most {most} are taken");
+                let text = format!("the payload has {size} bytes; at most {most} are accepted");
                 self.settle(index, error::too_large(&text));
                 continue;
             }
@@ -167,7 +167,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// The connection is gone. What was written may have arrived; but where nobody answers any more, nobody is there
-    /// to be asked again, and the entries wait until somebody is, without an attempt spent.
+    /// to be asked again, and the entries wait until there is one, without an attempt spent.
     async fn lose(&self) {
         self.live.distrust();
         let reopened = self.connection.live().await;

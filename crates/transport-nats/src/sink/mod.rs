@@ -64,7 +64,8 @@ impl Sink for NatsSink {
         let mut capabilities = SinkCapabilities::default();
         capabilities.payload_bytes_max = Some(self.payload_bytes_max());
         capabilities.deduplicates = true;
-        // Written to a file, but synced to the disk only now and then, unless the server is told otherwise.
+        // Written to a file, but synced to the disk only now and then, unless the server is configured
+        // otherwise.
         capabilities.durable = false;
         capabilities
     }

@@ -82,7 +82,8 @@ impl NatsSource {
         let info = consumer.cached_info();
         if info.config.ack_policy != AckPolicy::Explicit {
             return Err(Error::invalid(format!(
-                "consumer {:?} exists with another ack policy than explicit: answers would be ignored",
+                "consumer {:?} exists, but its ack policy is not explicit, so the server would ignore our \
+                 answers. Choose another durable=, or recreate the consumer with explicit acks",
                 self.durable
             )));
         }
@@ -96,7 +97,10 @@ pub(crate) async fn stream(live: &Live, options: &Options, subject: &str) -> Res
         Some(name) => name.clone(),
         None => live.context.stream_by_subject(subject).await.map_err(|cause| {
             let failed = match cause.kind() {
-                GetStreamByNameErrorKind::NotFound => Error::new(ErrorKind::NotFound, "no stream takes it"),
+                GetStreamByNameErrorKind::NotFound => Error::new(
+                    ErrorKind::NotFound,
+                    "no stream has this subject. Create one, or name one with stream=",
+                ),
                 GetStreamByNameErrorKind::JetStream(refusal) => error::asking(&refusal),
                 _ => error::unanswered(&cause),
             };

@@ -34,15 +34,18 @@ impl NatsReceipt {
     async fn answer(&mut self, kind: AckKind) -> Result<()> {
         self.answered = true;
         let Some(reply) = self.message.reply.clone() else {
-            return Err(Error::new(ErrorKind::Unsupported, "not a message of JetStream: it takes no answer"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the message does not come from JetStream, so it cannot be acknowledged",
+            ));
         };
         let request = Request::new().payload(kind.into());
         let answered = self.live.client().send_request(reply, request).await;
         answered.map(drop).map_err(|cause| match cause.kind() {
             RequestErrorKind::NoResponders => {
-                Error::new(ErrorKind::NotFound, "the consumer is gone: the answer went nowhere")
+                Error::new(ErrorKind::NotFound, "the consumer no longer exists, so the answer was lost")
             }
-            _ => error::unanswered(&cause).context("no answer to the acknowledgement"),
+            _ => error::unanswered(&cause).context("the server did not answer the acknowledgement"),
         })
     }
 
@@ -54,7 +57,7 @@ impl NatsReceipt {
         })
     }
 
-    /// Stores a copy where nobody delivers it to this consumer again.
+    /// Stores a copy where it is not delivered to this consumer again.
     async fn keep(&self, subject: &str) -> Result<()> {
         let mut headers = HeaderMap::new();
         for (name, values) in self.message.headers.iter().flat_map(HeaderMap::iter) {
@@ -73,7 +76,10 @@ impl NatsReceipt {
             confirm.await
         };
         stored.await.map(drop).map_err(|cause| {
-            Error::new(ErrorKind::Unavailable, format!("cannot be parked in {subject:?}: {cause}"))
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the message cannot be parked in {subject:?}: {cause}"),
+            )
         })
     }
 }

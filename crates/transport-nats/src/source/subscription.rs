@@ -157,7 +157,7 @@ impl Subscription for NatsSubscription {
                 () = self.live.lost() => return Err(lost()),
                 () = sleep_until(self.heard + SILENCE_MAX) => {
                     self.live.distrust();
-                    let text = format!("the server was silent for {SILENCE_MAX:?}");
+                    let text = format!("the server sent nothing for {SILENCE_MAX:?}");
                     return Err(Error::new(ErrorKind::Unavailable, text).with_code("no_answer"));
                 }
             };
@@ -170,7 +170,7 @@ impl Subscription for NatsSubscription {
     async fn close(&mut self) {
         self.give_back();
         // The server works through a connection in order: once it answers, it has also read that our request for
-        // messages is over, and gives the next message to somebody who is there.
+        // messages is over, and gives the next message to a consumer that is there.
         let bound = self.connection.options().connect_timeout;
         let client = self.live.client();
         let answer = client.request(self.info.clone(), "".into());

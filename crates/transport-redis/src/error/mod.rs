@@ -17,8 +17,8 @@
 //! | connection lost after the message was written | unknown, or down if nobody answers any more | unavailable |
 //!
 //! Missing rights and a key that is not a stream are mistakes of the configuration, not of the message: calling them
-//! down opens the route's circuit, and the entries wait, with the setting named, until somebody mends it. Rejecting
-//! them would bury every entry that is staged meanwhile.
+//! down opens the route's circuit, and the entries wait, with the setting named, until an operator fixes it.
+//! Rejecting them would bury every entry that is staged meanwhile.
 
 use pillarbox_core::{Error, ErrorKind, Outcome};
 use redis::{ErrorKind as Cause, RedisError};
@@ -26,7 +26,7 @@ use redis::{ErrorKind as Cause, RedisError};
 /// What an error means for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// Nobody takes messages: not the message's fault.
+    /// The broker accepts no messages: not the message's fault.
     Down(ErrorKind),
     /// This message is too large.
     TooLarge,
@@ -64,7 +64,7 @@ pub(crate) fn consuming(error: &RedisError, doing: &str) -> Error {
 /// Why no connection could be made.
 pub(crate) fn connecting(error: &RedisError, address: &str) -> Error {
     let (kind, code, hint) = match (error.kind(), meaning(error)) {
-        // What the server says while it asks who we are.
+        // An answer of the server during the login.
         (Cause::AuthenticationFailed, _) => (ErrorKind::Denied, "denied".to_owned(), LOGIN),
         (Cause::InvalidClientConfig, _) => (ErrorKind::Invalid, "address".to_owned(), ""),
         (Cause::RESP3NotSupported, _) => {
@@ -96,13 +96,14 @@ fn meaning(error: &RedisError) -> (Means, &'static str) {
         "OOM" => (unavailable, "; raise maxmemory, or trim with maxlen="),
         "NOAUTH" | "WRONGPASS" => (Means::Down(ErrorKind::Denied), LOGIN),
         "NOPERM" => (Means::Down(ErrorKind::Denied), "; check that user's ACL"),
-        "WRONGTYPE" => (Means::Down(ErrorKind::Invalid), "; the key holds something else: check stream="),
-        "NOGROUP" => {
-            (Means::Down(ErrorKind::NotFound), "; check group= and stream=, or let create_group=true make it")
-        }
-        "READONLY" => (unavailable, "; this is a replica: the URL must name the master"),
+        "WRONGTYPE" => (Means::Down(ErrorKind::Invalid), "; the key does not hold a stream: check stream="),
+        "NOGROUP" => (
+            Means::Down(ErrorKind::NotFound),
+            "; check group= and stream=, or add create_group=true to create the group",
+        ),
+        "READONLY" => (unavailable, "; this server is a replica: the URL must name the master"),
         "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" => {
-            (unavailable, "; Redis Cluster is not supported: the URL must name a server of its own")
+            (unavailable, "; Redis Cluster is not supported: the URL must name a standalone server")
         }
         "LOADING" | "MISCONF" | "NOREPLICAS" | "MASTERDOWN" | "BUSY" | "UNBLOCKED" => (unavailable, ""),
         _ => match error.detail().unwrap_or_default() {
@@ -140,12 +141,15 @@ fn is_tls(error: &RedisError) -> bool {
 
 /// Over the server's limit.
 pub(crate) fn too_large(payload_bytes: usize, limit: usize) -> Outcome {
-    Outcome::rejected("too_large", format!("a payload of {payload_bytes} bytes; at most {limit} are taken"))
+    Outcome::rejected(
+        "too_large",
+        format!("the payload has {payload_bytes} bytes; at most {limit} are accepted"),
+    )
 }
 
 /// The template, filled, is no key.
 pub(crate) fn unroutable() -> Outcome {
-    Outcome::rejected("unroutable", "the key of the stream is empty for this entry")
+    Outcome::rejected("unroutable", "stream= gives an empty name for this entry: its key is empty")
 }
 
 /// The connection went away after the message was written.
@@ -158,7 +162,7 @@ pub(crate) fn no_answer() -> Outcome {
     Outcome::unknown("no_answer", "no confirmation in time")
 }
 
-/// Nobody can be reached.
+/// No server can be reached.
 pub(crate) fn down(error: &Error) -> Outcome {
     Outcome::down(error.code().unwrap_or(error.kind().as_str()), error.message())
 }

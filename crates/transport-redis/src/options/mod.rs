@@ -44,7 +44,7 @@ const OF_TRANSCRIPTS: [&str; 3] = ["stream", "connect_timeout", "ca"];
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where the server is, and who connects. Holds the password: never to be printed.
+    /// The address of the server and the user. Holds the password: never to be printed.
     server: ConnectionInfo,
     address: String,
     /// The key of the stream. For a sink it may contain `{type}`, `{key}` and `{route}`. Default: none, and
@@ -172,7 +172,7 @@ impl Options {
     pub(crate) fn check_sink(&self) -> Result<()> {
         self.check()?;
         if self.stream.constant() == Some("") {
-            return Err(Error::invalid("stream= is missing: the key of the stream to publish to"));
+            return Err(Error::invalid("stream= is missing; it names the stream to publish to"));
         }
         Ok(())
     }
@@ -181,8 +181,10 @@ impl Options {
     pub(crate) fn check_transcript(&self) -> Result<&str> {
         self.check()?;
         match self.stream.constant() {
-            Some("") => Err(Error::invalid("stream= is missing: the key of the stream to read")),
-            None => Err(Error::invalid("one stream is read; stream= has places like {type}")),
+            Some("") => Err(Error::invalid("stream= is missing; it names the stream to read")),
+            None => {
+                Err(Error::invalid("only one stream can be read, but stream= has a placeholder like {type}"))
+            }
             Some(stream) => Ok(stream),
         }
     }
@@ -191,12 +193,12 @@ impl Options {
     pub(crate) fn check_source(&self) -> Result<(&str, &str)> {
         self.check()?;
         let stream = match self.stream.constant() {
-            Some("") => Err(Error::invalid("stream= is missing: the key of the stream to consume")),
-            None => Err(Error::invalid("a source's stream has no places like {type}")),
+            Some("") => Err(Error::invalid("stream= is missing; it names the stream to consume")),
+            None => Err(Error::invalid("a source cannot have a placeholder like {type} in stream=")),
             Some(stream) => Ok(stream),
         }?;
         let group = self.group.as_deref();
-        let group = group.ok_or_else(|| Error::invalid("group= is missing: the group to consume in"))?;
+        let group = group.ok_or_else(|| Error::invalid("group= is missing; it names the consumer group"))?;
         pillarbox_core::check_name("group", group)?;
         self.consumer
             .as_deref()
@@ -264,15 +266,15 @@ fn server(url: &Url) -> Result<(ConnectionInfo, String)> {
     if !matches!(url.scheme(), "redis" | "rediss" | "valkey" | "valkeys") {
         let scheme = url.scheme();
         return Err(Error::invalid(format!(
-            "unknown scheme {scheme:?}; allowed are redis, rediss, valkey and valkeys"
+            "unknown scheme {scheme:?}; the allowed ones are redis, rediss, valkey and valkeys"
         )));
     }
     let host = url.host_str().filter(|host| !host.is_empty());
-    let host = host.ok_or_else(|| Error::invalid("the URL names no host"))?;
+    let host = host.ok_or_else(|| Error::invalid("the URL has no host"))?;
     let database = url.path().trim_matches('/');
     if !database.is_empty() && database.parse::<u32>().is_err() {
         return Err(Error::invalid(format!(
-            "the URL's path is {database:?}; it must be a database's number"
+            "the URL's path is {database:?}; it must be the number of a database, for example /0"
         )));
     }
     // A fragment would switch the check of certificates off.

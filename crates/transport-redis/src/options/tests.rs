@@ -1,4 +1,4 @@
-//! What a URL may say, and what it is told when it says something else.
+//! What a URL may contain, and the error for anything else.
 
 use pillarbox_conformance::delivery::assert_invalid as refused;
 
@@ -59,10 +59,10 @@ fn defaults_are_those_of_the_documentation() {
 fn what_is_wrong_is_named_with_what_is_allowed() {
     refused(sink("orders"), "not a URL");
     refused(sink("canary:canary@h/0?stream=s"), "it must begin with redis://");
-    refused(sink("http://host?stream=s"), "allowed are redis, rediss");
+    refused(sink("http://host?stream=s"), "the allowed ones are redis, rediss");
     refused(sink("redis:///0?stream=s"), "host");
-    refused(sink("redis://host/orders?stream=s"), "database's number");
-    refused(sink("redis://host/-1?stream=s"), "database's number");
+    refused(sink("redis://host/orders?stream=s"), "the number of a database");
+    refused(sink("redis://host/-1?stream=s"), "the number of a database");
     refused(sink("rediss://host/0?stream=s#insecure"), "fragment");
     refused(sink("redis://host"), "stream= is missing");
     refused(sink("redis://host?stream=s&group=g"), "unknown parameter \"group\"");
@@ -77,7 +77,10 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
     refused(source("redis://host?stream=s:{type}&group=g"), "{type}");
     refused(source("redis://host?stream=s&group="), "group must not be empty");
     refused(source("redis://host?stream=s&group=g&consumer="), "consumer must not be empty");
-    refused(source("redis://host?stream=s&group=g&create_group=yes"), "allowed are true and false");
+    refused(
+        source("redis://host?stream=s&group=g&create_group=yes"),
+        "create_group=: \"yes\" is not allowed; write true or false",
+    );
     refused(source("redis://host?stream=s&group=g&reclaim_after=soon"), "reclaim_after=");
     refused(source("redis://host?stream=s&group=g&reclaim_after=0s"), "reclaim_after must be more than zero");
     refused(source("redis://host?stream=s&group=g&prefetch=0"), "prefetch must be 1");

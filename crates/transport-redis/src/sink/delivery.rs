@@ -114,7 +114,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// The connection is gone. What was written may have arrived; but where nobody answers any more, nobody is there
-    /// to be asked again, and the entries wait until somebody is, without an attempt spent.
+    /// to be asked again, and the entries wait until there is one, without an attempt spent.
     async fn lose(&mut self) {
         self.live.distrust();
         let outcome = match self.connection.live().await {

@@ -30,8 +30,8 @@ pub(super) struct Group {
     stream: String,
     name: String,
     consumer: String,
-    /// Entries that somebody here is handling. They are not handed out a second time in this process, however long
-    /// that takes.
+    /// Entries that this process is handling. They are not handed out a second time in this process, however
+    /// long that takes.
     held: Mutex<BTreeSet<String>>,
     /// Told when an entry was given back.
     pub(super) given_back: Notify,
@@ -165,7 +165,11 @@ impl Group {
             && let Err(error) =
                 self.ask(&self.giving_back(ids.iter().map(String::as_str), Duration::ZERO)).await
         {
-            tracing::warn!(%error, "entries could not be given back: they come again when they are overdue");
+            tracing::warn!(
+                %error,
+                "some entries could not be returned to the group; another consumer gets them after \
+                 reclaim_after"
+            );
         }
     }
 
@@ -176,8 +180,8 @@ impl Group {
         self.ask(&command).await.is_ok()
     }
 
-    /// The same without a delay and without waiting for an answer, for whoever cannot wait. Where there is no
-    /// connection, the entries come again when they are overdue.
+    /// The same without a delay and without waiting for an answer, for a caller that cannot wait. Where there
+    /// is no connection, the entries come again when they are overdue.
     pub(super) fn let_go<'a>(&self, ids: impl IntoIterator<Item = &'a str>) {
         let mut command = self.giving_back(ids, Duration::ZERO);
         command.set_no_response(true);
@@ -210,7 +214,10 @@ impl Group {
         // Redis undoes nothing: a key of another kind would fail the one step and not the other.
         let kind = seen.next().and_then(reply::text).unwrap_or_default();
         if kind != "none" && kind != "stream" {
-            return Err(Error::invalid(format!("{parked:?} holds a {kind}, so nothing can be parked there")));
+            return Err(Error::invalid(format!(
+                "the key {parked:?} holds a {kind}, not a stream, so messages cannot be parked there. Choose \
+                 another parked="
+            )));
         }
         let mut moving = Pipeline::new();
         moving.atomic();

@@ -31,7 +31,7 @@ impl Receipt for RedisReceipt {
 
     async fn nack(mut self: Box<Self>) -> Result<()> {
         self.answered = true;
-        // Before it is given back, so that whoever looks at once may take it.
+        // Before it is given back, so that a consumer that looks at once may take it.
         self.group.held().remove(&self.id);
         self.group.give_back(&self.id).await
     }

@@ -167,7 +167,7 @@ async fn pending<T>(question: &mut Option<Question<T>>) -> Result<T> {
 impl Drop for RedisSubscription {
     /// Gives back what arrived and nobody has seen, as far as that can be done without waiting.
     fn drop(&mut self) {
-        // Answers may have come since somebody last waited for them. Outside of a runtime nobody can look.
+        // Answers may have come since the last wait for them. Outside of a runtime they cannot be looked at.
         if tokio::runtime::Handle::try_current().is_ok() {
             let read = self.reading.as_mut().and_then(|reading| reading.now_or_never());
             self.arrived(read.and_then(Result::ok).unwrap_or_default());

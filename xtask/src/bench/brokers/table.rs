@@ -100,8 +100,8 @@ pub(super) fn consumers(pairs: &[Pair]) -> String {
         )
     };
     format!(
-        "At 200 events a second, by lanes, from commit to the broker's confirmation; and a consumer whose handler writes one \
-         row for each event:\n\n| | p50, ms | p99, ms | consumed a second | with the inbox | ratio |\n\
+        "At 200 events a second by lanes: the time from commit to the broker's confirmation, and the rate of\n\
+         a consumer whose handler writes one row for each event:\n\n| | p50, ms | p99, ms | consumed a second | with the inbox | ratio |\n\
          |---|--:|--:|--:|--:|--:|\n{}",
         pairs.iter().map(row).collect::<String>()
     )

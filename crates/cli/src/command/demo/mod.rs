@@ -18,12 +18,12 @@ use crate::output::Progress;
 use world::World;
 
 const EXAMPLES: &str = "\
-Producers write orders and stage their events in the same transactions, a fifth of which roll \
-back. Two relays deliver through a destination that fails, loses confirmations and goes away for a while; one \
-relay is killed in mid-flight. A consumer applies each event through the inbox. Then everything is counted.
+Producers write orders and stage their events in the same transactions, a fifth of which roll back. Two \
+relays deliver to a destination that fails, loses confirmations and is down for a while. One relay is killed \
+during a delivery. A consumer applies each event through the inbox. At the end the demo counts everything.
 
-Without --database it all happens in a SQLite file in a temporary directory; DATABASE_URL is not looked at. \
-In a named database it works in tables of its own (pillarbox_demo_…), which stay.
+Without --database it works in a SQLite file in a temporary directory and ignores DATABASE_URL. In a named \
+database it works in its own tables (pillarbox_demo_…), which it keeps.
 
 Examples:
   pillarbox demo
@@ -33,21 +33,21 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
-    /// Events that producers try to stage
+    /// How many events the producers try to stage
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     events: u64,
-    /// End when the check is done; in this build it always does
+    /// Exit when the check is done; this build always exits then
     #[arg(long)]
     exit: bool,
-    /// Where the faults come from; the same seed gives the same mix of them [default: random]
+    /// The seed of the random faults; the same seed gives the same mix of faults [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault> {
     let seed = args.seed.unwrap_or_else(|| pillarbox_host::random_u64() >> 32);
-    let folder =
-        tempfile::tempdir().map_err(|error| Fault::failed(format!("no temporary directory: {error}")))?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}",)))?;
     let url = match context.database_option() {
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("demo.db").display()),

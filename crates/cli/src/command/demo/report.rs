@@ -90,7 +90,7 @@ impl fmt::Display for Report {
             write!(f, "{GOOD}checked{GOOD:#}    ")?;
             write!(
                 f,
-                "nothing lost, nothing invented, nothing doubled, in {:.1} s (seed {})",
+                "nothing lost, nothing invented, nothing applied twice, in {:.1} s (seed {})",
                 self.seconds, self.seed
             )
         } else {

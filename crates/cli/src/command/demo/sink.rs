@@ -15,7 +15,7 @@ use super::world::{Figures, World};
 
 const FAILURE_PERCENT: u64 = 10;
 const LOST_CONFIRMATION_PERCENT: u64 = 4;
-/// How long the destination is away.
+/// How long the destination is down.
 const OUTAGE: Duration = Duration::from_millis(300);
 /// How long a publish takes.
 const LATENCY: Duration = Duration::from_millis(2);
@@ -83,10 +83,10 @@ impl Destination {
         let mut faults = self.faults();
         if faults.random.percent(FAILURE_PERCENT) {
             Figures::add(&self.figures.failures, 1);
-            return Outcome::failed("demo", "the destination refused this one for now");
+            return Outcome::failed("demo", "the destination refused this message for now");
         }
         if self.queue.send(entry.event_id).is_err() {
-            return Outcome::down("demo", "the consumer is gone");
+            return Outcome::down("demo", "the consumer has stopped");
         }
         Figures::add(&self.figures.deliveries, 1);
         if faults.random.percent(LOST_CONFIRMATION_PERCENT) {
@@ -120,7 +120,7 @@ impl Sink for FaultySink {
         for (index, entry) in batch.iter().enumerate() {
             if self.destination.is_away() {
                 Figures::add(&self.destination.figures.refused_by_outage, 1);
-                report.outcome(index, Outcome::down("demo", "the destination is away"));
+                report.outcome(index, Outcome::down("demo", "the destination is down"));
                 continue;
             }
             let outcome = self.destination.publish(entry);

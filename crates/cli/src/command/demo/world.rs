@@ -90,7 +90,8 @@ impl World {
                 tokio::time::sleep(TICK).await;
             }
         };
-        let late = |_| Fault::failed("the demo did not come to rest in two minutes: something is stuck");
+        let late =
+            |_| Fault::failed("the demo did not finish within two minutes. Please report this with its seed");
         tokio::time::timeout(QUIET_WITHIN, quiet).await.map_err(late)?
     }
 }

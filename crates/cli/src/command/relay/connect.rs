@@ -30,7 +30,7 @@ pub(crate) async fn connect(
             Err(fault) => return Err(fault),
         };
         let wait = backoff.delay(tries, 0)?;
-        context.out.warn(format_args!("{why}; trying again in {}", format_duration(wait)));
+        context.out.warn(format_args!("{why}; the relay tries again in {}", format_duration(wait)));
         tokio::select! {
             _ = stopped.wait_for(|stop| *stop) => return Ok(None),
             () = tokio::time::sleep(wait) => {}

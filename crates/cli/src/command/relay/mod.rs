@@ -20,10 +20,10 @@ use crate::signal::Signals;
 use run::Work;
 
 const EXAMPLES: &str = "\
-Destinations: file:PATH (CloudEvents JSON, one a line, appended; {route} in it is the route), \
-stdout:, null:, amqp(s)://, nats://, redis(s)://, http(s)://. Order per key is a setting of a configured route, \
-order = \"key\". SIGTERM and SIGINT stop claiming and finish or release what is in flight; a second one \
-stops at once.
+Destinations: file:PATH (appends one CloudEvents JSON object per line; {route} in the path is the route's \
+name), stdout:, null:, amqp(s)://, nats://, redis(s)://, http(s)://. For order per key, configure the route \
+with order = \"key\". On SIGTERM or SIGINT, the relay stops claiming and finishes or releases the entries in \
+flight. A second signal stops it at once.
 
 Examples:
   pillarbox relay                                         every configured route, for ever
@@ -38,10 +38,11 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RelayArgs {
-    /// Stop when nothing is due, and print what was done
+    /// Stop when nothing is due, and print the counts
     #[arg(long)]
     drain: bool,
-    /// With --drain: at most this many entries of each route, so that one run has an end whatever the backlog is
+    /// With --drain: deliver at most this many entries of each route, so that a run ends even with a large
+    /// backlog
     #[arg(long, value_name = "N", requires = "drain", value_parser = clap::value_parser!(u64).range(1..))]
     max: Option<u64>,
     /// Only this route; may be given many times [default: every configured route]
@@ -50,7 +51,7 @@ pub(crate) struct RelayArgs {
     /// Where to deliver the one --route, instead of its configured destination
     #[arg(long, value_name = "URL", requires = "routes")]
     to: Option<Destination>,
-    /// Let the webhook of --to be at a private or loopback address, and without TLS
+    /// Allow --to to be a webhook at a private or loopback address, and without TLS
     #[arg(long, requires = "to")]
     allow_private: bool,
 }
@@ -86,9 +87,14 @@ pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault>
             result = &mut work => return result,
             () = signals.next() => {
                 if stop.send_replace(true) {
-                    return Err(Fault::failed("stopped at once: what was in flight moves again when its lease ends"));
+                    return Err(Fault::failed(
+                        "stopped at once. Entries in flight are delivered again when their lease ends",
+                    ));
                 }
-                context.out.say("stopping: what is in flight is finished or released; signal again to stop at once");
+                context.out.say(
+                    "stopping: deliveries in flight are finished or released. Send the signal again to stop \
+                     at once",
+                );
             }
         }
     }
@@ -134,7 +140,8 @@ async fn tell_why_nothing(
     for counts in counts.iter().filter(|counts| routes.contains_key(&counts.route)) {
         if let Some(held) = counts.counts.get(&Status::InFlight).filter(|held| **held > 0) {
             context.out.warn(format_args!(
-                "another relay has {held} entries of route {} in flight; if it has died, run this again when its lease is over",
+                "another relay has {held} entries of route {} in flight. If that relay has died, run this \
+                 command again when its lease has ended",
                 counts.route
             ));
         }
@@ -142,7 +149,8 @@ async fn tell_why_nothing(
             let route = &counts.route;
             let reason = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
             context.out.warn(format_args!(
-                "{route} was paused by {} at {}{reason}, so nothing of it is delivered; `pillarbox resume {route}` ends that",
+                "route {route} was paused by {} at {}{reason}, so its entries are not delivered. `pillarbox \
+                 resume {route}` resumes it",
                 pause.actor, pause.at
             ));
         }
@@ -183,7 +191,8 @@ fn destination_down(route: &RouteName, routes: &plan::Routes) -> Result<(), Faul
         // Whoever read our stdout has seen enough; what was not read is still due.
         Some(Destination::Stdout) => Err(Fault::PipeClosed),
         to => Err(Fault::failed(format!(
-            "the destination of {route} is down{}: nothing is lost, its entries are still due; run it again later",
+            "the destination of route {route} is down{}. Nothing is lost: its entries are still due. Run the \
+             command again later",
             to.map(|to| format!(" ({to})")).unwrap_or_default()
         ))),
     }

@@ -27,9 +27,12 @@ pub(crate) fn routes(
             policy.to = to;
             Ok(Routes::from([(route.clone(), policy)]))
         }
-        (_, Some(_)) => Err(Fault::usage("--to delivers one route: give exactly one --route with it")),
+        (_, Some(_)) => {
+            Err(Fault::usage("--to is the destination of one route; give exactly one --route with it"))
+        }
         ([], None) if config.routes.is_empty() => Err(Fault::usage(format!(
-            "no routes: write [routes.NAME] with to = \"…\" into {FILE_DEFAULT}, or give --route NAME --to URL"
+            "no routes are configured. Add [routes.NAME] with to = \"…\" to {FILE_DEFAULT}, or give --route \
+             NAME --to URL"
         ))),
         ([], None) => Ok(config.routes.clone()),
         (named, None) => named.iter().map(|route| configured(route, config)).collect(),
@@ -41,7 +44,7 @@ fn configured(route: &RouteName, config: &Config) -> Result<(RouteName, RouteCon
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let policy = config.routes.get(route).ok_or_else(|| {
         Fault::usage(format!(
-            "the route {route} is not configured (configured: {known}): say where with --to URL"
+            "route {route} is not configured (configured: {known}). Name its destination with --to URL"
         ))
     })?;
     Ok((route.clone(), policy.clone()))

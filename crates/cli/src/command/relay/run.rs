@@ -90,7 +90,7 @@ impl Work {
         let tally = sum(tallies)?;
         // A table that only cron jobs drain would grow for ever. That it failed is not the drain's failure.
         if let Err(error) = self.retention.run_once().await {
-            self.out.warn(format_args!("retention failed, the next run does it: {error}"));
+            self.out.warn(format_args!("old entries could not be purged; the next run tries again: {error}"));
         }
         Ok(tally)
     }

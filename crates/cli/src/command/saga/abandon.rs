@@ -13,8 +13,9 @@ Examples:
   pillarbox saga abandon 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e --reason 'settled by phone' --dry-run
   pillarbox saga abandon 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e --reason 'settled by phone' --yes
 
-In every state but an ended one. Its open entries are discarded; nothing is undone, and the application's callback is not
-called. What a handler is just doing may still take effect. Exit 1 when the saga has ended.";
+Works in every state until the saga has ended. Its open entries are discarded. Nothing is undone, and the \
+application's callback is not called. A handler that is running now may still take effect. Exit 1 if the \
+saga has already ended.";
 
 /// Which saga, and why.
 #[derive(Args, Debug)]
@@ -37,7 +38,7 @@ pub(crate) struct AbandonArgs {
 pub(crate) async fn run(args: AbandonArgs, context: &Context) -> Result<(), Fault> {
     let asks = |story: &SagaStory| {
         let saga = &story.saga;
-        format!("{} of {} will end as it is, with nothing undone", saga.name, saga.subject)
+        format!("{} of {} will end as it is, and nothing will be undone", saga.name, saga.subject)
     };
     let what = Intervention::Abandon { reason: args.reason };
     let wish = Wish { id: args.id, what, asks: Some(&asks), dry_run: args.dry_run, yes: args.yes };

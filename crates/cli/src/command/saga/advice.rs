@@ -20,13 +20,13 @@ pub(super) fn advice(context: &Context, story: &SagaStory) -> Vec<Advice> {
     let reason = || "WHY".to_owned();
     let resume = |what: &str, option: &str| (what.to_owned(), format!("{again} saga resume {id}{option}"));
     let mut possible = vec![
-        (Intervention::Retry, resume("try again what is dead", "")),
-        (Intervention::Compensate, resume("undo what may have run", " --compensate")),
+        (Intervention::Retry, resume("retry the dead steps", "")),
+        (Intervention::Compensate, resume("undo everything that may have run", " --compensate")),
     ];
     for name in names(saga) {
         let what = Intervention::Skip { step: name.to_owned(), reason: reason() };
         let command = format!("{again} saga skip {id} {} --reason WHY", quoted(name));
-        possible.push((what, (format!("go on without {name}"), command)));
+        possible.push((what, (format!("continue without step {name}"), command)));
     }
     let command = format!("{again} saga abandon {id} --reason WHY");
     possible.push((Intervention::Abandon { reason: reason() }, ("end it as it is".to_owned(), command)));

@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &AuditArgs, context: &Context) -> Result<(), Fault
         return records.iter().try_for_each(|record| context.out.json(record));
     }
     if records.is_empty() {
-        context.out.say(format_args!("there is no record of {}", args.subject));
+        context.out.say(format_args!("there is no audit record of {}", args.subject));
         return Ok(());
     }
     context.out.data(table(&records))

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: ListArgs, context: &Context) -> Result<(), Fault> 
     }
     context.out.data(table(&sagas))?;
     if sagas.len() >= args.limit as usize {
-        context.out.say(format_args!("the first {}; --limit N shows more", args.limit));
+        context.out.say(format_args!("these are the first {}. Show more with --limit N", args.limit));
     }
     Ok(())
 }

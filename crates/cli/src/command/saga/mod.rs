@@ -32,13 +32,14 @@ Examples:
 pub(crate) enum SagaCommand {
     /// List sagas, oldest first
     List(list::ListArgs),
-    /// Show one saga: its steps, and steps, attempts and audit records in one line of time
+    /// Show one saga: its steps, and a timeline of steps, attempts and audit records
     Show(show::ShowArgs),
-    /// Let a saga go on that waits for an operator: try again, or undo what may have run; audited
+    /// Resume a saga that waits for an operator: retry, or undo everything that may have run; recorded in the audit
+    /// trail
     Resume(resume::ResumeArgs),
-    /// Let a saga go on without a step that was given up and cannot be undone; audited
+    /// Let a saga continue without a dead step that cannot be undone; recorded in the audit trail
     Skip(skip::SkipArgs),
-    /// End a saga as it is, in whatever state; audited
+    /// End a saga as it is, in any state; recorded in the audit trail
     Abandon(abandon::AbandonArgs),
     /// Print the audit records of all sagas on a subject, oldest first
     Audit(audit::AuditArgs),
@@ -61,15 +62,14 @@ pub(crate) async fn run(command: SagaCommand, context: &Context) -> Result<(), F
 /// Everything known of a saga that must be there.
 async fn story(database: &Database, id: SagaId) -> Result<SagaStory, Fault> {
     let story = database.sagas.show_saga(id).await?;
-    story.ok_or_else(|| {
-        Fault::failed(format!("there is no saga {id}; `pillarbox saga list` shows what there is"))
-    })
+    story
+        .ok_or_else(|| Fault::failed(format!("there is no saga {id}; `pillarbox saga list` lists the sagas")))
 }
 
 /// A subject as people type it. A value may have slashes, a kind has none.
 fn subject(text: &str) -> Result<Reference, String> {
     let Some((kind, value)) = text.split_once('/') else {
-        return Err("a subject is KIND/VALUE, as in person/p-7".to_owned());
+        return Err("write a subject as KIND/VALUE, for example person/p-7".to_owned());
     };
     let subject = Reference::new(kind, value);
     subject.check("the subject").map_err(|error| error.to_string())?;

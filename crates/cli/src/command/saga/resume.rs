@@ -15,7 +15,7 @@ Examples:
   pillarbox saga resume 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e --compensate --yes
   pillarbox requeue --route erasures --status dead        the dead steps of many sagas at once
 
-The relay that runs the saga's route goes on from there. Exit 1 when the saga does not wait for anybody.";
+The relay of the saga's route then continues the saga. Exit 1 if the saga does not wait for an operator.";
 
 /// Which saga, and how it is to go on.
 #[derive(Args, Debug)]
@@ -24,10 +24,11 @@ pub(crate) struct ResumeArgs {
     /// The saga's id
     #[arg(value_name = "ID")]
     id: SagaId,
-    /// Try its dead steps or compensations again, with a fresh budget and the same keys; this is the default
+    /// Retry its dead steps or compensations with all their attempts and the same keys; this is the default
     #[arg(long, conflicts_with = "compensate")]
     retry: bool,
-    /// Give the step up whose outcome is unknown, and undo what may have run, that step included
+    /// Give up on the step whose outcome is unknown, and undo everything that may have run, including that
+    /// step
     #[arg(long)]
     compensate: bool,
     /// Only say what would happen
@@ -41,7 +42,7 @@ pub(crate) struct ResumeArgs {
 pub(crate) async fn run(args: &ResumeArgs, context: &Context) -> Result<(), Fault> {
     let undone = |story: &SagaStory| {
         let saga = &story.saga;
-        format!("{} of {} will be undone as far as it may have run", saga.name, saga.subject)
+        format!("the steps of {} of {} that may have run will be undone", saga.name, saga.subject)
     };
     // Whoever names a saga to be tried again means it; nobody takes a compensation back.
     let what = if args.compensate { Intervention::Compensate } else { Intervention::Retry };

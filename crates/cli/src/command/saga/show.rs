@@ -19,7 +19,7 @@ Examples:
   pillarbox saga show 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e
   pillarbox saga show 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e --json | jq '.timeline[] | {at, what, step}'
 
-Of the attempts of a step only the last one has a time; delivered entries are purged by age, the audit records stay.";
+Only the last attempt of a step has a time. Delivered entries are purged by age; audit records are kept.";
 
 /// Which saga.
 #[derive(Args, Debug)]
@@ -83,11 +83,11 @@ fn people(context: &Context, story: &SagaStory) -> Result<(), Fault> {
     context.out.data(format_args!("\n{}", steps(story)))?;
     context.out.data(format_args!("\n{}", timeline(story)))?;
     if is_left_behind(story) {
-        context.out.warn("no entry of it is left to run: somebody took them away by hand");
+        context.out.warn("none of its entries is left to run; they were removed by hand");
     }
     let advice = commands(context, story);
     if !advice.is_empty() {
-        context.out.say("it does not go on by itself; an operator can:");
+        context.out.say("it waits for an operator, who can:");
     }
     for Advice { what, command } in advice {
         context.out.say(format_args!("  {what:<24}  {command}"));

@@ -13,8 +13,9 @@ Examples:
   pillarbox saga skip 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e mail --reason 'sent by hand'
   pillarbox saga skip 0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e mail --reason 'sent by hand' --dry-run
 
-Only for a step that was given up and that cannot be undone: a step of a group, or one after the pivot. The saga goes on
-with its next step, or completes, when the relay that has its handlers looks at it. Exit 1 when the step cannot be skipped.";
+Only a dead or abandoned step that cannot be undone can be skipped: a step of a group, or a step after the \
+pivot. The relay that has the saga's handlers then runs the next step or completes the saga. Exit 1 if the \
+step cannot be skipped.";
 
 /// Which step of which saga, and why.
 #[derive(Args, Debug)]
@@ -40,7 +41,7 @@ pub(crate) struct SkipArgs {
 pub(crate) async fn run(args: SkipArgs, context: &Context) -> Result<(), Fault> {
     let step = args.step.clone();
     let asks = move |story: &SagaStory| {
-        format!("{} of {} will go on without its step {step}", story.saga.name, story.saga.subject)
+        format!("{} of {} will continue without its step {step}", story.saga.name, story.saga.subject)
     };
     let what = Intervention::Skip { step: args.step, reason: args.reason };
     let wish = Wish { id: args.id, what, asks: Some(&asks), dry_run: args.dry_run, yes: args.yes };

@@ -23,7 +23,7 @@ const CHUNKS_PER_SECOND: u32 = 5;
 /// Which entries, how many and how fast, and whether to ask.
 #[derive(Args, Debug)]
 pub(crate) struct SelectionArgs {
-    /// The event ids; every route that carries one is meant
+    /// The event ids; each is looked up on every route
     #[arg(
         value_name = "ID",
         conflicts_with_all = ["route", "status", "event_type", "key", "tenant", "error", "since", "until", "limit", "rate"]
@@ -34,10 +34,11 @@ pub(crate) struct SelectionArgs {
     /// At most this many, oldest first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// At most so many a second, in small transactions: for a destination that must not get all of them at once
+    /// At most this many entries per second, in small transactions, so that the destination does not get all
+    /// of them at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// Only count what would change
+    /// Only count the entries that would change
     #[arg(long)]
     dry_run: bool,
     /// Do not ask
@@ -104,7 +105,7 @@ impl Verb {
         }
         let names: Vec<_> = allowed.iter().map(|standing| standing.as_str()).collect();
         Err(Fault::usage(format!(
-            "--status {status}: such entries cannot be {}; only {} is allowed",
+            "entries with --status {status} cannot be {}; only {} entries can",
             self.done(),
             names.join(", ")
         )))
@@ -213,8 +214,8 @@ impl SelectionArgs {
     fn matching(&self) -> Result<Selection, Fault> {
         if self.filter.is_empty() {
             return Err(Fault::usage(
-                "which entries? Give event ids, or --status S, --route R, --type T, --key K, --tenant T, --error KIND, \
-                 --since TIME or --until TIME",
+                "no entries are selected. Give event ids, or --status S, --route R, --type T, --key K, \
+                 --tenant T, --error KIND, --since TIME or --until TIME",
             ));
         }
         Ok(Selection::Matching(self.filter.filter()))
@@ -238,13 +239,17 @@ fn tell(verb: Verb, args: &SelectionArgs, context: &Context, changed: &Changed) 
         });
     }
     for skip in &changed.skips {
-        context.out.say(format_args!("{} on {} is left as it is: {}", skip.event_id, skip.route, skip.why));
+        context
+            .out
+            .say(format_args!("{} on route {} was not changed: {}", skip.event_id, skip.route, skip.why));
     }
     let done = if args.dry_run { format!("would be {}", verb.done()) } else { verb.done().to_owned() };
     let skipped = match (changed.skipped, verb) {
         (0, _) => String::new(),
-        (skipped, Verb::Requeue | Verb::Discard(_)) => format!(", {skipped} not dead and left as they are"),
-        (skipped, Verb::Retry | Verb::Cancel) => format!(", {skipped} left as they are"),
+        (skipped, Verb::Requeue | Verb::Discard(_)) => {
+            format!(", {skipped} not changed because they are not dead",)
+        }
+        (skipped, Verb::Retry | Verb::Cancel) => format!(", {skipped} not changed"),
     };
     context.out.data(format_args!("{} {done}{skipped}", entries(changed.changed, "")))?;
     if !changed.sagas.is_empty() {
@@ -259,7 +264,10 @@ fn refuse_missing(changed: &Changed) -> Result<(), Fault> {
         return Ok(());
     }
     let ids: Vec<_> = changed.missing.iter().map(ToString::to_string).collect();
-    Err(Fault::failed(format!("no route carries {}; `pillarbox list` shows what there is", ids.join(", "))))
+    Err(Fault::failed(format!(
+        "no route has an entry for {}; `pillarbox list` lists the entries",
+        ids.join(", ")
+    )))
 }
 
 /// `1 dead entry`, `2 dead entries`.

@@ -40,9 +40,9 @@ pub(super) async fn abandon(database: &Database, sagas: Vec<SagaId>) -> Result<E
 pub(super) fn refused(sagas: &[SagaId], again: &str) -> Fault {
     let first = sagas.first().map(ToString::to_string).unwrap_or_default();
     Fault::usage(format!(
-        "nothing was discarded: among these entries are dead steps of {} not ended and never could without them: {}. \
-         Try them again with `{again} saga resume {first}`, see what else there is with `{again} saga show {first}`, \
-         or add --sagas to end them as they are",
+        "nothing was discarded: some entries are dead steps of {} not ended, and without them a saga can \
+         never end: {}. Retry the steps with `{again} saga resume {first}`, see other choices with `{again} \
+         saga show {first}`, or add --sagas to abandon the sagas",
         that_have(sagas.len()),
         names(sagas),
     ))
@@ -50,7 +50,7 @@ pub(super) fn refused(sagas: &[SagaId], again: &str) -> Fault {
 
 /// What a discard is about to do.
 pub(super) fn will_end(sagas: &[SagaId]) -> String {
-    format!(", and {} will end with nothing undone: {}", count(sagas.len()), names(sagas))
+    format!(", and {} will be abandoned, with nothing undone: {}", count(sagas.len()), names(sagas))
 }
 
 /// What has become of them, or would.
@@ -58,9 +58,9 @@ pub(super) fn follows(verb: Verb, sagas: &[SagaId], dry_run: bool) -> String {
     let (count, names) = (count(sagas.len()), names(sagas));
     let would = if dry_run { "would be " } else { "" };
     match verb {
-        Verb::Requeue if dry_run => format!("{count} would go on: {names}"),
+        Verb::Requeue if dry_run => format!("{count} would continue: {names}"),
         Verb::Requeue => {
-            format!("{count} can go on, as soon as a relay that has the handlers looks at them: {names}")
+            format!("{count} can continue when a relay with the handlers runs: {names}")
         }
         // They change no dead entry, and so have no sagas to tell of.
         Verb::Retry | Verb::Cancel => String::new(),

@@ -19,9 +19,10 @@ Examples:
   pillarbox stage --route media --type photo --content-type image/png --payload - < photo.png
   pillarbox stage --ndjson events.ndjson
 
-A line of --ndjson is {\"route\", \"type\", \"payload\"} and any of key, headers, event_id, delay, content_type, \
-tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id and max_attempts; payload is \
-any JSON value, payload_base64 takes its place for other bytes. All lines are staged in one transaction: a bad line is named, and nothing of that run is staged.";
+Each line of --ndjson has {\"route\", \"type\", \"payload\"} and, if needed, key, headers, event_id, delay, \
+content_type, tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id and \
+max_attempts. payload is any JSON value; for other bytes, give payload_base64 instead. All lines are staged \
+in one transaction: if a line is wrong, the error names it, and nothing is staged.";
 
 /// What to stage.
 #[derive(Args, Debug)]
@@ -30,10 +31,10 @@ pub(crate) struct StageArgs {
     /// The route that delivers it
     #[arg(long, required_unless_present = "ndjson")]
     route: Option<RouteName>,
-    /// The event type, such as order.placed
+    /// The event type, for example order.placed
     #[arg(long = "type", value_name = "TYPE", required_unless_present = "ndjson")]
     event_type: Option<String>,
-    /// The payload: JSON as text, @FILE, or - for stdin; its bytes are kept as they are
+    /// The payload: JSON as text, @FILE, or - for stdin; its bytes are stored unchanged
     #[arg(long, value_name = "JSON|@FILE|-", required_unless_present = "ndjson", allow_hyphen_values = true)]
     payload: Option<String>,
     /// The ordering key, typically the aggregate's id [default: none]
@@ -42,37 +43,38 @@ pub(crate) struct StageArgs {
     /// A header; may be given many times [default: none]
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The idempotency key, a UUID: staging it again on the same route changes nothing [default: a fresh one]
+    /// The idempotency key, a UUID: staging the same id again on the same route changes nothing [default: a
+    /// fresh one]
     #[arg(long, value_name = "UUID")]
     event_id: Option<EventId>,
-    /// Nobody may claim it before this much time has passed [default: none]
+    /// No relay delivers it before this much time has passed [default: none]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     delay: Option<Duration>,
-    /// What the payload is; other than JSON, its bytes are not looked at [default: application/json]
+    /// The content type of the payload; only JSON is checked [default: application/json]
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
     /// Lower goes first [default: 100]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i16>,
-    /// Whose event it is [default: none]
+    /// The tenant that the event belongs to [default: none]
     #[arg(long)]
     tenant: Option<String>,
-    /// What it belongs to across services [default: none]
+    /// The id of the business process across services [default: none]
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
-    /// What caused it [default: none]
+    /// The id of the message that caused this event [default: none]
     #[arg(long, value_name = "ID")]
     causation_id: Option<String>,
-    /// The run that stages it [default: none]
+    /// The id of the run that stages the event [default: none]
     #[arg(long, value_name = "ID")]
     execution_id: Option<String>,
-    /// When it happened in the business, such as 2026-01-31T12:00:00Z [default: none]
+    /// When the event happened in the business, for example 2026-01-31T12:00:00Z [default: none]
     #[arg(long, value_name = "TIME")]
     occurred_at: Option<Timestamp>,
     /// The saga or completion group [default: none]
     #[arg(long, value_name = "ID")]
     group_id: Option<String>,
-    /// Attempts allowed for this one entry [default: the route's policy]
+    /// How many attempts this one entry has [default: the route's policy]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
     /// Stage every line of this file, or of stdin with -
@@ -86,7 +88,7 @@ pub(crate) struct StageArgs {
 fn header(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .ok_or_else(|| "NAME=VALUE is expected".to_owned())
+        .ok_or_else(|| "write a header as NAME=VALUE".to_owned())
 }
 
 pub(crate) async fn run(args: StageArgs, context: &Context) -> Result<(), Fault> {

@@ -12,7 +12,7 @@ use crate::output::is_json_type;
 pub(crate) fn read(argument: &str) -> Result<Vec<u8>, Fault> {
     let cannot = |what: &str, error: std::io::Error| Fault::usage(format!("cannot read {what}: {error}"));
     match argument.strip_prefix('@') {
-        Some("") => Err(Fault::usage("--payload @ needs the name of a file, such as @order.json")),
+        Some("") => Err(Fault::usage("--payload @ needs the name of a file, for example @order.json")),
         Some(path) => {
             let file = std::fs::File::open(path).map_err(|error| cannot(path, error))?;
             bounded(file).map_err(|error| cannot(path, error))
@@ -37,7 +37,9 @@ pub(crate) fn check(payload: &[u8], content_type: &str) -> Result<(), Fault> {
     }
     serde_json::from_slice::<IgnoredAny>(payload).map(|_| ()).map_err(|error| {
         // serde_json's text names what was expected and where; it does not quote the payload.
-        Fault::usage(format!("the payload is not JSON: {error}; for other bytes say so with --content-type"))
+        Fault::usage(format!(
+            "the payload is not JSON: {error}. For other bytes, give their type with --content-type",
+        ))
     })
 }
 

@@ -15,7 +15,7 @@ struct StagedJson {
 
 pub(crate) async fn run(args: StageArgs, context: &Context) -> Result<(), Fault> {
     let (Some(route), Some(event_type), Some(payload)) = (args.route, args.event_type, args.payload) else {
-        return Err(Fault::usage("--route, --type and --payload are needed, or --ndjson"));
+        return Err(Fault::usage("give --route, --type and --payload, or --ndjson"));
     };
     let mut event = Event::new(event_type, payload::read(&payload)?);
     event.content_type = args.content_type.unwrap_or(event.content_type);
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: StageArgs, context: &Context) -> Result<(), Fault>
     }
     context.out.data(staged.event_id())?;
     if staged.is_duplicate() {
-        context.out.say(format_args!("duplicate: the route {route} carries this event id already"));
+        context.out.say(format_args!("duplicate: route {route} already has an entry with this event id"));
     }
     Ok(())
 }

@@ -25,18 +25,18 @@ Examples:
   pillarbox status --json | jq '.total.dead'
   pillarbox status --json | jq '.sagas.stuck'
   pillarbox status --json | jq '.relays[] | select(.circuit != \"closed\")'
-  pillarbox status --check --max-age 1m || page-somebody";
+  pillarbox status --check --max-age 1m || page-the-operator";
 
 /// What to count, and when to call it unhealthy.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
-    /// Exit 3, and name all of it, when anything is dead, a saga waits for an operator or takes longer than it may, the
-    /// oldest due entry of a route has waited for longer than --max-age, the relay of a route died and no other runs, or
-    /// the tables need `pillarbox migrate`
+    /// Exit 3 and print the problems if there are any: an entry is dead, a saga waits for an operator or is
+    /// past its timeout, the oldest due entry of a route has waited for longer than --max-age, the relay of a
+    /// route died and no other runs, or the tables need `pillarbox migrate`
     #[arg(long)]
     check: bool,
-    /// The longest wait that --check calls healthy
+    /// The longest wait that --check accepts
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", allow_hyphen_values = true)]
     max_age: Duration,
 }

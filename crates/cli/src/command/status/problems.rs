@@ -49,7 +49,7 @@ pub(super) fn check(problems: &[Problem]) -> Result<(), Fault> {
         [one] => Err(Fault::Unhealthy(one.message.clone())),
         many => {
             let lines: String = many.iter().map(|problem| format!("\n  {}", problem.message)).collect();
-            Err(Fault::Unhealthy(format!("{} things are wrong:{lines}", many.len())))
+            Err(Fault::Unhealthy(format!("{} problems:{lines}", many.len())))
         }
     }
 }
@@ -58,13 +58,13 @@ fn dead(counts: &RouteCounts) -> Option<Problem> {
     let (route, dead) = (&counts.route, counts.of(Status::Dead));
     let blocked = counts.heads.first().map(|head| {
         format!(
-            "; {} blocked behind them, the most behind {} of the key {:?}",
+            "; they block {} entries, most of them behind {} of key {:?}",
             counts.blocked, head.event_id, head.key
         )
     });
     let message = format!(
-        "{dead} dead on {route}{}: `pillarbox list --status dead --route {route}` shows why, \
-         `pillarbox requeue --status dead --route {route}` tries again",
+        "{dead} dead on route {route}{}. `pillarbox list --status dead --route {route}` shows why, \
+         `pillarbox requeue --status dead --route {route}` retries them",
         blocked.unwrap_or_default()
     );
     (dead > 0).then(|| Problem { kind: "dead", route: Some(route.clone()), message })
@@ -76,13 +76,16 @@ fn late(counts: &RouteCounts, relays: &[RelaySeen], max_age: Duration) -> Option
     let (kind, hint) = match &counts.paused {
         Some(pause) => (
             "paused",
-            format!("it was paused by {} at {}; `pillarbox resume {route}` ends that", pause.actor, pause.at),
+            format!(
+                "the route was paused by {} at {}; `pillarbox resume {route}` resumes it",
+                pause.actor, pause.at
+            ),
         ),
         None if !relays::is_relayed(route, relays) => ("unrelayed", relays::hint(route, relays)),
         None => ("late", relays::hint(route, relays)),
     };
     let message = format!(
-        "the oldest due entry, of {route}, has waited for {}, which is over {}: {hint}",
+        "the oldest due entry of route {route} has waited for {}; the limit is {}: {hint}",
         format_duration(whole_seconds(age)),
         format_duration(max_age),
     );
@@ -97,7 +100,8 @@ fn died(counts: &RouteCounts, relays: &[RelaySeen]) -> Option<Problem> {
     }
     let gone = relays.iter().filter(|relay| relay.route == *route).min_by_key(|relay| relay.unseen_for)?;
     let message = format!(
-        "nobody relays {route}: its relay {} was last seen {} ago and did not stop by itself; start another one",
+        "no relay delivers route {route}: relay {} was last seen {} ago and did not stop normally. Start a \
+         relay",
         gone.owner,
         format_duration(whole_seconds(gone.unseen_for)),
     );
@@ -137,7 +141,7 @@ mod tests {
         let fault = check(&problems).unwrap_err();
         assert_eq!(fault.exit_code(), 3);
         let message = fault.message().unwrap();
-        for part in ["4 things are wrong", "2 sagas blocked", "3 dead on b", "no relay of b", "no relay of c"]
+        for part in ["4 problems:", "2 sagas blocked", "3 dead on route b.", "no relay of b", "no relay of c"]
         {
             assert!(message.contains(part), "{part}: {message}");
         }
@@ -152,7 +156,7 @@ mod tests {
         blocked.heads = vec![BlockingHead { event_id, key: "o-1".into(), blocked: 7 }];
         let problems = find(&[blocked], &SagaCounts::zero(), &[], MAX_AGE);
         assert_eq!(kinds(&problems), [("dead", Some("orders"))]);
-        assert!(problems[0].message.contains("7 blocked") && problems[0].message.contains("o-1"));
+        assert!(problems[0].message.contains("they block 7 entries") && problems[0].message.contains("o-1"));
     }
 
     #[test]

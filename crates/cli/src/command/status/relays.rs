@@ -74,7 +74,7 @@ pub(super) fn table(relays: &[RelaySeen]) -> Table {
 fn circuit(relay: &RelaySeen) -> String {
     let ago = |age: Duration| format_duration(whole_seconds(age));
     if relay.is_gone() {
-        return format!("gone: last seen {} ago", ago(relay.unseen_for));
+        return format!("not running: last seen {} ago", ago(relay.unseen_for));
     }
     match relay.down_since {
         Some(since) => {
@@ -99,7 +99,7 @@ pub(super) fn hint(route: &RouteName, relays: &[RelaySeen]) -> String {
     }
     match of_route().count() {
         0 => format!("no relay of {route} is running"),
-        running => format!("{running} of its relays running: is that enough?"),
+        running => format!("relays running on it: {running}. If this persists, start more relays"),
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) mod tests {
     #[test]
     fn a_silent_relay_is_gone_whatever_it_said_last() {
         let text = table(&[relay(45, CircuitState::Open)]).to_string();
-        assert!(text.contains("gone: last seen 45s ago") && !text.contains("unreachable"), "{text}");
+        assert!(text.contains("not running: last seen 45s ago") && !text.contains("unreachable"), "{text}");
     }
 
     #[test]
@@ -157,6 +157,6 @@ pub(super) mod tests {
         assert_eq!(hint(&orders, &[relay(45, CircuitState::Closed)]), "no relay of orders is running");
         let open = hint(&orders, &[relay(0, CircuitState::Probing)]);
         assert!(open.contains("circuit of orders is open, down/unreachable"), "{open}");
-        assert!(hint(&orders, &[relay(0, CircuitState::Closed)]).contains("1 of its relays"));
+        assert!(hint(&orders, &[relay(0, CircuitState::Closed)]).contains("relays running on it: 1."));
     }
 }

@@ -61,7 +61,7 @@ fn left_alone<'a>(
 pub(super) fn warnings(counts: &SagaCounts, relays: &[RelaySeen]) -> Vec<String> {
     let warning = |(route, count): (&RouteName, u64)| {
         format!(
-            "route {route}: {} not ended, and no relay that is running there does their steps: they wait. Run a relay with \
+            "route {route}: {} not ended, but no running relay can run their steps. Run a relay with \
              `Relay::sagas` and their handlers on this route",
             if count == 1 { "1 saga has".to_owned() } else { format!("{count} sagas have") }
         )
@@ -99,7 +99,10 @@ pub(super) fn problems(counts: &SagaCounts) -> Vec<String> {
         })
         .collect();
     if counts.overdue > 0 {
-        parts.push(format!("{} overdue: is a relay running that has their handlers?", sagas(counts.overdue)));
+        parts.push(format!(
+            "{} overdue; check that a relay with their handlers is running",
+            sagas(counts.overdue)
+        ));
     }
     parts
 }

@@ -28,26 +28,29 @@ const PAGE: u32 = 5000;
 const AUDIT_MAX: u32 = 10_000;
 
 const EXAMPLES: &str = "\
-Compared is what the table says with what the destination holds:
-  lost          delivered by the table, or gone from it, and not there
-  duplicated    there more than once: at-least-once delivery allows it, and the inbox absorbs it
-  invented      there, and never staged
-  unreadable    there, and no CloudEvent with a UUID as its id
-  out of order  there for the first time after an entry of its key that it should have come before
-What is pending, in flight or retrying is waiting, not lost; what is dead or discarded is counted as that.
+It compares the outbox table with the messages at the destination:
+  lost          not at the destination, although the table says delivered or has no entry any more
+  duplicated    at the destination more than once: delivery is at least once, and the inbox drops the rest
+  invented      at the destination, but never staged
+  unreadable    at the destination, but not a CloudEvent with a UUID as its id
+  out of order  first arrived after a later entry of the same key
+Entries that are pending, in flight or retrying count as waiting, not as lost. Dead and discarded entries \
+are counted as dead and discarded.
 
-Destinations that can be read: file:PATH, a Redis stream, a JetStream stream with retention by limits, a RabbitMQ \
-stream. A classic queue, a webhook and stdout: keep nothing.
+Destinations that can be read: file:PATH, a Redis stream, a JetStream stream with retention by limits, and a \
+RabbitMQ stream. A classic queue, a webhook and `stdout:` keep no messages, so they cannot be read.
 
-The table has what retention has left in it. --staged FILE takes the application's own record instead: a line is \
-{\"route\", \"event_id\", \"key\"?} or a whole line of `stage --ndjson`, in the order of commits. Where transactions of \
-one key overlap, give each line staged_at and committed_at too: whole numbers of any clock that only grows.
+Retention removes old entries from the table. With --staged FILE, the application's own record is compared \
+instead of the table. Each line is {\"route\", \"event_id\", \"key\"?} or a whole line of `stage --ndjson`, \
+in the order of commits. If transactions of one key overlap, add staged_at and committed_at to each line: \
+whole numbers of a clock that never goes back.
 
-A configured route that cannot be compared, because its destination keeps nothing or cannot be reached, is named with \
-the reason (not_compared in --json). The others are compared all the same, and the exit code is 1. To compare some routes \
-and be content with these, name them: --only orders.
+If a configured route cannot be compared, because its destination keeps no messages or cannot be reached, \
+the report names it with the reason (not_compared in --json). The other routes are still compared, and the \
+exit code is 1. To compare only some routes, name them: --only orders.
 
-Exit codes: 0 all compared and clean, 1 something could not be compared, 2 usage, 3 something was found.
+Exit codes: 0 all routes are compared and clean, 1 a route could not be compared, 2 usage, 3 something was \
+found.
 
 Examples:
   pillarbox verify                                        every configured route
@@ -67,22 +70,23 @@ pub(crate) struct VerifyArgs {
     /// The destination of the one --route, instead of its configured one
     #[arg(long, value_name = "URL", requires = "routes")]
     to: Option<Destination>,
-    /// What to read for the one --route, where its destination does not say: file:PATH, amqp(s)://…?queue=,
+    /// What to read for the one --route, if its destination does not name it: file:PATH, amqp(s)://…?queue=,
     /// nats://…/SUBJECT?stream= or redis(s)://…?stream=
     #[arg(long, value_name = "URL", requires = "routes", conflicts_with = "to")]
     from: Option<ReadPlace>,
-    /// What the application staged, as NDJSON in the order of commits, or - for stdin [default: what is in the table]
+    /// The events that the application staged, as NDJSON in the order of commits, or - for stdin [default:
+    /// the entries in the table]
     #[arg(long, value_name = "FILE")]
     staged: Option<String>,
-    /// No two transactions ever staged the same key at the same time: then the table knows the order of all entries
-    /// of a key, on PostgreSQL as well
+    /// Assume that no two transactions staged the same key at the same time. The table then gives the order
+    /// of all entries of a key, also on PostgreSQL
     #[arg(long, conflicts_with = "staged")]
     serialized: bool,
-    /// Whether an entry out of order is a finding: key or none [default: what the route is configured as; key if it is
-    /// not configured]
+    /// Whether an entry out of order is a finding: key or none [default: as the route is configured; key if
+    /// it is not configured]
     #[arg(long, value_enum, hide_possible_values = true)]
     order: Option<Order>,
-    /// Duplicates are counted, and are no finding
+    /// Count duplicates, but do not report them as a finding
     #[arg(long)]
     allow_duplicates: bool,
     /// Name at most this many events of each finding
@@ -101,8 +105,8 @@ pub(crate) enum Order {
 pub(crate) async fn run(args: &VerifyArgs, context: &Context) -> Result<(), Fault> {
     if args.staged.is_none() && context.config.retention.delivered().is_zero() {
         return Err(Fault::usage(
-            "retention.delivered = \"0s\" deletes entries as they are delivered, so the table does not know what was \
-             staged: give the application's own record with --staged FILE",
+            "retention.delivered = \"0s\" deletes entries when they are delivered, so the table has no \
+             record of the staged events. Give the application's own record with --staged FILE",
         ));
     }
     let (checks, mut not_compared) = plan::checks(args, context)?;
@@ -154,7 +158,8 @@ async fn read_table(
     let from_file = args.staged.is_some();
     if !in_turn && !from_file {
         context.out.say(
-            "the table tells the order inside of a transaction, not between two: --serialized or --staged FILE would",
+            "the table gives the order within a transaction, but not between transactions. To check that \
+             order too, use --serialized or --staged FILE",
         );
     }
     inventory(&*database.admin, context, "reading the outbox", |row| {
@@ -198,7 +203,11 @@ async fn read_destination(check: &Check, ledger: &mut Ledger, context: &Context)
     match read_pages(check, ledger, context).await {
         // Perhaps nothing was ever delivered; perhaps all of it is lost.
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            context.out.warn(format_args!("{}: nothing is there: {}", check.route, error.message()));
+            context.out.warn(format_args!(
+                "{}: the destination does not exist: {}",
+                check.route,
+                error.message()
+            ));
             Ok(0)
         }
         read => read,
@@ -273,7 +282,8 @@ fn tell(
     match (wrong.is_empty(), left_out.is_empty()) {
         (true, true) => Ok(()),
         (true, false) => Err(Fault::failed(format!(
-            "not compared: {left_out}. The other routes are clean; to compare only those, name them with --only"
+            "not compared: {left_out}. The other routes are clean. To compare only these, name them with \
+             --only"
         ))),
         (false, true) => Err(Fault::Unhealthy(wrong.join("; "))),
         (false, false) => Err(Fault::Unhealthy(format!("{}; not compared: {left_out}", wrong.join("; ")))),

@@ -26,7 +26,7 @@ pub(crate) fn checks(args: &VerifyArgs, context: &Context) -> Result<(Vec<Check>
     let config = &context.config;
     if let Some(place) = &args.from {
         let [route] = args.routes.as_slice() else {
-            return Err(Fault::usage("--from is read for one route: give exactly one --route with it"));
+            return Err(Fault::usage("--from belongs to one route; give exactly one --route with it"));
         };
         let transcript = place.transcript(route)?;
         let order = order(args, route, config);
@@ -49,8 +49,8 @@ pub(crate) fn checks(args: &VerifyArgs, context: &Context) -> Result<(Vec<Check>
     }
     if checks.is_empty() {
         return Err(Fault::usage(
-            "no configured route has a destination that can be compared: a file:, a Redis stream, a JetStream stream \
-             or a RabbitMQ stream; --from URL names one",
+            "no configured route has a destination that can be read: a file:, a Redis stream, a JetStream \
+             stream or a RabbitMQ stream. Name one with --from URL",
         ));
     }
     Ok((checks, left_out))
@@ -65,7 +65,7 @@ pub(crate) fn not_compared(route: &RouteName, error: &Error) -> NotCompared {
 pub(crate) fn refused(route: &RouteName, error: &Error) -> Fault {
     match error.kind() {
         ErrorKind::Unsupported | ErrorKind::Invalid => {
-            Fault::usage(format!("{route} cannot be compared: {}", error.message()))
+            Fault::usage(format!("route {route} cannot be compared: {}", error.message()))
         }
         kind => Fault::from(Error::new(kind, error.message().to_owned())).context(route.as_str()),
     }

@@ -113,15 +113,15 @@ impl RouteReport {
         };
         note(
             self.deleted,
-            "messages have been deleted from the destination since: what looks lost may be among them",
+            "messages were deleted from the destination, so entries reported as lost may have arrived",
         );
         note(
             self.maybe_purged,
-            "messages have no entry any more: it may have been purged; --staged FILE would tell",
+            "messages have no entry in the table; it may have been purged. Use --staged FILE to be sure",
         );
-        note(self.of_other_routes, "messages are of other routes that deliver to the same place");
+        note(self.of_other_routes, "messages belong to other routes with the same destination");
         if self.order == Order::None {
-            note(self.out_of_order, "out of order: this route does not promise it; order = \"key\" does");
+            note(self.out_of_order, "out of order: this route does not keep order; order = \"key\" does");
         }
         notes
     }

@@ -67,7 +67,7 @@ pub(crate) fn read(
     out: Output,
 ) -> Result<(), Fault> {
     let mut lines = Lines::open(source)?;
-    let progress = Progress::bytes(out, "reading what was staged", lines.bytes());
+    let progress = Progress::bytes(out, "reading the staged events", lines.bytes());
     let mut order = None;
     ledgers.values_mut().for_each(|ledger| *ledger = Ledger::new(Truth::File));
     while let Some((number, text)) = lines.next()? {
@@ -75,7 +75,7 @@ pub(crate) fn read(
         let line: Line = serde_json::from_str(text).map_err(|error| at(Fault::usage(error.to_string())))?;
         let (ordered, place) = place(&line, number).map_err(at)?;
         if *order.get_or_insert(ordered) != ordered {
-            let why = "staged_at and committed_at are in all lines or in none";
+            let why = "either all lines have staged_at and committed_at, or none has";
             return Err(at(Fault::usage(why)));
         }
         for (route, ledger) in ledgers.iter_mut() {
@@ -98,7 +98,7 @@ fn place(line: &Line, number: u64) -> Result<(Order, Place), Fault> {
             Ok((Order::ByMoment, Place::between(staged, committed, number)))
         }
         (Some(_), Some(_)) => Err(Fault::usage("staged_at must be less than committed_at")),
-        _ => Err(Fault::usage("staged_at and committed_at belong together")),
+        _ => Err(Fault::usage("give staged_at and committed_at together")),
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
         );
         refused(r#"{"route":"r","event_id":"7"}"#, "line 1");
         let with = |more: &str| format!("{{\"route\":\"r\",\"event_id\":\"{ID}\"{more}}}\n");
-        refused(&with(",\"staged_at\":1"), "belong together");
+        refused(&with(",\"staged_at\":1"), "give staged_at and committed_at together");
         refused(&with(",\"staged_at\":2,\"committed_at\":2"), "must be less");
         refused(&format!("{}{}", with(""), with(",\"staged_at\":1,\"committed_at\":2")), "line 2");
     }

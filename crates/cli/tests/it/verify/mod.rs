@@ -114,7 +114,7 @@ fn what_was_delivered_and_is_not_there_is_lost() {
     std::fs::remove_file(home.path("out.ndjson")).unwrap();
     let said = home.verify(&[]);
     found(&said, &[("lost", 10)]);
-    assert!(said.stderr.contains("nothing is there"), "{said:?}");
+    assert!(said.stderr.contains("the destination does not exist"), "{said:?}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn an_entry_behind_its_follower_is_out_of_order_where_order_is_promised() {
     home.write("pillarbox.toml", "[routes.r]\nto = \"file:out.ndjson\"\n");
     let not_promised = home.ok(["verify", "--json"]);
     assert_eq!(route(&not_promised)["out_of_order"], 1);
-    assert!(not_promised.stderr.contains("does not promise it"), "{not_promised:?}");
+    assert!(not_promised.stderr.contains("does not keep order"), "{not_promised:?}");
     assert_eq!(home.run(["verify", "--order", "key"]).code, 3);
     home.write("pillarbox.toml", "[routes.r]\nto = \"file:out.ndjson\"\norder = \"key\"\n");
     assert_eq!(home.run(["verify"]).code, 3);
@@ -296,12 +296,12 @@ fn on_postgres_the_order_between_transactions_must_be_promised_by_the_writers() 
 fn what_cannot_be_compared_is_told_with_what_can() {
     let home = delivered();
     for (args, with) in [
-        (&["--route", "r", "--to", "null:"][..], "keeps nothing"),
+        (&["--route", "r", "--to", "null:"][..], "keeps no messages"),
         (&["--route", "r", "--to", "stdout:"], "--from file:PATH"),
         (&["--route", "r", "--to", "http://127.0.0.1:9/hook"], "--from file:PATH"),
         (&["--route", "r", "--to", "amqp://h/%2f?exchange=orders"], "--from URL"),
         (&["--route", "r", "--to", "redis://h/0?stream={type}"], "--from URL"),
-        (&["--route", "r", "--from", "kafka://h/t"], "not a place that can be read"),
+        (&["--route", "r", "--from", "kafka://h/t"], "this destination cannot be read"),
         (&["--route", "r", "--from", "redis://h/0?stream=s&group=g"], "unknown parameter"),
         (&["--route", "r", "--from", "file:."], "directory"),
         (&["--from", "file:out.ndjson"], "--route"),
@@ -328,7 +328,7 @@ fn a_route_that_cannot_be_compared_is_named_and_no_success() {
     assert_eq!((said.code, &route(&said)["route"]), (1, &json!("r")), "{said:?}");
     let left_out = &said.json()["not_compared"][0];
     assert_eq!((&left_out["route"], said.json()["ok"].as_bool()), (&json!("gone"), Some(false)));
-    assert!(left_out["why"].as_str().unwrap().contains("keeps nothing"), "{said:?}");
+    assert!(left_out["why"].as_str().unwrap().contains("keeps no messages"), "{said:?}");
     assert!(said.stderr.contains("gone") && said.stderr.contains("--only"), "{said:?}");
     let said = home.run(["verify"]);
     assert!(said.code == 1 && said.stdout.contains("not compared: gone:"), "{said:?}");

@@ -88,7 +88,7 @@ pub trait Columns {
 }
 
 fn missing() -> Error {
-    Error::new(ErrorKind::Corrupt, "a column that must not be null is null")
+    Error::new(ErrorKind::Corrupt, "a stored row has a null where a value is required")
 }
 
 /// `seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail`.

@@ -46,8 +46,8 @@ impl Found {
 
 fn warning(name: &str) -> String {
     match name.strip_suffix("()") {
-        Some(function) => format!("the function {function} is missing; `pillarbox migrate` makes it"),
-        None => format!("the index {name} is missing: calls get slower; `pillarbox migrate` makes it"),
+        Some(function) => format!("the function {function} is missing; `pillarbox migrate` creates it"),
+        None => format!("the index {name} is missing, so calls are slower; `pillarbox migrate` creates it"),
     }
 }
 

@@ -32,7 +32,7 @@ impl Hash for Name {
 pub(super) enum Noted {
     /// Its head, with this seq, can be handed out.
     Ready(i64),
-    /// Its head, with this seq, can be handed out in small company: so many leases of it have expired.
+    /// Its head, with this seq, can be handed out in small company: this many of its leases have expired.
     Suspect(u32, i64),
     /// Its head waits until then.
     Waiting(Instant, i64),

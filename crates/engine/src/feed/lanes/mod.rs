@@ -47,14 +47,15 @@ pub(crate) struct LaneReader {
     state: Mutex<State>,
     /// Signs of life and hand-overs go one after the other: an answer that was overtaken would be wrong by then.
     turn: tokio::sync::Mutex<()>,
-    /// So do reads, whoever wants them: what one has found is in its place before the answer to the next one is looked at.
+    /// So do reads: the entries of one read are in their places before the answer to the next one is looked
+    /// at.
     reading: tokio::sync::Mutex<()>,
 }
 
 struct State {
     session: SessionId,
     joined: bool,
-    /// When the last sign of life was sent that was answered.
+    /// When the last heartbeat that was answered had been sent.
     attended: Option<Instant>,
     random: u64,
     book: Book,
@@ -113,13 +114,13 @@ impl LaneReader {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lease is longer than the pipeline believes by the longest that a sign of life may lie back when entries are
-    /// handed out, so that it never believes too much.
+    /// The lease is longer than the pipeline believes, by the longest time since the last heartbeat when
+    /// entries are handed out, so that it never believes too much.
     fn sign_interval(&self) -> Duration {
         self.options.lease / 4
     }
 
-    /// A sign of life. Says what it brought, and gives up the lanes that others wait for.
+    /// A heartbeat. Returns its results, and gives up the lanes that other sessions wait for.
     async fn attend(&self) -> Result<Reaped> {
         let _turn = self.turn.lock().await;
         let request = {
@@ -144,7 +145,11 @@ impl LaneReader {
                 return Ok(Reaped::default());
             }
             if attendance.lost {
-                tracing::warn!(route = %self.route, "the lanes of this relay were taken over");
+                tracing::warn!(
+                    route = %self.route,
+                    "this relay did not renew its lanes in time, so other relays own them now; it joins \
+                     again. If this repeats, raise `lease`"
+                );
                 state.lose();
             } else {
                 state.joined = true;
@@ -331,7 +336,7 @@ impl Feed for LaneReader {
         }
         let mut state = self.state();
         if state.session == session {
-            // All fenced: the lanes are somebody else's. The next sign of life says so for sure.
+            // All fenced: another session has the lanes. The next heartbeat confirms that.
             let lost = !recorded.is_empty() && settled.fenced.len() == recorded.len();
             if lost {
                 state.attended = None;
@@ -365,7 +370,10 @@ impl Feed for LaneReader {
         let since = Instant::now().checked_sub(self.options.lease * 2);
         let put_back = since.map_or(0, |since| self.state().book.put_back_abandoned(since));
         if put_back > 0 {
-            tracing::warn!(route = %self.route, put_back, "entries without a verdict are delivered again");
+            tracing::warn!(
+                route = %self.route, put_back,
+                "some entries had no recorded outcome; they are delivered again"
+            );
         }
         Ok(reaped)
     }
@@ -387,8 +395,8 @@ fn by_lanes(verdict: Verdict) -> Verdict {
     }
 }
 
-/// A name that no other session has: out of the relay's seed, which is random unless somebody set it, and its owner, so
-/// that two relays with one seed do not take each other for themselves.
+/// A name that no other session has: out of the relay's seed, which is random unless it was set, and its
+/// owner, so that two relays with one seed do not take each other for themselves.
 fn next_session(random: &mut u64) -> SessionId {
     SessionId::of_random(random::next(random), random::next(random))
 }

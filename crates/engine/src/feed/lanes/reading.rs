@@ -215,12 +215,12 @@ impl State {
         }
     }
 
-    /// Whether so many entries can be handed out as things are.
+    /// Whether this many entries can be handed out now.
     pub(super) fn can_hand_out(&mut self, limit: usize) -> bool {
         self.has_enough(limit) && self.book.missing(limit).is_empty()
     }
 
-    /// Whether a claim of so many entries is filled by what can go now, or will be by what can go next.
+    /// Whether the entries that can go now or next fill a claim of this many entries.
     fn has_enough(&mut self, limit: usize) -> bool {
         let ready = self.book.ready(Instant::now(), limit);
         let lacking = limit.saturating_sub(ready);
@@ -327,8 +327,8 @@ fn is_current(lanes: &LaneMap, wish: &LaneWish) -> bool {
     lanes.get(wish.lane).is_some_and(|lane| lane.run == wish.run)
 }
 
-/// Drops what was read of lanes that were given up while they were read: whoever had them in between may have delivered
-/// it, and where they are read on is not where this read ended.
+/// Drops what was read of lanes that were given up while they were read: another session that had them in
+/// between may have delivered it, and where they are read on is not where this read ended.
 fn forget_replaced(lanes: &LaneMap, read: &mut LaneRead, wishes: &mut Vec<LaneWish>) {
     let replaced = wishes.iter().filter(|wish| !is_current(lanes, wish));
     let replaced = replaced.fold(0, |replaced, wish| replaced | set(wish.lane));

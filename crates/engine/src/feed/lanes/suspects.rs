@@ -1,7 +1,8 @@
 //! Handing out entries that came back from an expired lease, in small company.
 //!
-//! A lane is held as a whole, and whoever buries a dead session takes everything that it had read for in flight. That is
-//! too much where an entry is to be alone. So the store is told beforehand what is in flight, and nothing else.
+//! A lane is held as a whole, and the burial of a dead session counts everything that it had read as in
+//! flight. That is too much if an entry is to be alone. So the session records beforehand which entries are
+//! in flight, and only these count.
 
 use pillarbox_core::port::{Claim, ClaimRequest, Company, IsolateRequest, SessionId};
 use pillarbox_core::{Result, Retry, company};
@@ -68,7 +69,7 @@ impl LaneReader {
     /// Tells the store what is in flight.
     async fn isolate(&self, session: SessionId, only: Option<Vec<i64>>) -> Result<bool> {
         self.state().unanswered = true;
-        // Whoever gives up waiting drops this call here, and does not know.
+        // A caller that gives up waiting drops this call here, and does not know whether it took effect.
         let answer = self.lanes.isolate(IsolateRequest { route: self.route.clone(), session, only }).await;
         let mut state = self.state();
         if state.session == session {
@@ -106,7 +107,7 @@ impl LaneReader {
 /// What a claim of suspects finds.
 enum Picked {
     None,
-    /// They may go in a company of so many at most, and more are in flight.
+    /// They may be in flight with this many entries at most, and more are in flight.
     Wait(u32),
     Some(Vec<i64>),
 }

@@ -21,7 +21,7 @@ use super::{Asked, Pipeline, Step, Until, bounded};
 pub(super) struct Claims {
     /// One is under way.
     pub(super) under_way: bool,
-    /// Somebody staged since the last claim was sent, which may not have seen it.
+    /// An event was staged since the last claim was sent, and that claim may not have seen it.
     pub(super) woken: bool,
     pub(super) at: Instant,
     /// The last claim found nothing while entries were in flight: ask again once they are settled.
@@ -139,8 +139,8 @@ impl Pipeline<'_> {
         }));
     }
 
-    /// Lets the feed read on while the sink is at what it handed out. Only after a claim that was filled: whoever has
-    /// little to do asks when it is time to.
+    /// Lets the feed read on while the sink is at what it handed out. Only after a claim that was filled: a
+    /// relay that has little to do asks when it is time to.
     pub(super) fn start_prepare(&mut self) {
         if !self.claims.prepare_wanted
             || self.claims.preparing
@@ -230,8 +230,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Lets go what stood behind entries that the destination has. A few are not worth a batch, unless there is little else:
-    /// then they go when the others are settled.
+    /// Hands out the entries that waited behind entries that the destination has. A few are not worth a
+    /// batch, unless there is little else: then they go when the others are settled.
     pub(super) fn follow_confirmed(&mut self, now: Instant) {
         if self.settles.confirmed.is_empty() {
             return;
@@ -258,7 +258,10 @@ impl Pipeline<'_> {
     /// A row that no sink will see is in flight all the same until its verdict is recorded.
     fn bury_undecodable(&mut self, row: Undecodable, sent: Instant) {
         let Undecodable { held, event_id, failure } = row;
-        tracing::warn!(route = %self.relay.route, seq = held.seq, %failure, "an undecodable row");
+        tracing::warn!(
+            route = %self.relay.route, seq = held.seq, %failure,
+            "a stored entry cannot be read, so it is marked dead"
+        );
         let death = event_id.map(|event_id| Death {
             event_id,
             route: self.relay.route.clone(),
@@ -293,7 +296,7 @@ impl Pipeline<'_> {
         let id = self.flight.add(batch);
         self.note_probe(id);
         if self.grace_end.is_some() {
-            // The claim was under way when the shutdown came: give back what nobody has begun.
+            // The claim was under way when the shutdown came: give back the entries that were not begun.
             self.release_open(id);
             return;
         }
@@ -314,10 +317,13 @@ impl Pipeline<'_> {
         self.store_failures = self.store_failures.saturating_add(1);
         let beyond_waiting =
             matches!(error.kind(), ErrorKind::Schema | ErrorKind::Invalid | ErrorKind::Unsupported);
-        // A one-shot run puts up with contention only: somebody is there to read its answer now.
+        // A one-shot run waits only for contention: its caller waits for the answer.
         let out_of_patience = self.until != Until::Stopped
             && (error.kind() != ErrorKind::Contention || self.store_failures > super::STORE_FAILURES_MAX);
-        tracing::warn!(route = %self.relay.route, %error, failures = self.store_failures, "{doing} failed");
+        tracing::warn!(
+            route = %self.relay.route, %error, failures = self.store_failures,
+            "the call to the store failed: {doing}"
+        );
         let text = error.to_string();
         self.relay.shared.update(|state| state.stalled = Some(text));
         if (beyond_waiting || out_of_patience) && self.fatal.is_none() {

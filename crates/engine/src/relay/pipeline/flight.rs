@@ -38,7 +38,7 @@ impl Flight {
         id
     }
 
-    /// Takes a row in that no sink will see: a batch without entries. It is told of by `death`, if its id is known.
+    /// Takes a row in that no sink will see: a batch without entries. `death` reports it, if its id is known.
     pub(super) fn add_undecodable(&mut self, held: Held, batch: Batch, death: Option<Death>) {
         let id = self.add(Batch { unsettled: 1, ..batch });
         self.places.insert(held, (id, 0));
@@ -47,7 +47,7 @@ impl Flight {
         }
     }
 
-    /// What is told of a claim that is dead.
+    /// The report of a claim that is dead.
     pub(super) fn death_of(&mut self, held: Held, failure: Failure) -> Option<Death> {
         if let Some(death) = self.undecodable.remove(&held) {
             return Some(death);

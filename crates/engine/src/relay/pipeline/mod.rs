@@ -42,7 +42,7 @@ pub(crate) enum Until {
     Once,
     /// When nothing is due.
     Drained,
-    /// When it is told to stop.
+    /// When it was asked to stop.
     Stopped,
 }
 
@@ -226,7 +226,7 @@ impl<'a> Pipeline<'a> {
         !wanted && self.underway.is_empty() && self.flight.places.is_empty()
     }
 
-    /// The next moment at which something is to be done without anybody telling us.
+    /// The next moment at which work is due without an event from outside.
     fn next_timer(&self) -> Instant {
         let now = Instant::now();
         let margin = self.relay.options.lease_margin();

@@ -28,7 +28,11 @@ impl Pipeline<'_> {
         match outcome {
             Outcome::Down(failure) => {
                 if state == CircuitState::Closed {
-                    tracing::warn!(route = %self.relay.route, %failure, "the destination is down: circuit open");
+                    tracing::warn!(
+                        route = %self.relay.route, %failure,
+                        "the destination is down, so the circuit is open: nothing is claimed until a probe \
+                         gets through, and no attempt is spent"
+                    );
                 }
                 self.circuit.down(now, random, failure);
             }
@@ -38,7 +42,8 @@ impl Pipeline<'_> {
                 if state == CircuitState::Closed {
                     tracing::warn!(
                         route = %self.relay.route, %failure,
-                        "the destination takes no more for now: circuit open, no attempt is spent"
+                        "the destination accepts no more messages for now, so the circuit is open: nothing \
+                         is claimed until a probe gets through, and no attempt is spent"
                     );
                 }
                 self.circuit.busy(now, random, failure, *retry_after);
@@ -54,7 +59,10 @@ impl Pipeline<'_> {
                     probe.through = true;
                 }
                 if state != CircuitState::Closed {
-                    tracing::info!(route = %self.relay.route, "the destination answers: circuit closed");
+                    tracing::info!(
+                        route = %self.relay.route,
+                        "the destination answers again, so the circuit is closed"
+                    );
                     self.circuit.up();
                 }
             }

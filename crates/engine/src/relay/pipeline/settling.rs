@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, Verdict};
-use pillarbox_core::{Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Retry};
+use pillarbox_core::{Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Retry, format_duration};
 use tokio::time::Instant;
 
 use crate::feed::{Conclusion, Recorded, Recording};
@@ -55,18 +55,21 @@ impl Settles {
     }
 }
 
-/// Logs a failed attempt: the last one so that it is seen, those before it for whoever looks. What died without a chain
-/// of errors behind it is told with its death.
+/// Logs a failed attempt: the last one as a warning, earlier ones for debugging. A death without a chain of
+/// errors is logged as a death only.
 fn tell_failure(entry: &Entry, verdict: &Verdict, cause: Option<&str>) {
     let (route, event_id, event_type) = (&entry.route, entry.event_id, &entry.event_type);
     let attempt = entry.attempts;
     match (verdict, cause) {
         (Verdict::Dead { failure, .. }, Some(cause)) => {
-            tracing::warn!(%route, %event_id, event_type, attempt, %failure, cause, "the last attempt failed");
+            tracing::warn!(
+                %route, %event_id, event_type, attempt, %failure, cause,
+                "the last attempt failed; the entry is dead"
+            );
         }
         (Verdict::Retry { failure, .. }, cause) => tracing::debug!(
             %route, %event_id, event_type, attempt, %failure, cause,
-            "an attempt failed; the entry is tried again"
+            "an attempt failed; the entry will be tried again"
         ),
         _ => {}
     }
@@ -91,7 +94,10 @@ impl Pipeline<'_> {
         }
         let open: Vec<usize> = (0..batch.open.len()).filter(|index| batch.open[*index]).collect();
         if !open.is_empty() {
-            tracing::warn!(route = %self.relay.route, ?ended, entries = open.len(), "delivery ended without outcomes");
+            tracing::warn!(
+                route = %self.relay.route, ?ended, entries = open.len(),
+                "the delivery ended without an outcome for some entries; they count as failed attempts"
+            );
         }
         for index in open {
             self.judge(id, index, unreported(ended));
@@ -250,21 +256,22 @@ impl Pipeline<'_> {
         }
         tracing::error!(
             route = %self.relay.route, %error, entries = conclusions.len(),
-            "verdicts cannot be recorded: left to their lease"
+            "the outcome of these entries cannot be recorded; when their lease ends, they are delivered again"
         );
         for conclusion in conclusions {
             self.forget(conclusion.held);
         }
-        // A daemon goes on with the others; whoever waits for a one-shot run is told.
+        // A daemon goes on with the other entries; a one-shot run returns the error to its caller.
         if error.kind() == ErrorKind::Schema || self.until != Until::Stopped {
             self.fatal.get_or_insert(error.context("settle"));
         }
     }
 
-    /// Drops verdicts whose lease will have ended by the next try: whoever claims them delivers again.
+    /// Drops verdicts whose lease will have ended by the next try: the next owner delivers these entries
+    /// again.
     fn leave_expired(&mut self, conclusions: Vec<Conclusion>, wait: Duration) -> Vec<Conclusion> {
         let then = Instant::now() + wait;
-        // Nobody waits for a store that is gone once the run is to end.
+        // Once the run is to end, it does not wait for a store that is gone.
         let stopping = self.fatal.is_some() || self.grace_end.is_some_and(|end| then > end);
         let (kept, late): (Vec<_>, Vec<_>) = conclusions.into_iter().partition(|conclusion| {
             let batch =
@@ -299,7 +306,12 @@ impl Pipeline<'_> {
         }
         self.tell_deaths(&deaths);
         if !fenced.is_empty() {
-            tracing::warn!(route = %self.relay.route, entries = fenced.len(), "settled too late: fenced");
+            let lease = format_duration(self.relay.options.lease);
+            tracing::warn!(
+                route = %self.relay.route, entries = fenced.len(),
+                "entries were settled after their lease had ended, so another relay owns them now; they may \
+                 be delivered twice. If this repeats, raise `lease` (now {lease})"
+            );
         }
     }
 
@@ -314,13 +326,18 @@ impl Pipeline<'_> {
             let Some(first) = deaths.first() else { continue };
             tracing::error!(
                 route = %first.route, event_id = %first.event_id, attempts = first.attempts, %failure,
-                entries = deaths.len(), "dead; with more than one of this reason, the first is named"
+                entries = deaths.len(),
+                "entries are dead: they were given up for this reason. event_id is the first of them; \
+                 `pillarbox list --status dead` shows them all"
             );
         }
         let Some(hook) = &self.relay.on_death else { return };
         for death in deaths {
             if catch_unwind(AssertUnwindSafe(|| hook(death))).is_err() {
-                tracing::error!(event_id = %death.event_id, "the death hook panicked");
+                tracing::error!(
+                    event_id = %death.event_id,
+                    "the on_death hook panicked; the entry stays dead"
+                );
             }
         }
     }

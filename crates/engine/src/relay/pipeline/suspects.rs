@@ -16,7 +16,8 @@ pub(super) struct Suspects {
     expected: bool,
     /// Others had their turn since the last ones: a pile of suspects does not starve fresh entries.
     others_next: bool,
-    /// They go once fewer than so many entries are in flight, and since when that is waited for.
+    /// They are claimed when fewer than this many entries are in flight, and since when the relay waits for
+    /// that.
     thinning: Option<(u32, Instant)>,
     /// Those in flight.
     held: BTreeSet<Held>,

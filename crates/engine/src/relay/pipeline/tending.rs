@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::OPEN_SAGAS_MAX;
 use pillarbox_core::port::{Effect, ExtendRequest, Extended, Leases, ReapRequest, Reaped, Steps};
-use pillarbox_core::{Held, Result};
+use pillarbox_core::{Held, Result, format_duration};
 use tokio::time::Instant;
 
 use super::super::batch::BatchId;
@@ -99,7 +99,12 @@ impl Pipeline<'_> {
                     }
                 }
                 if !lost.is_empty() {
-                    tracing::warn!(route = %self.relay.route, lost = lost.len(), of = held.len(), "leases lost");
+                    tracing::warn!(
+                        route = %self.relay.route, lost = lost.len(), of = held.len(),
+                        "some leases had ended before they were renewed, so other relays may deliver these \
+                         entries too. If this repeats, raise `lease` (now {})",
+                        format_duration(self.relay.options.lease)
+                    );
                 }
             }
             Err(error) => {
@@ -176,8 +181,8 @@ impl Pipeline<'_> {
         let least = if sagas >= OPEN_SAGAS_MAX { "at least " } else { "" };
         tracing::warn!(
             route = %self.relay.route, sagas,
-            "this relay knows no sagas and leaves their steps alone; open sagas of this route: {least}{sagas}. They wait for \
-             a relay with `Relay::sagas` and their handlers on this route"
+            "this relay cannot run sagas; sagas of this route that have not ended: {least}{sagas}. Their \
+             steps wait until a relay with `Relay::sagas` and their handlers runs on this route"
         );
     }
 
@@ -217,11 +222,11 @@ impl Pipeline<'_> {
         if beside {
             tracing::warn!(
                 %route, relays = sessions,
-                "another relay delivers this route in order (order = \"key\"), so this one claims nothing; it goes on \
-                 when that relay stops or its lease ends"
+                "another relay delivers this route in order (order = \"key\"), so this relay claims nothing. \
+                 It continues when that relay stops or its lease ends"
             );
         } else {
-            tracing::info!(%route, "no relay delivers this route in order any more: this one goes on");
+            tracing::info!(%route, "no relay delivers this route in order any more, so this relay continues");
         }
     }
 }

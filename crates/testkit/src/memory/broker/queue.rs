@@ -33,7 +33,7 @@ pub(super) struct Queue {
     /// By the number of the delivery.
     delivered: BTreeMap<u64, Delivered>,
     pub(super) parked: Vec<Published>,
-    /// Grows with every cut: a stream of before is over.
+    /// Grows with every cut: an earlier stream is over.
     pub(super) cuts: u64,
     last_place: u64,
     last_delivery: u64,

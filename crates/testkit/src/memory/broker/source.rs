@@ -122,7 +122,7 @@ impl Ticket {
         if state.queue(&self.queue).answer(self.delivery, answer) {
             return Ok(());
         }
-        Err(unavailable("this delivery is over"))
+        Err(unavailable("this delivery was already answered"))
     }
 }
 
@@ -143,7 +143,7 @@ impl Receipt for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        // After an answer this delivery is over, and nothing happens.
+        // After an answer this delivery was already answered, and nothing happens.
         if self.shared.lock().queue(&self.queue).answer(self.delivery, Answer::Nack) {
             self.shared.changed.notify_waiters();
         }

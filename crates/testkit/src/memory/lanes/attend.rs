@@ -1,4 +1,4 @@
-//! Signs of life: joining, renewing, sharing, and burying who gave none.
+//! Heartbeats: joining, renewing, sharing, and burying the sessions that gave none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ impl State {
         if !known && !request.joins {
             return Ok(Attendance { lost: true, ..Attendance::default() });
         }
-        // Who is late and not buried yet is alive: its sign of life comes first.
+        // A session that is late and not buried yet is alive: its heartbeat comes first.
         let mut expired = self.expired(&request.route, now);
         expired.retain(|session| *session != me);
         let deaths = self.bury_sessions(&expired, &Burial::of(request), now)?;
@@ -29,7 +29,7 @@ impl State {
         let paused = self.paused.contains_key(&request.route) && !self.is(Mutant::PausedLanesAreKept);
         let table = self.lanes.entry(request.route.clone()).or_default();
         table.renew(request, now);
-        // A paused route is nobody's: who holds lanes of it is to give them up.
+        // A paused route has no reader: a session that holds lanes of it must give them up.
         let shares = match paused {
             true => 0,
             false if agreed => table.shares(),
@@ -44,7 +44,7 @@ impl State {
         Ok(attendance)
     }
 
-    /// What sessions of lanes left, for who reads the routes by rows.
+    /// The entries that sessions of lanes left, for a relay that reads the routes by rows.
     pub(in crate::memory) fn reap_sessions(
         &mut self,
         request: &ReapRequest,
@@ -163,7 +163,7 @@ impl State {
     }
 }
 
-/// Who buries sessions of a route, and by which rules.
+/// The burial of sessions of a route: for whom, and by which rules.
 struct Burial<'a> {
     route: &'a RouteName,
     owner: &'a str,
@@ -202,7 +202,8 @@ impl LaneTable {
         self.sessions.values().map(|session| session.shares).min().unwrap_or(1)
     }
 
-    /// The oldest sessions share the lanes evenly, the remainder goes to the oldest; who comes after them waits.
+    /// The oldest sessions share the lanes evenly, and the remainder goes to the oldest. Younger sessions
+    /// wait.
     fn share_of(&self, session: SessionId, shares: u8) -> usize {
         if shares == 0 {
             return 0;

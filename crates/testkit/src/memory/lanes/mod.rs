@@ -23,7 +23,7 @@ use super::reap::begins_late;
 use super::state::State;
 use super::store::MemoryStore;
 
-/// Who reads which lane of one route.
+/// Which session reads which lane of one route.
 #[derive(Debug)]
 pub(crate) struct LaneTable {
     sessions: BTreeMap<SessionId, Session>,
@@ -36,7 +36,7 @@ pub(crate) struct LaneTable {
 struct Session {
     /// Its place in the order of joining.
     rank: u64,
-    /// When it last gave a sign of life.
+    /// The time of its last heartbeat.
     leased_at: Timestamp,
     lease_until: Timestamp,
     /// How many sessions can share the route, as it says.
@@ -93,7 +93,7 @@ impl LaneTable {
         }
     }
 
-    /// Who holds this lane.
+    /// The session that holds this lane.
     fn holder(&self, lane: u8) -> Option<&Session> {
         self.sessions.get(&self.lane(lane)?.session?)
     }
@@ -124,7 +124,11 @@ fn is_unsettled(entry: &Entry) -> bool {
 }
 
 fn lease_expired() -> Failure {
-    Failure::new(FailureKind::LeaseExpired, "lease_expired", "nobody settled it before its lease ended")
+    Failure::new(
+        FailureKind::LeaseExpired,
+        "lease_expired",
+        "its lease ended before a relay recorded an outcome",
+    )
 }
 
 fn is_due(entry: &Entry, now: Timestamp) -> bool {
@@ -139,7 +143,7 @@ impl State {
         is_unsettled(entry) && is_due(entry, now) && holder.is_some_and(|holder| holder.may_have(entry.seq))
     }
 
-    /// Whether somebody reads the route by lanes.
+    /// Whether a session reads the route by lanes.
     pub(crate) fn is_read_by_lanes(&self, route: &RouteName) -> bool {
         self.lanes.get(route).is_some_and(|table| !table.sessions.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Reading lanes: what comes next, what is still there, and who is writing.
+//! Reading lanes: the next entries, the entries that are still there, and the transactions that are writing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -52,7 +52,8 @@ impl State {
     }
 
     /// Whether the session holds the entry's lane under this fence, and the entry waits for this verdict: it is not
-    /// settled, and this is its next attempt: a verdict that comes late may be of an earlier one, or of before a requeue.
+    /// settled, and this is its next attempt: a verdict that comes late may belong to an earlier attempt, or
+    /// to one before a requeue.
     fn may_settle(&self, request: &LaneSettleRequest, settlement: &LaneSettlement) -> bool {
         let Some(row) = self.rows.get(&settlement.held.seq) else { return false };
         // A second end is refused by the status; a second retry only by the attempts.

@@ -123,7 +123,10 @@ impl Sagas for MemorySagas {
             // One at a time: the callback of one saga must not keep the others from being swept.
             let one = self.sweep_one(id, &request, now).await;
             if let Some(error) = swept.note(id, one) {
-                tracing::warn!(saga = %id, %error, "a saga could not be brought up to date");
+                tracing::warn!(
+                    saga = %id, %error,
+                    "a saga could not be brought up to date; the next sweep tries again"
+                );
             }
         }
         Ok(swept)

@@ -67,7 +67,7 @@ fn payload(line: &Line<'_>) -> Result<Vec<u8>, Fault> {
     let content_type = line.content_type.as_deref().unwrap_or(pillarbox_core::CONTENT_TYPE_DEFAULT);
     match (line.payload, &line.payload_base64) {
         (Some(_), None) if !is_json_type(content_type) => Err(Fault::usage(format!(
-            "payload is JSON, and the content type {content_type} is not: use payload_base64"
+            "payload must be JSON, but the content type is {content_type}. Use payload_base64 instead"
         ))),
         (Some(payload), None) => Ok(payload.get().as_bytes().to_vec()),
         (None, Some(text)) => {
@@ -77,7 +77,7 @@ fn payload(line: &Line<'_>) -> Result<Vec<u8>, Fault> {
             super::super::payload::check(&bytes, content_type)?;
             Ok(bytes)
         }
-        (Some(_), Some(_)) => Err(Fault::usage("payload and payload_base64 exclude each other")),
+        (Some(_), Some(_)) => Err(Fault::usage("payload and payload_base64 cannot be given together")),
         (None, None) => Err(Fault::usage("missing field `payload` (or `payload_base64`)")),
     }
 }
@@ -114,7 +114,10 @@ mod tests {
         assert_eq!(event.payload, [0, 255]);
         refused(r#"{"route":"r","type":"t","payload_base64":"AP8="}"#, "not JSON");
         refused(r#"{"route":"r","type":"t","payload":1,"content_type":"image/png"}"#, "payload_base64");
-        refused(r#"{"route":"r","type":"t","payload":1,"payload_base64":"AP8="}"#, "exclude");
+        refused(
+            r#"{"route":"r","type":"t","payload":1,"payload_base64":"AP8="}"#,
+            "cannot be given together",
+        );
         refused(r#"{"route":"r","type":"t","payload_base64":"?"}"#, "not base64");
     }
 

@@ -63,7 +63,7 @@ pub(crate) async fn run(source: &str, context: &Context) -> Result<(), Fault> {
 fn read_batch(lines: &mut Lines, context: &Context) -> Result<BTreeMap<RouteName, Vec<Event>>, Fault> {
     let mut batch: BTreeMap<RouteName, Vec<Event>> = BTreeMap::new();
     for _ in 0..BATCH {
-        let nothing_staged = |fault: Fault| fault.and("nothing of this run was staged");
+        let nothing_staged = |fault: Fault| fault.and("nothing was staged");
         let Some((number, text)) = lines.next().map_err(nothing_staged)? else { break };
         let parsed = line::parse(text).and_then(|(route, event)| {
             context.check_order(&route, &event)?;

@@ -58,21 +58,21 @@ impl Lines {
             let read = (&mut self.source)
                 .take(limit)
                 .read_until(b'\n', &mut self.line)
-                .map_err(|error| Fault::failed(format!("line {number}: cannot read: {error}")))?;
+                .map_err(|error| Fault::failed(format!("line {number} cannot be read: {error}")))?;
             if read == 0 {
                 return Ok(None);
             }
             self.number = number;
             self.read += u64::try_from(read).unwrap_or(0);
             if read > LINE_BYTES_MAX {
-                return Err(Fault::usage(format!("line {number}: is longer than {LINE_BYTES_MAX} bytes")));
+                return Err(Fault::usage(format!("line {number} is longer than {LINE_BYTES_MAX} bytes")));
             }
             if !self.line.iter().all(u8::is_ascii_whitespace) {
                 break;
             }
         }
         let text = std::str::from_utf8(&self.line)
-            .map_err(|_| Fault::usage(format!("line {}: is not UTF-8", self.number)))?;
+            .map_err(|_| Fault::usage(format!("line {} is not UTF-8", self.number)))?;
         Ok(Some((self.number, text)))
     }
 }

@@ -42,7 +42,7 @@ impl Book {
         self.place(usize::MAX);
     }
 
-    /// Puts so many of the entries that were read in their places.
+    /// Puts this many of the entries that were read in their places.
     pub(super) fn place(&mut self, most: usize) {
         let Some((now, at)) = self.incoming.read else { return };
         for _ in 0..most {

@@ -93,7 +93,8 @@ pub(super) struct Book {
     /// How many leases of a suspect have expired.
     crashes: SeqMap<u32>,
     handed: SeqMap<Handed>,
-    /// Rows that cannot be read and for which no claim had room yet. They count as handed out: nobody else is at them.
+    /// Rows that cannot be read and for which no claim had room yet. They count as handed out: no other relay
+    /// has them.
     undecodable: Vec<Undecodable>,
     /// Entries of the last read that no claim has wanted yet, in order within each lane. They are put in their places
     /// as they are needed, so that the next read need not wait for it.
@@ -125,7 +126,7 @@ impl Book {
         }
     }
 
-    /// Takes over what a sign of life said.
+    /// Takes over the answer to a heartbeat.
     pub(super) fn attend(&mut self, attendance: &Attendance) {
         let held = |lane: u8| attendance.lanes.iter().any(|held| held.lane == lane);
         let gone: Vec<u8> = self.lanes.iter().map(|(lane, _)| lane).filter(|lane| !held(*lane)).collect();
@@ -174,7 +175,7 @@ impl Book {
         }
     }
 
-    /// Everything that was held is somebody else's.
+    /// Everything that was held belongs to another session.
     pub(super) fn lost(&mut self) {
         *self = Self::new(self.prefix, self.on_dead);
     }
@@ -311,7 +312,8 @@ impl Book {
         }
     }
 
-    /// What was looked for by seq and is not there: settled or discarded by somebody else.
+    /// Entries that were looked for by seq and are not there: another session or an operator has settled or
+    /// discarded them.
     pub(super) fn forget_missing(&mut self, wanted: &[i64], found: &HashSet<i64>) {
         for seq in wanted.iter().filter(|seq| !found.contains(seq)) {
             let lane = self.forget(*seq);

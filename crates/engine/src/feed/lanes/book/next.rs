@@ -71,7 +71,7 @@ impl Book {
         }
     }
 
-    /// The chains of which so many entries are handed out next.
+    /// The chains from which the next entries are handed out, up to this many.
     fn next_chains(&self, entries: usize) -> impl Iterator<Item = &Chain> {
         let mut before = 0;
         let chains = self.ready.values().filter_map(|name| self.chains.get(*name));
@@ -82,7 +82,7 @@ impl Book {
         })
     }
 
-    /// Seqs whose payloads are needed before so many entries can be handed out.
+    /// Seqs whose payloads are needed before this many entries can be handed out.
     pub(in super::super) fn missing(&self, limit: usize) -> Vec<i64> {
         let mut missing = Vec::new();
         for chain in self.next_chains(limit) {

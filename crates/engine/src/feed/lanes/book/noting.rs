@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// A book of one lane with so many entries of one key, handed out one at a time.
+    /// A book of one lane with this many entries of one key, handed out one at a time.
     async fn book_of(entries: usize, at: Instant) -> (Book, Vec<Entry>) {
         let store = MemoryStore::new();
         let mut tx = store.begin();
