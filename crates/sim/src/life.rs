@@ -12,12 +12,12 @@ use super::history::{Happened, Record, Row, Settling};
 pub(crate) struct Life {
     pub(crate) seq: i64,
     pub(crate) id: Option<EventId>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<LifeEvent>,
 }
 
 /// One thing that happened to an entry.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct LifeEvent {
     pub(crate) at: u64,
     pub(crate) db: i64,
     pub(crate) who: Arc<str>,
@@ -112,7 +112,7 @@ impl State {
         self.status == Some(Status::InFlight) && self.fence == fence
     }
 
-    fn after(mut self, step: &Step, keeps_delivered: bool) -> Self {
+    fn after(mut self, step: &LifeEvent, keeps_delivered: bool) -> Self {
         match step.what {
             What::Granted { fence, until, max_attempts, .. } => {
                 self.status = Some(Status::InFlight);
@@ -160,7 +160,7 @@ impl State {
 
 impl Life {
     /// Goes through the life step by step, showing where the entry was before each.
-    pub(crate) fn walk(&self, keeps_delivered: bool, mut look: impl FnMut(&State, &Step)) -> State {
+    pub(crate) fn walk(&self, keeps_delivered: bool, mut look: impl FnMut(&State, &LifeEvent)) -> State {
         let mut state = State::STAGED;
         for step in &self.steps {
             look(&state, step);
@@ -185,8 +185,8 @@ pub(crate) fn lives(records: &[Record]) -> Vec<Life> {
     lives.into_values().collect()
 }
 
-fn step(record: &Record, what: What) -> Step {
-    Step { at: record.at, db: record.db, who: Arc::clone(&record.who), what }
+fn step(record: &Record, what: What) -> LifeEvent {
+    LifeEvent { at: record.at, db: record.db, who: Arc::clone(&record.who), what }
 }
 
 /// A sample shows every entry: those that are there, and those that should be.

@@ -53,11 +53,11 @@ fn fails_alike(one: &Run, other: &Run) -> bool {
 }
 
 /// Makes a plan a little smaller; `false` when it cannot.
-type Step = Box<dyn Fn(&mut Plan) -> bool>;
+type Reduction = Box<dyn Fn(&mut Plan) -> bool>;
 
 /// Ways to make a world smaller, the best hope first.
-fn steps(plan: &Plan) -> Vec<Step> {
-    let mut steps: Vec<Step> = vec![
+fn steps(plan: &Plan) -> Vec<Reduction> {
+    let mut steps: Vec<Reduction> = vec![
         Box::new(|plan| halve(&mut plan.relays)),
         Box::new(|plan| halve(&mut plan.producers)),
         Box::new(|plan| halve(&mut plan.transactions)),

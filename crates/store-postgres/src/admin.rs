@@ -13,7 +13,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::error::{Phase, classify};
 use crate::lanes::mend::is_damage;
 use crate::meant::bind;
@@ -25,7 +25,7 @@ use crate::store::PostgresStore;
 impl Admin for PostgresStore {
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
         // The partial indexes know the answer. With old statistics the planner would rather read the table.
-        let mut unit = self.unit(Line::Operator).await?;
+        let mut unit = self.unit(Traffic::Operator).await?;
         unit.script(&Sql::by_index()).await?;
         let rows = unit.rows(&self.sql().counts, Bind::new().at(now).done()?).await?;
         let most = Bind::new().number(HEADS_NAMED_MAX.into()).done()?;
@@ -56,7 +56,7 @@ impl Admin for PostgresStore {
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         filter.check()?;
         let arguments = bind(&Asked::listed(&filter), &self.readers().await?).done()?;
-        seen(&self.run(Line::Operator, Again::Always, &self.sql().list, arguments).await?)
+        seen(&self.run(Traffic::Operator, Again::Always, &self.sql().list, arguments).await?)
     }
 
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
@@ -65,7 +65,7 @@ impl Admin for PostgresStore {
             .text(request.by.as_str())
             .number(request.filter.limit.into())
             .done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().count_by, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().count_by, arguments).await?;
         let groups = rows.iter().map(Cells::of).map(|mut row| Ok((row.optional_text()?, row.count()?)));
         Ok(CountGroup::gather(request.by, groups.collect::<Result<Vec<_>>>()?))
     }
@@ -73,21 +73,21 @@ impl Admin for PostgresStore {
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
         request.check()?;
         let arguments = Bind::new().number(request.after).number(request.limit.into()).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().inventory, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().inventory, arguments).await?;
         rows.iter().map(|row| inventory_row(&mut Cells::of(row))).collect()
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {
         let named = bind(&Asked::named(&[id]), &self.readers().await?).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().list, named).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().list, named).await?;
         let arguments = Bind::new().value(id.0).done()?;
-        let audit = self.run(Line::Operator, Again::Always, &self.sql().audit_of, arguments).await?;
+        let audit = self.run(Traffic::Operator, Again::Always, &self.sql().audit_of, arguments).await?;
         Ok(Story::tell(seen(&rows)?, &records(&audit)?))
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
         let arguments = Bind::new().number(limit.into()).done()?;
-        let newest = self.run(Line::Operator, Again::Always, &self.sql().audit, arguments).await?;
+        let newest = self.run(Traffic::Operator, Again::Always, &self.sql().audit, arguments).await?;
         let mut records = records(&newest)?;
         records.reverse();
         Ok(records)

@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The columns of `stage_many.sql`, in its order.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct StageBatch {
     event_ids: Vec<Uuid>,
     types: Vec<String>,
     keys: Vec<Option<String>>,
@@ -33,7 +33,7 @@ pub(crate) struct Batch {
     bytes: usize,
 }
 
-impl Batch {
+impl StageBatch {
     pub(crate) fn push(&mut self, entry: NewEntry) -> Result<()> {
         let headers = headers_json(&entry.event.headers)?;
         self.bytes = self.bytes.saturating_add(entry.event.payload.len()).saturating_add(headers.len());

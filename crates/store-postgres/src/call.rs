@@ -11,8 +11,8 @@ use sqlx::{Connection, Either, Executor, PgConnection, Postgres};
 use tokio::time::timeout;
 
 use crate::error::{Phase, classify};
-pub(crate) use crate::options::Line;
 use crate::options::Mode;
+pub(crate) use crate::options::Traffic;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
 
@@ -32,7 +32,7 @@ impl PostgresStore {
     /// Runs one statement and commits it.
     pub(crate) async fn run(
         &self,
-        line: Line,
+        line: Traffic,
         again: Again,
         sql: &Sql,
         arguments: PgArguments,
@@ -43,7 +43,7 @@ impl PostgresStore {
     /// The same; each row is put into the answer when it comes, while the server looks for the next ones.
     pub(crate) async fn run_each<T: Default + Send>(
         &self,
-        line: Line,
+        line: Traffic,
         again: Again,
         sql: &Sql,
         arguments: PgArguments,
@@ -65,7 +65,7 @@ impl PostgresStore {
     }
 
     /// Begins a transaction of several statements. Dropped without a commit, it is rolled back.
-    pub(crate) async fn unit(&self, line: Line) -> Result<Unit> {
+    pub(crate) async fn unit(&self, line: Traffic) -> Result<Unit> {
         let held = self.acquire(line).await?;
         match Unit::begin(held, self.begin_script(line), self.patience()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable && error.retry() == Retry::Later => {
@@ -84,8 +84,8 @@ impl PostgresStore {
 
     async fn attempt<T: Default + Send>(
         &self,
-        held: Held,
-        line: Line,
+        held: CheckedOut,
+        line: Traffic,
         again: Again,
         query: Statement,
         put: &(impl Fn(&mut T, PgRow) -> sqlx::Result<()> + Sync),
@@ -109,14 +109,14 @@ impl PostgresStore {
         })
     }
 
-    async fn acquire(&self, line: Line) -> Result<Held> {
+    async fn acquire(&self, line: Traffic) -> Result<CheckedOut> {
         let connection = self.line(line).acquire().await.map_err(|error| classify(error, Phase::Before))?;
-        Ok(Held { connection, reusable: false })
+        Ok(CheckedOut { connection, reusable: false })
     }
 
     /// A connection that has just answered. Every broken one of the pool may come up once; after that a new
     /// one is opened.
-    async fn acquire_tested(&self, line: Line) -> Result<Held> {
+    async fn acquire_tested(&self, line: Traffic) -> Result<CheckedOut> {
         for _ in 0..=self.line(line).size() {
             let mut held = self.acquire(line).await?;
             if held.connection.ping().await.is_ok() {
@@ -158,12 +158,12 @@ fn silent() -> Error {
 
 /// A connection during one call. A call that is dropped half-way takes its connection with it: nobody can know
 /// what is still under way on it.
-struct Held {
+struct CheckedOut {
     connection: PoolConnection<Postgres>,
     reusable: bool,
 }
 
-impl Drop for Held {
+impl Drop for CheckedOut {
     fn drop(&mut self) {
         if !self.reusable {
             self.connection.close_on_drop();
@@ -171,7 +171,7 @@ impl Drop for Held {
     }
 }
 
-impl Held {
+impl CheckedOut {
     async fn run_alone<T: Default + Send>(
         mut self,
         query: Statement,
@@ -192,12 +192,12 @@ impl Held {
 /// A transaction of a call's own. Its statements are unnamed: nothing is left in a session that a pooler may
 /// hand on to another caller.
 pub(crate) struct Unit {
-    held: Held,
+    held: CheckedOut,
     patience: Duration,
 }
 
 impl Unit {
-    async fn begin(mut held: Held, begin: &Sql, patience: Duration) -> Result<Self> {
+    async fn begin(mut held: CheckedOut, begin: &Sql, patience: Duration) -> Result<Self> {
         // Not the driver's own `begin`: cancelled half-way, that one gives an open transaction back to the pool.
         let begun = timeout(patience, begin.script().execute(&mut *held.connection)).await;
         begun.map_err(|_| silent())?.map_err(|error| classify(error, Phase::Before))?;

@@ -5,7 +5,7 @@ use pillarbox_core::port::{Changed, Effect, PauseChange, PauseRequest, PauseTo, 
 use pillarbox_core::{Result, Status, check_name};
 
 use crate::bind::Bind;
-use crate::call::Line;
+use crate::call::Traffic;
 use crate::error::Phase;
 use crate::meant::bind;
 use crate::row::Cells;
@@ -17,7 +17,7 @@ impl PostgresStore {
         check_name("actor", &request.actor)?;
         let readers = self.readers().await?;
         let asked = Asked::selected(&request, verb);
-        let mut unit = self.unit(Line::Operator).await?;
+        let mut unit = self.unit(Traffic::Operator).await?;
         let found = unit.rows(&self.sql().selected, bind(&asked, &readers).done()?).await?;
         let found = found.iter().map(|row| candidate(&mut Cells::of(row)));
         let (picked, mut changed) = sift(found, verb, asked.ids)?;
@@ -51,7 +51,7 @@ impl PostgresStore {
     /// One transaction: how it is, the audit record, the change.
     pub(crate) async fn change_pause(&self, request: PauseRequest) -> Result<PauseChange> {
         request.check()?;
-        let mut unit = self.unit(Line::Operator).await?;
+        let mut unit = self.unit(Traffic::Operator).await?;
         let route = || Bind::new().text(request.route.as_str());
         let known = unit.rows(&self.sql().pause_lock, route().done()?).await?;
         let change = request.change(known.first().map_or(Ok(false), |row| Cells::of(row).flag())?);

@@ -13,7 +13,7 @@ use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgRow};
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::error::{Phase, classify};
 use crate::floor::{Claimed, Floor};
 use crate::row::{At, Delivery, decode};
@@ -53,7 +53,7 @@ impl Store for PostgresStore {
         let arguments: PgArguments =
             Bind::new().held(&held).at(request.now).number(micros(request.lease)).done()?;
         // A lease that is prolonged twice is prolonged.
-        let rows = self.run(Line::Reserved, Again::Always, &self.sql().extend, arguments).await?;
+        let rows = self.run(Traffic::Reserved, Again::Always, &self.sql().extend, arguments).await?;
         Ok(Extended { fenced: Changed::read(&rows)?.fenced(held) })
     }
 
@@ -97,7 +97,7 @@ impl PostgresStore {
         };
         let begun = Instant::now();
         let floors = self.floors(request.order);
-        let answer = self.run(Line::Relay, Again::IfUndone, sql, arguments).await;
+        let answer = self.run(Traffic::Relay, Again::IfUndone, sql, arguments).await;
         let rows = answer.inspect_err(|_| floors.failed(&request.route))?;
         let (claim, (due_end, ready_end)) = read(&rows, request)
             .and_then(|claim| Ok((claim, ends(&rows)?)))
@@ -128,7 +128,7 @@ impl PostgresStore {
             .value(companies)
             .value(request.steps == Steps::Take)
             .done()?;
-        let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().claim_suspects, arguments).await?;
+        let rows = self.run(Traffic::Relay, Again::IfUndone, &self.sql().claim_suspects, arguments).await?;
         let mut claim = suspects(&rows, request).map_err(|error| classify(error, Phase::Before))?;
         request.order.sort(&mut claim.entries);
         Ok(claim)

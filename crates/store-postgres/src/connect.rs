@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row};
 use tokio::time::timeout;
 
 use crate::error::{Phase, classify};
-use crate::options::{Line, Mode, Options};
+use crate::options::{Mode, Options, Traffic};
 use crate::sql::Sql;
 
 /// How often the self-test looks for a pooler. One look can miss it when other clients use it at that moment.
@@ -112,7 +112,7 @@ pub(crate) fn pool(
     target: &PgConnectOptions,
     mode: Mode,
     options: &Options,
-    line: Line,
+    line: Traffic,
     connections: u32,
 ) -> PgPool {
     let pool = PgPoolOptions::new()

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::lanes::mend::is_damage;
 use crate::row::Cells;
 use crate::store::PostgresStore;
@@ -46,7 +46,7 @@ pub(crate) struct Readers {
 impl PostgresStore {
     /// Which session reads which lane. A standby does not know this, and no relay runs on it.
     pub(crate) async fn readers(&self) -> Result<Readers> {
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().readers, Bind::new().done()?).await;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().readers, Bind::new().done()?).await;
         match rows {
             // Where its tables are damaged nothing is handed out, and looking at the schema says so.
             Err(error) if error.kind() == ErrorKind::ReadOnly || is_damage(&error) => Ok(Readers::default()),

@@ -53,7 +53,7 @@ pub enum Mode {
 
 /// Which connections a call uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum Traffic {
     /// Operators, and the application's own transactions.
     Operator,
     /// Claims, reaps and purges.

@@ -8,7 +8,7 @@ use pillarbox_host::Staging;
 use sqlx::Row;
 use sqlx::postgres::PgArguments;
 
-use crate::batch::Batch;
+use crate::batch::StageBatch;
 use crate::bind::Bind;
 use crate::commit::{Tx, commit};
 use crate::error::{Phase, classify};
@@ -97,7 +97,7 @@ impl Outbox {
             return Ok(vec![self.stage(tx, event).await?]);
         }
         let route = self.staging.route()?;
-        let mut batch = Batch::default();
+        let mut batch = StageBatch::default();
         let mut ids = Vec::with_capacity(events.len());
         for event in events {
             let entry = self.staging.entry(&route, event)?;

@@ -7,7 +7,7 @@ use pillarbox_core::port::{AnnounceRequest, Presence, RelaySeen, RunId};
 use pillarbox_core::{OnDead, Result, Timestamp};
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::claim::micros;
 use crate::row::Cells;
 use crate::store::PostgresStore;
@@ -33,18 +33,18 @@ impl Presence for PostgresStore {
             .number(micros(request.lease))
             .value(request.on_dead.map(OnDead::as_str))
             .done()?;
-        self.run(Line::Relay, Again::Always, &self.sql().announce, arguments).await.map(drop)
+        self.run(Traffic::Relay, Again::Always, &self.sql().announce, arguments).await.map(drop)
     }
 
     async fn withdraw(&self, run: RunId) -> Result<()> {
         let arguments = Bind::new().number(run.0).done()?;
-        self.run(Line::Relay, Again::Always, &self.sql().withdraw, arguments).await.map(drop)
+        self.run(Traffic::Relay, Again::Always, &self.sql().withdraw, arguments).await.map(drop)
     }
 
     async fn relays(&self, now: Option<Timestamp>) -> Result<Vec<RelaySeen>> {
         let arguments =
             Bind::new().at(now).number(micros(RELAY_SWEPT_AFTER)).number(LIST_MAX.into()).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().relays, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().relays, arguments).await?;
         rows.iter().map(|row| relay_seen(&mut Cells::of(row))).collect()
     }
 }

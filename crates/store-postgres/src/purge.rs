@@ -5,7 +5,7 @@ use pillarbox_core::port::shared::Columns;
 use pillarbox_core::port::{Effect, PurgeRequest, Purged};
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::claim::micros;
 use crate::error::{Phase, classify};
 use crate::row::Cells;
@@ -32,9 +32,9 @@ impl PostgresStore {
         let rows = match request.effect {
             Effect::Apply => {
                 let arguments = bind.text(&request.actor).done()?;
-                self.run(Line::Relay, Again::IfUndone, apply, arguments).await?
+                self.run(Traffic::Relay, Again::IfUndone, apply, arguments).await?
             }
-            Effect::DryRun => self.run(Line::Relay, Again::Always, count, bind.done()?).await?,
+            Effect::DryRun => self.run(Traffic::Relay, Again::Always, count, bind.done()?).await?,
         };
         let row =
             rows.first().ok_or(sqlx::Error::RowNotFound).map_err(|error| classify(error, Phase::Before))?;

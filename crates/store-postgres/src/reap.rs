@@ -6,7 +6,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::error::{Phase, classify};
 use crate::store::PostgresStore;
 
@@ -39,7 +39,7 @@ impl PostgresStore {
     }
 
     async fn open_routes(&self) -> Result<Vec<RouteName>> {
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().routes, Bind::new().done()?).await?;
+        let rows = self.run(Traffic::Relay, Again::Always, &self.sql().routes, Bind::new().done()?).await?;
         rows.iter()
             .map(|row| row.try_get::<String, _>(0).map_err(|error| classify(error, Phase::Before)))
             .map(|name| name.and_then(RouteName::new))
@@ -59,7 +59,7 @@ impl PostgresStore {
             .text(&request.owner)
             .value(request.leases == Leases::Impossible)
             .value(request.steps == Steps::Take);
-        let rows = self.run(Line::Relay, Again::IfUndone, &self.sql().reap, bind.done()?).await?;
+        let rows = self.run(Traffic::Relay, Again::IfUndone, &self.sql().reap, bind.done()?).await?;
         for row in &rows {
             read(row, route, reaped).map_err(|error| classify(error, Phase::Before))?;
         }
@@ -75,7 +75,7 @@ impl PostgresStore {
         reaped: &mut Reaped,
     ) -> Result<i64> {
         let bind = bind(request, route, limit).value(request.steps == Steps::Take);
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().stale, bind.done()?).await?;
+        let rows = self.run(Traffic::Relay, Again::Always, &self.sql().stale, bind.done()?).await?;
         let number = |column: usize| -> Result<i64> {
             rows.first()
                 .ok_or(sqlx::Error::RowNotFound)

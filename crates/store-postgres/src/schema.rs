@@ -10,7 +10,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
-use crate::call::{Line, Unit};
+use crate::call::{Traffic, Unit};
 use crate::error::{Phase, classify};
 use crate::options::Options;
 use crate::sql::Sql;
@@ -245,7 +245,7 @@ impl PostgresStore {
 #[async_trait]
 impl Schema for PostgresStore {
     async fn inspect(&self) -> Result<SchemaState> {
-        let mut unit = self.unit(Line::Operator).await?;
+        let mut unit = self.unit(Traffic::Operator).await?;
         let found = Look::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
         let mut state = found.tables.state(VERSION);
@@ -265,7 +265,7 @@ impl Schema for PostgresStore {
     /// find it done.
     async fn migrate(&self) -> Result<Migrated> {
         let tables = self.tables();
-        let mut unit = self.unit(Line::Operator).await?.patiently();
+        let mut unit = self.unit(Traffic::Operator).await?.patiently();
         unit.script(&Sql::new(PATIENCE, tables)).await?;
         let lock = Bind::new().text(&tables.schema).text(&tables.prefix).done()?;
         unit.rows(&Sql::new(LOCK, tables), lock).await?;
@@ -291,7 +291,7 @@ impl Schema for PostgresStore {
     }
 
     async fn plan(&self) -> Result<String> {
-        let mut unit = self.unit(Line::Operator).await?;
+        let mut unit = self.unit(Traffic::Operator).await?;
         let found = Look::look(&mut unit, self.tables(), self.options()).await?;
         unit.commit(Phase::Before).await?;
         found.check_schema(self.tables(), self.options())?;

@@ -8,7 +8,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::claim::micros;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
@@ -86,7 +86,7 @@ impl PostgresStore {
     async fn settle(&self, sql: &Sql, bind: Bind, held: Vec<Held>) -> Result<Settled> {
         // Not again when the answer is lost: what was settled then would come back as fenced. The caller
         // decides, it knows the lease.
-        let rows = self.run(Line::Reserved, Again::IfUndone, sql, bind.done()?).await?;
+        let rows = self.run(Traffic::Reserved, Again::IfUndone, sql, bind.done()?).await?;
         let changed = Changed::read(&rows)?;
         Ok(Settled { accepted: changed.count, fenced: changed.fenced(held) })
     }

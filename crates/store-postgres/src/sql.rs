@@ -8,7 +8,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
 
-use crate::options::{Line, Options};
+use crate::options::{Options, Traffic};
 use crate::tables::Tables;
 
 /// The settings that make the planner use an index for a relay's calls.
@@ -35,9 +35,9 @@ impl Sql {
     }
 
     /// Begins a transaction with the timeouts of a call; for a relay also with its [`STEER`].
-    pub(crate) fn begin(options: &Options, line: Line) -> Self {
+    pub(crate) fn begin(options: &Options, line: Traffic) -> Self {
         let (lock, statement) = timeouts(options);
-        let steer = if line == Line::Operator { "" } else { STEER };
+        let steer = if line == Traffic::Operator { "" } else { STEER };
         // Numbers and constants only.
         Self(
             format!(
@@ -50,11 +50,11 @@ impl Sql {
     }
 
     /// The same for a whole session. The isolation of applications is their own affair.
-    pub(crate) fn session(options: &Options, line: Line) -> Self {
+    pub(crate) fn session(options: &Options, line: Traffic) -> Self {
         let (lock, statement) = timeouts(options);
         let steer = match line {
-            Line::Operator => String::new(),
-            Line::Relay | Line::Reserved => {
+            Traffic::Operator => String::new(),
+            Traffic::Relay | Traffic::Reserved => {
                 format!(
                     "set default_transaction_isolation = 'read committed';\n{}",
                     STEER.replace("set local", "set")

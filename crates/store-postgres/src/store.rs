@@ -10,7 +10,7 @@ use sqlx::{Connection, PgPool};
 use crate::connect;
 use crate::error::{Phase, classify};
 use crate::floor::Floors;
-use crate::options::{Line, Mode, Options};
+use crate::options::{Mode, Options, Traffic};
 use crate::sql::{Sql, Staging, Statements};
 use crate::tables::Tables;
 
@@ -84,9 +84,9 @@ impl PostgresStore {
         tracing::debug!(mode = mode.as_str(), "connected to PostgreSQL");
         let open = |line, connections| connect::pool(&target, mode, &options, line, connections);
         let pools = Pools {
-            operator: open(Line::Operator, options.connections.max(1)),
-            relay: open(Line::Relay, RELAY),
-            reserved: open(Line::Reserved, RESERVED),
+            operator: open(Traffic::Operator, options.connections.max(1)),
+            relay: open(Traffic::Relay, RELAY),
+            reserved: open(Traffic::Reserved, RESERVED),
         };
         Ok(Self::build(pools, mode, options))
     }
@@ -109,8 +109,8 @@ impl PostgresStore {
         options.mode = Some(mode);
         let sql = Statements::new(Tables::new(&options));
         let staging = Arc::new(Staging::new(sql.tables.clone()));
-        let begin = Sql::begin(&options, Line::Operator);
-        let begin_steered = Sql::begin(&options, Line::Relay);
+        let begin = Sql::begin(&options, Traffic::Operator);
+        let begin_steered = Sql::begin(&options, Traffic::Relay);
         let (staged, causal) = (Floors::default(), Floors::default());
         Self {
             inner: Arc::new(Inner {
@@ -152,7 +152,7 @@ impl PostgresStore {
 
     /// Closes all connections. Later calls fail.
     pub async fn close(&self) {
-        for line in [Line::Operator, Line::Relay, Line::Reserved] {
+        for line in [Traffic::Operator, Traffic::Relay, Traffic::Reserved] {
             self.line(line).close().await;
         }
     }
@@ -177,15 +177,15 @@ impl PostgresStore {
         }
     }
 
-    pub(crate) fn begin_script(&self, line: Line) -> &Sql {
-        if line == Line::Operator { &self.inner.begin } else { &self.inner.begin_steered }
+    pub(crate) fn begin_script(&self, line: Traffic) -> &Sql {
+        if line == Traffic::Operator { &self.inner.begin } else { &self.inner.begin_steered }
     }
 
-    pub(crate) fn line(&self, line: Line) -> &PgPool {
+    pub(crate) fn line(&self, line: Traffic) -> &PgPool {
         match line {
-            Line::Operator => &self.inner.pools.operator,
-            Line::Relay => &self.inner.pools.relay,
-            Line::Reserved => &self.inner.pools.reserved,
+            Traffic::Operator => &self.inner.pools.operator,
+            Traffic::Relay => &self.inner.pools.relay,
+            Traffic::Reserved => &self.inner.pools.reserved,
         }
     }
 }

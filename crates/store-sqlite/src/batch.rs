@@ -8,14 +8,14 @@ const BATCH_BYTES_MAX: usize = 900_000_000;
 
 /// What `stage_many.sql` binds besides the route.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct StageBatch {
     /// One array per event, in the order of that statement.
     pub(crate) json: String,
     /// All payloads, one after the other.
     pub(crate) payloads: Vec<u8>,
 }
 
-impl Batch {
+impl StageBatch {
     /// Writes the entries down as that statement reads them.
     pub(crate) fn new(entries: &[NewEntry]) -> Result<Self> {
         let bytes = entries.iter().map(|entry| entry.event.payload.len()).sum();

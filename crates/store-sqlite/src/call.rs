@@ -35,7 +35,7 @@ enum Commit {
 pub(crate) struct Writer {
     pool: SqlitePool,
     /// On an application's pool the waiting is left to SQLite.
-    line: Option<Arc<Line>>,
+    line: Option<Arc<WriteLine>>,
     /// What was opened, if it can be told from what is there now.
     file: Option<Arc<OpenFile>>,
 }
@@ -44,7 +44,7 @@ impl Writer {
     /// A line of our own: a pool of one connection that does not wait for the lock itself. `patience` is how long we do.
     pub(crate) fn line(pool: SqlitePool, patience: Duration) -> Self {
         let file = open_file(&pool);
-        Self { pool, line: Some(Arc::new(Line::new(patience))), file }
+        Self { pool, line: Some(Arc::new(WriteLine::new(patience))), file }
     }
 
     /// A pool of the application's.
@@ -79,12 +79,12 @@ impl Writer {
     }
 
     /// Runs a step in a transaction that has the lock, so that what the step reads is what it changes.
-    pub(crate) async fn together<S: Step>(&self, step: S) -> Result<S::Outcome> {
+    pub(crate) async fn together<S: UnitOfWork>(&self, step: S) -> Result<S::Outcome> {
         self.run(step, Commit::Relaxed, &mut *self.turn().await?).await
     }
 
     /// The same for a step that must be on disk when the call returns, whatever the pool.
-    pub(crate) async fn durably<S: Step>(&self, step: S) -> Result<S::Outcome> {
+    pub(crate) async fn durably<S: UnitOfWork>(&self, step: S) -> Result<S::Outcome> {
         let mut turn = self.turn().await?;
         // Of an application's pool only the pragma tells; it must be left as it was found. A future dropped half-way
         // leaves a connection that goes on waiting for the disk: slower, never less safe.
@@ -133,7 +133,12 @@ impl Writer {
         }
     }
 
-    async fn run<S: Step>(&self, step: S, commit: Commit, turn: &mut SqliteConnection) -> Result<S::Outcome> {
+    async fn run<S: UnitOfWork>(
+        &self,
+        step: S,
+        commit: Commit,
+        turn: &mut SqliteConnection,
+    ) -> Result<S::Outcome> {
         if let (Some(line), Commit::Relaxed) = (&self.line, commit) {
             line.leave_room().await;
         }
@@ -186,7 +191,7 @@ const ROOM_MAX: Duration = Duration::from_millis(20);
 /// A relay with a backlog has the lock nearly always. Other processes poll for it and would find it free by
 /// luck only. So once another process was seen to have it, a relay leaves it alone for as long as it had it
 /// itself.
-struct Line {
+struct WriteLine {
     /// How long to ask for the lock.
     patience: Duration,
     /// The first in the queue has it. The queue is fair.
@@ -202,7 +207,7 @@ struct Seen {
     had: Duration,
 }
 
-impl Line {
+impl WriteLine {
     fn new(patience: Duration) -> Self {
         let seen = Seen { others: None, freed: Instant::now(), had: Duration::ZERO };
         Self { patience, head: tokio::sync::Mutex::new(()), seen: Mutex::new(seen) }
@@ -235,7 +240,7 @@ impl Line {
 
 /// Statements that happen together or not at all.
 #[async_trait]
-pub(crate) trait Step: Send {
+pub(crate) trait UnitOfWork: Send {
     /// What the step found or did.
     type Outcome: Send;
 
@@ -254,7 +259,7 @@ pub(crate) type Statement = Query<'static, Sqlite, SqliteArguments>;
 struct Execute(Statement);
 
 #[async_trait]
-impl Step for Execute {
+impl UnitOfWork for Execute {
     type Outcome = u64;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<u64> {
@@ -265,7 +270,7 @@ impl Step for Execute {
 struct FetchAll(Statement);
 
 #[async_trait]
-impl Step for FetchAll {
+impl UnitOfWork for FetchAll {
     type Outcome = Vec<SqliteRow>;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Vec<SqliteRow>> {
@@ -300,11 +305,11 @@ mod tests {
     use pillarbox_core::ErrorKind;
     use tokio::time::{Instant, advance};
 
-    use super::{Line, OTHERS_FOR, ROOM_MAX};
+    use super::{OTHERS_FOR, ROOM_MAX, WriteLine};
     use crate::{Options, SqliteStore};
 
     /// How long a relay waits before it takes the lock, after it had it for so long.
-    async fn room(line: &Line, had: Duration) -> Duration {
+    async fn room(line: &WriteLine, had: Duration) -> Duration {
         let since = Instant::now();
         advance(had).await;
         line.had_the_lock(since);
@@ -315,7 +320,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_relay_leaves_as_much_room_as_it_took_while_others_write() {
-        let (line, had) = (Line::new(Duration::ZERO), Duration::from_millis(7));
+        let (line, had) = (WriteLine::new(Duration::ZERO), Duration::from_millis(7));
         assert_eq!(room(&line, had).await, Duration::ZERO, "nobody else is there");
         line.met_others();
         assert_eq!(room(&line, had).await, had);

@@ -7,7 +7,7 @@ use pillarbox_core::{Result, check_name};
 use sqlx::SqliteConnection;
 
 use crate::bind::Bind;
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::error::classify;
 use crate::meant::{bind, text};
 use crate::row::Cells;
@@ -51,7 +51,7 @@ impl Change<'_> {
 }
 
 #[async_trait]
-impl Step for &Change<'_> {
+impl UnitOfWork for &Change<'_> {
     type Outcome = Changed;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Changed> {
@@ -88,7 +88,7 @@ struct SetPause<'a> {
 }
 
 #[async_trait]
-impl Step for &SetPause<'_> {
+impl UnitOfWork for &SetPause<'_> {
     type Outcome = PauseChange;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<PauseChange> {

@@ -7,7 +7,7 @@ use pillarbox_core::{Result, Timestamp};
 use sqlx::SqliteConnection;
 
 use crate::bind::Bind;
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::claim::micros;
 use crate::error::classify;
 use crate::row::Cells;
@@ -71,7 +71,7 @@ impl Purge<'_> {
 }
 
 #[async_trait]
-impl Step for &Purge<'_> {
+impl UnitOfWork for &Purge<'_> {
     type Outcome = Purged;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Purged> {

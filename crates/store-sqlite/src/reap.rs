@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use crate::bind::Bind;
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::error::classify;
 use crate::lanes;
 use crate::row::Cells;
@@ -127,7 +127,7 @@ impl Reap<'_> {
 }
 
 #[async_trait]
-impl Step for &Reap<'_> {
+impl UnitOfWork for &Reap<'_> {
     type Outcome = Reaped;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Reaped> {

@@ -8,7 +8,7 @@ use pillarbox_core::port::{Migrated, Schema, SchemaState};
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::{Row, SqliteConnection};
 
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::error::classify;
 use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
@@ -132,7 +132,7 @@ struct Migrate<'a> {
 }
 
 #[async_trait]
-impl Step for &Migrate<'_> {
+impl UnitOfWork for &Migrate<'_> {
     type Outcome = Migrated;
 
     /// Under the write lock: of several callers one does the work, and the others find it done.

@@ -8,7 +8,7 @@ use pillarbox_core::{Error, Held, Result, Timestamp};
 use sqlx::SqliteConnection;
 
 use crate::bind::{Bind, held_json};
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::claim::{held_of, micros};
 use crate::error::classify;
 use crate::sql::Statements;
@@ -19,7 +19,7 @@ impl SqliteStore {
         if request.settlements.is_empty() {
             return Ok(Settled::default());
         }
-        let batch = Batch::new(&self.statements, &request)?;
+        let batch = SettleBatch::new(&self.statements, &request)?;
         let mut settled = if batch.deaths {
             // A death that was reported must not be undone by a power cut.
             self.writer.durably(&batch).await?
@@ -36,7 +36,7 @@ impl SqliteStore {
 }
 
 /// A batch of verdicts as statements read them.
-struct Batch<'a> {
+struct SettleBatch<'a> {
     statements: &'a Statements,
     owner: &'a str,
     keep: Keep,
@@ -53,7 +53,7 @@ struct Batch<'a> {
     repeated: Vec<Held>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> SettleBatch<'a> {
     fn new(statements: &'a Statements, request: &'a SettleRequest) -> Result<Self> {
         let mut seen = HashSet::with_capacity(request.settlements.len());
         let (first, repeated): (Vec<_>, Vec<_>) =
@@ -83,10 +83,10 @@ impl<'a> Batch<'a> {
 /// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `false`: nothing happened.
 ///
 /// Counting the changed rows costs half of having each of them told.
-struct DeliverAll<'a>(&'a Batch<'a>);
+struct DeliverAll<'a>(&'a SettleBatch<'a>);
 
 #[async_trait]
-impl Step for DeliverAll<'_> {
+impl UnitOfWork for DeliverAll<'_> {
     type Outcome = bool;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<bool> {
@@ -105,7 +105,7 @@ impl Step for DeliverAll<'_> {
 }
 
 #[async_trait]
-impl Step for &Batch<'_> {
+impl UnitOfWork for &SettleBatch<'_> {
     /// The claims that were still held.
     type Outcome = HashSet<Held>;
 

@@ -124,7 +124,7 @@ impl HttpSink {
         queues
     }
 
-    async fn deliver_queue(&self, mut queue: Queue<'_>, batch: &Batch<'_>) {
+    async fn deliver_queue(&self, mut queue: Queue<'_>, batch: &Underway<'_>) {
         if let Some(turn) = &mut queue.turn {
             turn.come().await;
         }
@@ -133,7 +133,7 @@ impl HttpSink {
         }
     }
 
-    async fn deliver_one(&self, index: usize, batch: &Batch<'_>) {
+    async fn deliver_one(&self, index: usize, batch: &Underway<'_>) {
         // Nothing is made of an entry before it is its turn: a batch is in memory once, not twice.
         let _place = self.pool.place().await;
         if let Some(outcome) = batch.down.get() {
@@ -229,7 +229,7 @@ impl HttpSink {
 }
 
 /// A batch on its way.
-struct Batch<'a> {
+struct Underway<'a> {
     entries: &'a [Entry],
     report: &'a dyn Report,
     /// Set once the endpoint was found down: what was not tried by then is not tried.
@@ -238,7 +238,7 @@ struct Batch<'a> {
     refusals: AtomicUsize,
 }
 
-impl Batch<'_> {
+impl Underway<'_> {
     /// Whether nothing more is to be sent after this outcome. A single message, or a few, may be all that the endpoint
     /// refuses: the others of a batch are tried as well until half of it was refused.
     fn ends_with(&self, outcome: &Outcome) -> bool {
@@ -271,7 +271,7 @@ impl Sink for HttpSink {
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
         let (down, refusals) = (OnceLock::new(), AtomicUsize::new(0));
-        let on_its_way = Batch { entries: batch, report, down, refusals };
+        let on_its_way = Underway { entries: batch, report, down, refusals };
         let queues = self.queues(batch).into_iter().map(|queue| self.deliver_queue(queue, &on_its_way));
         let mut delivering: FuturesUnordered<_> = queues.collect();
         while delivering.next().await.is_some() {}

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::repository::{locked, packages};
 
 /// Where a package stands. A name that ends in `*` stands for a family.
-struct Place {
+struct Rule {
     package: &'static str,
     /// The packages of this workspace that it may use. Tests may use what is in [`FOR_TESTS`] as well.
     may_use: &'static [&'static str],
@@ -19,44 +19,44 @@ struct Place {
 /// Databases and brokers are adapters: only packages that compose an application name them.
 const EVERYTHING: &[&str] = &["pillarbox*"];
 
-const PLACES: &[Place] = &[
-    Place { package: "pillarbox-core", may_use: &[], must_not_reach: &["tokio", "sqlx*"] },
-    Place { package: "pillarbox-host", may_use: &["pillarbox-core"], must_not_reach: &["tokio", "sqlx*"] },
-    Place {
+const PLACES: &[Rule] = &[
+    Rule { package: "pillarbox-core", may_use: &[], must_not_reach: &["tokio", "sqlx*"] },
+    Rule { package: "pillarbox-host", may_use: &["pillarbox-core"], must_not_reach: &["tokio", "sqlx*"] },
+    Rule {
         package: "pillarbox-engine",
         may_use: &["pillarbox-core", "pillarbox-host"],
         must_not_reach: &["sqlx*"],
     },
-    Place {
+    Rule {
         package: "pillarbox-store-*",
         may_use: &["pillarbox-core", "pillarbox-host"],
         must_not_reach: &[],
     },
-    Place {
+    Rule {
         package: "pillarbox-transport-*",
         may_use: &["pillarbox-core", "pillarbox-host"],
         must_not_reach: &["sqlx*"],
     },
-    Place {
+    Rule {
         package: "pillarbox-testkit",
         may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host"],
         must_not_reach: &["sqlx*"],
     },
-    Place {
+    Rule {
         package: "pillarbox-conformance",
         may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host", "pillarbox-testkit"],
         must_not_reach: &["sqlx*"],
     },
-    Place {
+    Rule {
         package: "pillarbox-sim",
         may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host", "pillarbox-testkit"],
         must_not_reach: &["sqlx*"],
     },
-    Place { package: "pillarbox", may_use: EVERYTHING, must_not_reach: &[] },
-    Place { package: "pillarbox-cli", may_use: EVERYTHING, must_not_reach: &[] },
-    Place { package: "pillarbox-bench", may_use: EVERYTHING, must_not_reach: &[] },
-    Place { package: "pillarbox-examples", may_use: EVERYTHING, must_not_reach: &[] },
-    Place { package: "xtask", may_use: &[], must_not_reach: &["tokio"] },
+    Rule { package: "pillarbox", may_use: EVERYTHING, must_not_reach: &[] },
+    Rule { package: "pillarbox-cli", may_use: EVERYTHING, must_not_reach: &[] },
+    Rule { package: "pillarbox-bench", may_use: EVERYTHING, must_not_reach: &[] },
+    Rule { package: "pillarbox-examples", may_use: EVERYTHING, must_not_reach: &[] },
+    Rule { package: "xtask", may_use: &[], must_not_reach: &["tokio"] },
 ];
 
 /// What tests of every package may use.
@@ -129,7 +129,7 @@ fn no_second_tls_stack_is_in_the_graph() {
     }
 }
 
-fn place(package: &str) -> &'static Place {
+fn place(package: &str) -> &'static Rule {
     PLACES
         .iter()
         .find(|place| matches(package, place.package))

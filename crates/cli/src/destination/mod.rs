@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use broker::Broker;
 
 pub use sink::Sinks;
-pub(crate) use transcript::Place;
+pub(crate) use transcript::Readable;
 pub use webhook::Webhook;
 pub(crate) use webhook::{PORTS_DEFAULT, Secret};
 

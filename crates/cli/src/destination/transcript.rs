@@ -20,12 +20,12 @@ const PAGE: usize = 500;
 
 /// A place to read, named by itself and checked at once.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Readable {
     File(String),
     Broker(BrokerUrl),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Readable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => write!(f, "file:{path}"),
@@ -34,7 +34,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl std::str::FromStr for Place {
+impl std::str::FromStr for Readable {
     type Err = Error;
 
     fn from_str(url: &str) -> Result<Self> {
@@ -52,7 +52,7 @@ impl std::str::FromStr for Place {
     }
 }
 
-impl Place {
+impl Readable {
     /// What is there.
     pub(crate) fn transcript(&self, route: &RouteName) -> Result<Box<dyn Transcript>> {
         Ok(match self {
@@ -123,7 +123,7 @@ struct Lines(Take<BufReader<File>>);
 
 /// What is looked at of a line.
 #[derive(Deserialize)]
-struct Line {
+struct StoredEvent {
     id: String,
     pillarboxseq: Option<String>,
 }
@@ -158,7 +158,7 @@ impl Pages for Lines {
 }
 
 fn attributes(line: &[u8]) -> Attributes {
-    let Ok(Line { id, pillarboxseq }) = serde_json::from_slice(line) else { return Attributes::new() };
+    let Ok(StoredEvent { id, pillarboxseq }) = serde_json::from_slice(line) else { return Attributes::new() };
     let seq = pillarboxseq.map(|seq| ("pillarboxseq".to_owned(), seq));
     seq.into_iter().chain([("id".to_owned(), id)]).collect()
 }
@@ -193,9 +193,9 @@ mod tests {
             ("nats://h", "stream="),
             ("file:", "path of a file"),
         ] {
-            let error = url.parse::<Place>().unwrap_err().to_string();
+            let error = url.parse::<Readable>().unwrap_err().to_string();
             assert!(error.contains(with), "{url}: {error}");
         }
-        assert!(!"redis://a:canary@h/0?stream=s".parse::<Place>().unwrap().to_string().contains("canary"));
+        assert!(!"redis://a:canary@h/0?stream=s".parse::<Readable>().unwrap().to_string().contains("canary"));
     }
 }

@@ -12,14 +12,14 @@ const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\nlease = \"4s\"\nreap_
     batch = 20\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
 
 /// A place with a clock that can be set.
-enum Place {
+enum Clocked {
     /// The clock is that of the machine. What the file says of leases is moved instead, which comes to the same.
     Sqlite(Home),
     /// The server reads from this file how far its clock is off.
     Postgres(Home, PathBuf, #[expect(dead_code, reason = "kept until the end")] Services),
 }
 
-impl Place {
+impl Clocked {
     fn on_sqlite(order: &str) -> Self {
         let home = Home::migrated();
         home.write("pillarbox.toml", &format!("{ROUTE}order = \"{order}\"\n"));
@@ -61,7 +61,7 @@ const FORTH: &str = "update pillarbox_outbox set due_at = due_at - 3600000000, l
     update pillarbox_lane_session set lease_until = lease_until - 3600000000, leased_at = leased_at - 3600000000";
 
 /// Each time the clock is set, and the relay that has everything in flight is killed: the other one goes on at once.
-fn a_step_delays_nothing(place: &Place) {
+fn a_step_delays_nothing(place: &Clocked) {
     let home = place.home();
     let mut staged = BTreeMap::<String, Vec<String>>::new();
     let mut relays = vec![home.start_logged("log-0", ["relay"])];
@@ -87,20 +87,20 @@ fn a_step_delays_nothing(place: &Place) {
 
 #[test]
 fn a_clock_that_is_set_delays_nothing_by_rows_on_sqlite() {
-    a_step_delays_nothing(&Place::on_sqlite("none"));
+    a_step_delays_nothing(&Clocked::on_sqlite("none"));
 }
 
 #[test]
 fn a_clock_that_is_set_delays_nothing_by_lanes_on_sqlite() {
-    a_step_delays_nothing(&Place::on_sqlite("key"));
+    a_step_delays_nothing(&Clocked::on_sqlite("key"));
 }
 
 #[test]
 fn a_clock_that_is_set_delays_nothing_by_rows_on_postgres() {
-    a_step_delays_nothing(&Place::on_postgres("none"));
+    a_step_delays_nothing(&Clocked::on_postgres("none"));
 }
 
 #[test]
 fn a_clock_that_is_set_delays_nothing_by_lanes_on_postgres() {
-    a_step_delays_nothing(&Place::on_postgres("key"));
+    a_step_delays_nothing(&Clocked::on_postgres("key"));
 }

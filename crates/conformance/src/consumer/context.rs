@@ -7,7 +7,9 @@ use super::steps::*;
 
 /// The consumer's clock goes beyond what it has applied; a replay of old events does not move it, and a stamp from
 /// too far ahead is refused without refusing its event.
-pub async fn a_stamp_is_merged_for_fresh_events_only<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+pub async fn a_stamp_is_merged_for_fresh_events_only<B: SourceHarness, I: InboxHarness>(
+    world: &ConsumerInput<B, I>,
+) {
     let (ahead, far) = (clock_at(Duration::from_secs(30)).now(), clock_at(Duration::from_secs(3600)).now());
     let stamped = |n, stamp: pillarbox_core::Hlc| {
         let mut message = message(n);
@@ -38,7 +40,9 @@ pub async fn a_stamp_is_merged_for_fresh_events_only<B: SourceHarness, I: InboxH
 
 /// While it runs, a handler's clock is above the stamp of the event that it was given, also when the producer's clock is
 /// ahead: what it stages then is stamped after what it reacts to.
-pub async fn a_reaction_is_stamped_after_its_cause<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+pub async fn a_reaction_is_stamped_after_its_cause<B: SourceHarness, I: InboxHarness>(
+    world: &ConsumerInput<B, I>,
+) {
     let ahead = clock_at(Duration::from_secs(30)).now();
     let mut message = message(1);
     message.attributes.insert("pillarboxhlc".into(), ahead.to_string());
@@ -60,7 +64,7 @@ pub async fn a_reaction_is_stamped_after_its_cause<B: SourceHarness, I: InboxHar
 
 /// What a handler stages belongs to the same correlation, and names the consumed event as its cause.
 pub async fn what_follows_keeps_the_correlation_and_names_its_cause<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.broker.publish(made(event(1).correlation_id("order-7").causation_id("click"))).await;
     world.consume_the_rest(world.setup()).await;
@@ -71,7 +75,9 @@ pub async fn what_follows_keeps_the_correlation_and_names_its_cause<B: SourceHar
 }
 
 /// Every field arrives as it was staged.
-pub async fn an_event_arrives_with_its_whole_context<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+pub async fn an_event_arrives_with_its_whole_context<B: SourceHarness, I: InboxHarness>(
+    world: &ConsumerInput<B, I>,
+) {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let sent = event(1)
         .key("kunde-ä/1 %")

@@ -13,7 +13,7 @@ use crate::case::skip;
 
 /// Its write is gone with its mark, and the next delivery applies it.
 pub async fn a_failed_handler_leaves_no_mark_and_the_event_comes_again<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.publish([1]).await;
     let work = world.work();
@@ -32,7 +32,7 @@ pub async fn a_failed_handler_leaves_no_mark_and_the_event_comes_again<B: Source
 
 /// A unique index of the application's own is not the inbox's: the event is not taken for a duplicate and lost.
 pub async fn the_handlers_own_unique_violation_is_a_failure<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.publish([1]).await;
     let work = world.work();
@@ -52,7 +52,7 @@ pub async fn the_handlers_own_unique_violation_is_a_failure<B: SourceHarness, I:
 
 /// The consumer lives, and the next delivery is handled.
 pub async fn a_panicking_handler_is_a_failed_delivery<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.publish([1]).await;
     let work = world.work();
@@ -72,7 +72,7 @@ pub async fn a_panicking_handler_is_a_failed_delivery<B: SourceHarness, I: Inbox
 
 /// Tries beyond the first stay inside one delivery, each in a transaction of its own.
 pub async fn a_retry_in_the_process_has_a_fresh_transaction<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.publish([1]).await;
     let mut setup = world.setup();
@@ -94,7 +94,7 @@ pub async fn a_retry_in_the_process_has_a_fresh_transaction<B: SourceHarness, I:
 
 /// A nack that does not arrive is as good as one that does: without an answer the event comes again.
 pub async fn a_failed_event_whose_answer_was_lost_comes_again<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.publish([1]).await;
     let mut dying = world.setup();
@@ -117,27 +117,27 @@ pub async fn a_failed_event_whose_answer_was_lost_comes_again<B: SourceHarness, 
 
 /// Its handler goes on and returns as if all were well: the commit is none, and so the event is not acknowledged.
 pub async fn a_swallowed_error_that_ruins_the_transaction_loses_nothing<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     ruined(world, Ruin::FailedStatement).await;
 }
 
 /// Mark and effect are gone, and the event comes again.
 pub async fn a_handler_that_ends_its_transaction_loses_nothing<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     ruined(world, Ruin::Ended).await;
 }
 
 /// Neither the event nor the consumer is lost with the connection.
 pub async fn a_handler_whose_connection_breaks_loses_nothing<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     ruined(world, Ruin::BrokenConnection).await;
 }
 
 /// The first call of the handler ruins its transaction and takes no notice of it.
-async fn ruined<B: SourceHarness, I: InboxHarness>(world: &World<B, I>, how: Ruin) {
+async fn ruined<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>, how: Ruin) {
     world.publish([1]).await;
     let work = world.work();
     let handler = work.clone();

@@ -26,7 +26,7 @@ mod steps;
 mod wrap;
 
 pub use harness::{InboxHarness, SourceHarness, Tx};
-pub use steps::World;
+pub use steps::ConsumerInput;
 
 use super::case::Case;
 use super::suite::{run_named, table};
@@ -90,8 +90,8 @@ macro_rules! __consumer_cases {
 
 /// Every case of the suite.
 #[must_use]
-pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<World<B, I>>> {
-    crate::__consumer_cases!([table] World<B, I>)
+pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<ConsumerInput<B, I>>> {
+    crate::__consumer_cases!([table] ConsumerInput<B, I>)
 }
 
 /// Runs one case by its name on a fresh source and inbox; what `consumer_conformance!` expands to.
@@ -101,7 +101,7 @@ pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<World<B, I>>> {
 pub fn run<B: SourceHarness, I: InboxHarness>(name: &'static str) {
     // Where one of the two is in memory, the other is the adapter under test.
     let suite = if B::NAME.starts_with("memory") { I::NAME } else { B::NAME };
-    run_named(suite, &cases::<B, I>(), name, World::start());
+    run_named(suite, &cases::<B, I>(), name, ConsumerInput::start());
 }
 
 /// Expands to one test per case of the suite for consuming: of a source with the inbox in memory, or of a source
@@ -125,11 +125,11 @@ macro_rules! consumer_conformance {
 
 #[cfg(test)]
 mod tests {
-    use super::{Case, World};
+    use super::{Case, ConsumerInput};
     use crate::memory::{MemoryBrokerHarness, MemoryInboxHarness};
     use crate::suite::{lists, promises};
 
-    fn cases() -> Vec<Case<World<MemoryBrokerHarness, MemoryInboxHarness>>> {
+    fn cases() -> Vec<Case<ConsumerInput<MemoryBrokerHarness, MemoryInboxHarness>>> {
         super::cases()
     }
 

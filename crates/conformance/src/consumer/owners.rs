@@ -23,7 +23,7 @@ fn laned(mut message: Published, fence: i64) -> Published {
 /// A relay that was frozen past its lease publishes the third of a key when its successor is at the second: the
 /// handler sees the successor's, in its turn, and the other one becomes a duplicate.
 pub async fn a_stale_publish_does_not_overtake_its_key<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     // What a broker delivers a second time, as a slow one may, has no place any more on some: then once more.
     for round in 1..=5 {
@@ -35,7 +35,10 @@ pub async fn a_stale_publish_does_not_overtake_its_key<B: SourceHarness, I: Inbo
 }
 
 /// Whether each message came once, and so it was shown.
-async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(world: &World<B, I>, base: u64) -> bool {
+async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(
+    world: &ConsumerInput<B, I>,
+    base: u64,
+) -> bool {
     let fence = i64::try_from(base).unwrap();
     for (n, fence) in [(1, fence + 7), (3, fence + 6), (2, fence + 7), (3, fence + 7)] {
         world.broker.publish(laned(keyed(base + n, "key"), fence)).await;
@@ -78,7 +81,7 @@ async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(world: &World<B, 
 /// A message that only the old owner of a lane published is applied in the end: it is refused a few times,
 /// and not for ever.
 pub async fn a_stale_publish_that_nobody_else_brings_is_applied<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.broker.publish(laned(message(1), 7)).await;
     world.broker.publish(laned(message(2), 6)).await;
@@ -92,7 +95,7 @@ pub async fn a_stale_publish_that_nobody_else_brings_is_applied<B: SourceHarness
 
 /// What an owner published while it held the lane is not stale, however late it is handled.
 pub async fn what_was_published_before_a_take_over_is_applied_after_it<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.broker.publish(laned(message(1), 6)).await;
     world.broker.publish(laned(message(2), 7)).await;

@@ -14,7 +14,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Many at once, and of one key never two, never out of order.
-pub async fn messages_of_one_key_stay_in_order<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+pub async fn messages_of_one_key_stay_in_order<B: SourceHarness, I: InboxHarness>(
+    world: &ConsumerInput<B, I>,
+) {
     const KEYS: u64 = 4;
     const EACH: u64 = 10;
     for n in 0..KEYS * EACH {
@@ -51,7 +53,9 @@ pub async fn messages_of_one_key_stay_in_order<B: SourceHarness, I: InboxHarness
 }
 
 /// A key waits for itself only.
-pub async fn a_slow_key_does_not_hold_up_the_others<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+pub async fn a_slow_key_does_not_hold_up_the_others<B: SourceHarness, I: InboxHarness>(
+    world: &ConsumerInput<B, I>,
+) {
     if !world.inbox.concurrent_writers() {
         return skip("handlers cannot wait for each other on a database with one writer");
     }
@@ -78,7 +82,7 @@ pub async fn a_slow_key_does_not_hold_up_the_others<B: SourceHarness, I: InboxHa
 
 /// It is handled, committed and acknowledged; what waits behind it is given back for the next consumer.
 pub async fn a_shutdown_finishes_the_message_in_flight<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.broker.publish(keyed(1, "key")).await;
     world.broker.publish(keyed(2, "key")).await;
@@ -112,7 +116,7 @@ pub async fn a_shutdown_finishes_the_message_in_flight<B: SourceHarness, I: Inbo
 }
 
 /// The loss ends nothing: the stream is opened again, and what was not answered comes again.
-pub async fn a_lost_stream_is_opened_again<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+pub async fn a_lost_stream_is_opened_again<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>) {
     let work = world.work();
     let handler = work.clone();
     let could = AtomicBool::new(true);
@@ -133,7 +137,7 @@ pub async fn a_lost_stream_is_opened_again<B: SourceHarness, I: InboxHarness>(wo
 
 /// A consumer whose future is dropped in the middle: neither mark nor effect stays, and the next one applies it.
 pub async fn a_dropped_consumer_leaves_nothing_half_done<B: SourceHarness, I: InboxHarness>(
-    world: &World<B, I>,
+    world: &ConsumerInput<B, I>,
 ) {
     world.publish([1]).await;
     let work = world.work();
@@ -158,7 +162,7 @@ pub async fn a_dropped_consumer_leaves_nothing_half_done<B: SourceHarness, I: In
 }
 
 /// Two consumers of one queue share its messages: each is applied once.
-pub async fn two_consumers_share_the_work<B: SourceHarness, I: InboxHarness>(world: &World<B, I>) {
+pub async fn two_consumers_share_the_work<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>) {
     world.publish(1..=30).await;
     let work = world.work();
     let run = || {

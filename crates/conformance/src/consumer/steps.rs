@@ -23,13 +23,13 @@ pub(super) const SOON: Duration = Duration::from_secs(60);
 pub(super) const MARK: u64 = 1_000_000;
 
 /// The input of a case: a broker and an inbox under test.
-pub struct World<B, I> {
+pub struct ConsumerInput<B, I> {
     pub(super) broker: B,
     pub(super) inbox: Arc<I>,
     marks: AtomicU64,
 }
 
-impl<B: SourceHarness, I: InboxHarness> World<B, I> {
+impl<B: SourceHarness, I: InboxHarness> ConsumerInput<B, I> {
     /// A fresh source and a fresh inbox.
     pub async fn start() -> Self {
         let marks = AtomicU64::new(MARK);

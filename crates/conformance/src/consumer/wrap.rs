@@ -48,12 +48,12 @@ impl Source for Changed {
 
 /// The receipts are kept for as long as the stream: a broker must see neither an answer nor its absence before
 /// that.
-type Held = Arc<Mutex<Vec<Box<dyn Receipt>>>>;
+type HeldReceipts = Arc<Mutex<Vec<Box<dyn Receipt>>>>;
 
 struct ChangedStream {
     stream: Box<dyn Subscription>,
     change: Change,
-    held: Held,
+    held: HeldReceipts,
 }
 
 #[async_trait]
@@ -84,7 +84,7 @@ impl Subscription for ChangedStream {
 
 struct Lost {
     receipt: Box<dyn Receipt>,
-    held: Held,
+    held: HeldReceipts,
 }
 
 impl Lost {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use pillarbox_core::{Entry, Outcome};
 
-use super::harness::{FaultHarness, Timeouts, World};
+use super::harness::{FaultHarness, FaultInput, Timeouts};
 use crate::case::skip;
 use crate::delivery::{
     SOON, all_confirmed, assert_outcome, confirm, deliver, deliver_one, down, entries, ids,
@@ -17,7 +17,7 @@ use pillarbox_testkit::{Direction, Fault};
 /// It is unknown whether the message arrived. The silent connection is not used again: from then on no
 /// attempt is spent.
 pub async fn a_withheld_confirmation_is_told_and_the_next_delivery_finds_out_why<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     let told = world.harness.told();
     let sink = world.sink(Timeouts::connect(300).confirm(300));
@@ -40,7 +40,7 @@ pub async fn a_withheld_confirmation_is_told_and_the_next_delivery_finds_out_why
 
 /// What was confirmed is there. What was not is unknown or down, and the next delivery brings it.
 pub async fn a_batch_that_is_cut_in_the_middle_reports_each_entry_and_loses_none<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     let sink = world.sink(Timeouts::default());
     let batch = entries(500);
@@ -64,7 +64,7 @@ pub async fn a_batch_that_is_cut_in_the_middle_reports_each_entry_and_loses_none
 
 /// Delivers a batch that is written and not confirmed when the fault comes.
 async fn deliver_into<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
     sink: &dyn pillarbox_core::port::Sink,
     batch: &[Entry],
     fault: impl FnOnce(),
@@ -81,7 +81,7 @@ async fn deliver_into<H: FaultHarness>(
 
 /// The server answers again at once: one of the messages may have ended the connection.
 pub async fn a_connection_lost_after_writing_is_unknown_where_the_server_is_still_there<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     let sink = world.sink(Timeouts::default());
     let told = world.harness.told();
@@ -100,7 +100,7 @@ pub async fn a_connection_lost_after_writing_is_unknown_where_the_server_is_stil
 }
 
 /// The server does not answer any more: that is an outage, not a fault of a message.
-pub async fn a_server_that_goes_down_under_a_batch_spends_no_attempt<H: FaultHarness>(world: &World<H>) {
+pub async fn a_server_that_goes_down_under_a_batch_spends_no_attempt<H: FaultHarness>(world: &FaultInput<H>) {
     if !world.harness.told().asks {
         return skip("the sink does not ask whether the server is still there");
     }
@@ -116,7 +116,9 @@ pub async fn a_server_that_goes_down_under_a_batch_spends_no_attempt<H: FaultHar
 }
 
 /// Noticed in time, or not: never lost, never called delivered.
-pub async fn an_idle_connection_that_is_cut_is_opened_again_unnoticed<H: FaultHarness>(world: &World<H>) {
+pub async fn an_idle_connection_that_is_cut_is_opened_again_unnoticed<H: FaultHarness>(
+    world: &FaultInput<H>,
+) {
     let sink = world.sink(Timeouts::default());
     let batch = entries(2);
     confirm(&*sink, &batch[..1]).await;
@@ -131,7 +133,7 @@ pub async fn an_idle_connection_that_is_cut_is_opened_again_unnoticed<H: FaultHa
 }
 
 /// Each entry gets the reason, so that an operator sees which server was meant.
-pub async fn nobody_who_listens_is_down_for_every_entry<H: FaultHarness>(world: &World<H>) {
+pub async fn nobody_who_listens_is_down_for_every_entry<H: FaultHarness>(world: &FaultInput<H>) {
     let sink = world.sink(Timeouts::default());
     world.proxy.set(Fault::Down);
     let address = world.proxy.address().to_string();
@@ -144,7 +146,7 @@ pub async fn nobody_who_listens_is_down_for_every_entry<H: FaultHarness>(world: 
 
 /// The server accepts connections and does not answer.
 pub async fn many_deliveries_that_find_nobody_share_one_attempt_to_connect<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     if !world.harness.told().asks {
         return skip("the sink has more than one connection");
@@ -162,7 +164,9 @@ pub async fn many_deliveries_that_find_nobody_share_one_attempt_to_connect<H: Fa
 }
 
 /// As a relay drops it at `publish_timeout`.
-pub async fn a_delivery_dropped_at_its_deadline_leaves_the_sink_usable<H: FaultHarness>(world: &World<H>) {
+pub async fn a_delivery_dropped_at_its_deadline_leaves_the_sink_usable<H: FaultHarness>(
+    world: &FaultInput<H>,
+) {
     let sink = world.sink(Timeouts::default());
     let batch = entries(20);
     confirm(&*sink, &batch[..1]).await;
@@ -175,7 +179,7 @@ pub async fn a_delivery_dropped_at_its_deadline_leaves_the_sink_usable<H: FaultH
 }
 
 /// More than any buffer on the way holds.
-pub async fn a_batch_beyond_every_buffer_stays_in_order<H: FaultHarness>(world: &World<H>) {
+pub async fn a_batch_beyond_every_buffer_stays_in_order<H: FaultHarness>(world: &FaultInput<H>) {
     if !world.harness.told().asks {
         return skip("the sink has more than one connection");
     }
@@ -186,7 +190,7 @@ pub async fn a_batch_beyond_every_buffer_stays_in_order<H: FaultHarness>(world: 
 
 /// The batch that was handed over first is written first, also while all wait for the connection.
 pub async fn deliveries_that_wait_for_the_connection_are_written_in_their_order<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     if !world.harness.told().asks {
         return skip("the sink has more than one connection");

@@ -134,7 +134,7 @@ pub trait ServerHarness: Send + Sync + Sized + 'static {
 }
 
 /// The input of a case: a destination, and a proxy in front of its server.
-pub struct World<H> {
+pub struct FaultInput<H> {
     /// The destination.
     pub harness: H,
     /// The proxy.
@@ -142,7 +142,7 @@ pub struct World<H> {
     through: String,
 }
 
-impl<H: FaultHarness> World<H> {
+impl<H: FaultHarness> FaultInput<H> {
     pub(super) async fn start() -> Self {
         let harness = H::start().await;
         let (proxy, through) = FaultProxy::before(&harness.server());

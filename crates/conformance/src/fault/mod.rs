@@ -20,7 +20,7 @@ mod harness;
 pub mod relay;
 pub mod server;
 
-pub use harness::{FaultHarness, ServerHarness, Timeouts, Told, World};
+pub use harness::{FaultHarness, FaultInput, ServerHarness, Timeouts, Told};
 
 use super::case::Case;
 use super::suite::{run_named, table};
@@ -74,8 +74,8 @@ macro_rules! __server_cases {
 
 /// Every case over a proxy.
 #[must_use]
-pub fn cases<H: FaultHarness>() -> Vec<Case<World<H>>> {
-    crate::__fault_cases!([table] World<H>)
+pub fn cases<H: FaultHarness>() -> Vec<Case<FaultInput<H>>> {
+    crate::__fault_cases!([table] FaultInput<H>)
 }
 
 /// Every case on a server of the test's own.
@@ -89,7 +89,7 @@ pub fn server_cases<H: ServerHarness>() -> Vec<Case<H>> {
 /// # Panics
 /// When the sink does not behave as the case says, or no case has this name.
 pub fn run<H: FaultHarness>(name: &'static str) {
-    run_named(H::NAME, &cases::<H>(), name, World::start());
+    run_named(H::NAME, &cases::<H>(), name, FaultInput::start());
 }
 
 /// Runs one case by its name on a fresh server; what `server_conformance!` expands to.

@@ -8,7 +8,7 @@ use pillarbox_core::{Backoff, Event, EventId, Jitter, Status};
 use pillarbox_engine::{CircuitState, Relay, RelayOptions, RelayState};
 use tokio::sync::oneshot;
 
-use super::harness::{FaultHarness, Timeouts, World};
+use super::harness::{FaultHarness, FaultInput, Timeouts};
 use crate::case::skip;
 use crate::delivery::SOON;
 use crate::outage::{OutageHarness, by_lanes, by_rows};
@@ -17,7 +17,7 @@ use pillarbox_testkit::{Direction, Fault};
 use pillarbox_testkit::{MemoryOutbox, MemoryStore};
 
 /// An outage of the wire.
-struct Down<'a, H>(&'a World<H>);
+struct Down<'a, H>(&'a FaultInput<H>);
 
 impl<H: FaultHarness> OutageHarness for Down<'_, H> {
     fn sink(&self) -> Arc<dyn Sink> {
@@ -44,28 +44,28 @@ impl<H: FaultHarness> OutageHarness for Down<'_, H> {
 
 /// By rows.
 pub async fn an_outage_of_the_wire_spends_no_attempt_and_all_is_delivered_after_it<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     by_rows(&Down(world)).await;
 }
 
 /// By lanes as well.
 pub async fn an_outage_of_the_wire_under_an_ordered_route_spends_no_attempt<H: FaultHarness>(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     by_lanes(&Down(world)).await;
 }
 
 /// A relay from memory through the proxy, with waits short enough for a test.
 struct Route<'a, H> {
-    world: &'a World<H>,
+    world: &'a FaultInput<H>,
     store: MemoryStore,
     sink: Arc<dyn Sink>,
     relay: Relay,
 }
 
 impl<'a, H: FaultHarness> Route<'a, H> {
-    fn new(world: &'a World<H>, change: impl FnOnce(&mut RelayOptions)) -> Self {
+    fn new(world: &'a FaultInput<H>, change: impl FnOnce(&mut RelayOptions)) -> Self {
         let short = |max| Backoff::new(Duration::from_millis(20), max, Jitter::None).unwrap();
         let mut options = RelayOptions::broker();
         options.circuit = short(Duration::from_millis(100));
@@ -114,7 +114,7 @@ impl<'a, H: FaultHarness> Route<'a, H> {
 }
 
 /// One outage after the other, each with probes in vain, and the circuit closes in between.
-pub async fn outages_that_follow_each_other_spend_no_attempt<H: FaultHarness>(world: &World<H>) {
+pub async fn outages_that_follow_each_other_spend_no_attempt<H: FaultHarness>(world: &FaultInput<H>) {
     if !world.harness.told().asks {
         return skip("the sink does not ask whether the server is still there");
     }
@@ -146,7 +146,7 @@ pub async fn outages_that_follow_each_other_spend_no_attempt<H: FaultHarness>(wo
 pub async fn a_confirm_that_never_comes_is_bounded_by_the_deadline_and_the_entry_comes_again<
     H: FaultHarness,
 >(
-    world: &World<H>,
+    world: &FaultInput<H>,
 ) {
     let route = Route::new(world, |options| options.publish_timeout = Some(Duration::from_millis(300)));
     route
@@ -165,7 +165,7 @@ pub async fn a_confirm_that_never_comes_is_bounded_by_the_deadline_and_the_entry
 }
 
 /// Ten times, at another place of the batch each time.
-pub async fn connections_cut_in_the_middle_of_batches_lose_nothing<H: FaultHarness>(world: &World<H>) {
+pub async fn connections_cut_in_the_middle_of_batches_lose_nothing<H: FaultHarness>(world: &FaultInput<H>) {
     let route = Route::new(world, |options| options.max_attempts = 1000);
     route
         .run(async || {
@@ -182,7 +182,7 @@ pub async fn connections_cut_in_the_middle_of_batches_lose_nothing<H: FaultHarne
 }
 
 /// One attempt to connect at a time.
-pub async fn a_server_that_accepts_and_says_nothing_is_not_stormed<H: FaultHarness>(world: &World<H>) {
+pub async fn a_server_that_accepts_and_says_nothing_is_not_stormed<H: FaultHarness>(world: &FaultInput<H>) {
     if !world.harness.told().asks {
         return skip("the sink has more than one connection");
     }

@@ -146,7 +146,7 @@ async fn finds<B: SourceHarness, I: InboxHarness>(name: &str) {
 async fn fails<B: SourceHarness, I: InboxHarness>(name: &str) -> bool {
     let cases = consumer::cases::<B, I>();
     let case = cases.iter().find(|case| case.name == name).unwrap();
-    let world = consumer::World::start().await;
+    let world = consumer::ConsumerInput::start().await;
     AssertUnwindSafe((case.run)(&world)).catch_unwind().await.is_err()
 }
 

@@ -16,7 +16,7 @@ use crate::sink::HandlerError;
 use super::Consumer;
 use super::one::{Answer, Done, Job, Ready, Worked};
 use super::options::ConsumerTally;
-use super::stream::{Step, Stream};
+use super::stream::{Stream, StreamEvent};
 
 /// Messages that wait behind their keys, as a multiple of those handled at once.
 const AHEAD: usize = 2;
@@ -44,7 +44,7 @@ pub(super) struct Flow<'a, S: Transactions, F> {
 
 /// What happened next.
 enum Next {
-    Stream(Step),
+    Stream(StreamEvent),
     Finished(Option<String>, Worked),
     Idle,
     Stop,
@@ -107,14 +107,14 @@ where
     }
 
     /// The stream went on: its news are kept, and a message becomes a job.
-    fn stepped(&mut self, step: Step) -> Vec<Job> {
+    fn stepped(&mut self, step: StreamEvent) -> Vec<Job> {
         match step {
-            Step::Due => self.stream = Stream::Opening(self.consumer.source.subscribe()),
-            Step::Opened(Ok(subscription)) => {
+            StreamEvent::Due => self.stream = Stream::Opening(self.consumer.source.subscribe()),
+            StreamEvent::Opened(Ok(subscription)) => {
                 self.last_activity = Instant::now();
                 self.stream = Stream::Open(subscription);
             }
-            Step::Opened(Err(error)) => {
+            StreamEvent::Opened(Err(error)) => {
                 let mendable = matches!(
                     error.kind(),
                     ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Contention | ErrorKind::Internal
@@ -125,12 +125,12 @@ where
                 }
                 self.lost(&error.to_string());
             }
-            Step::Received(Ok(Some(message))) => {
+            StreamEvent::Received(Ok(Some(message))) => {
                 self.last_activity = Instant::now();
                 return self.arrived(message).into_iter().collect();
             }
-            Step::Received(Ok(None)) => self.lost("the broker closed it"),
-            Step::Received(Err(error)) => self.lost(&error.to_string()),
+            StreamEvent::Received(Ok(None)) => self.lost("the broker closed it"),
+            StreamEvent::Received(Err(error)) => self.lost(&error.to_string()),
         }
         Vec::new()
     }

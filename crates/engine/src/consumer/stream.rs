@@ -23,7 +23,7 @@ pub(super) enum Stream<'a> {
 }
 
 /// What a stream did.
-pub(super) enum Step {
+pub(super) enum StreamEvent {
     /// It is time to open it.
     Due,
     Opened(Result<Box<dyn Subscription>>),
@@ -43,14 +43,14 @@ impl Stream<'_> {
     }
 
     /// Waits for the next step. Dropping the future loses nothing.
-    pub(super) async fn step(&mut self) -> Step {
+    pub(super) async fn step(&mut self) -> StreamEvent {
         match self {
             Self::Lost { until } => {
                 sleep_until(*until).await;
-                Step::Due
+                StreamEvent::Due
             }
-            Self::Opening(opening) => Step::Opened(opening.await),
-            Self::Open(subscription) => Step::Received(subscription.next().await),
+            Self::Opening(opening) => StreamEvent::Opened(opening.await),
+            Self::Open(subscription) => StreamEvent::Received(subscription.next().await),
         }
     }
 }

@@ -6,7 +6,7 @@ use pillarbox_engine::{CircuitState, Relay};
 use pillarbox_testkit::{MemoryOutbox, MemorySink, Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{World, options};
+use crate::world::{Rig, options};
 
 fn down() -> Reply {
     Reply::Answer(Outcome::down("refused", "connection refused"))
@@ -14,7 +14,7 @@ fn down() -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_spends_no_attempt_and_kills_nothing() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_many(300).await;
     world.sink.on(Which::Any, down());
     let relay = world.relay(options());
@@ -41,7 +41,7 @@ async fn an_outage_spends_no_attempt_and_kills_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn another_route_keeps_its_pace_during_an_outage() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(50).await;
     world.sink.on(Which::Any, down());
     let other = MemorySink::new();
@@ -63,7 +63,7 @@ async fn another_route_keeps_its_pace_during_an_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_does_not_wait_out_an_outage() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(10).await;
     world.sink.on(Which::Any, down());
     let tally = world.relay(options()).drain().await.unwrap();
@@ -75,7 +75,7 @@ async fn a_drain_does_not_wait_out_an_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_rejected_still_shows_that_the_destination_is_up() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_many(20).await;
     world.sink.on(Which::Any, down());
     let relay = world.relay(options());
@@ -94,7 +94,7 @@ fn full() -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_destination_spends_no_attempt_and_gets_everything_once_there_is_room() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_many(300).await;
     world.sink.on(Which::Any, full());
     let relay = world.relay(options());
@@ -113,7 +113,7 @@ async fn a_full_destination_spends_no_attempt_and_gets_everything_once_there_is_
 
 #[tokio::test(start_paused = true)]
 async fn one_message_that_is_always_refused_is_not_an_outage_for_the_others() {
-    let world = World::new();
+    let world = Rig::new();
     let poison = world.stage(Event::new("poison", "{}")).await;
     world.stage_many(300).await;
     world.sink.on(Which::Event(poison), full());
@@ -131,7 +131,7 @@ async fn one_message_that_is_always_refused_is_not_an_outage_for_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_of_several_does_not_stop_the_others_for_good() {
-    let world = World::new();
+    let world = Rig::new();
     for _ in 0..200 {
         world.stage(Event::new("to.the.full.one", "{}")).await;
     }
@@ -149,7 +149,7 @@ async fn a_full_queue_of_several_does_not_stop_the_others_for_good() {
 
 #[tokio::test(start_paused = true)]
 async fn a_destination_that_says_when_to_come_back_is_left_alone_until_then() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(10).await;
     let Outcome::Busy { failure, .. } = Outcome::busy("http_429", "") else { unreachable!() };
     let wait = Some(Duration::from_secs(120));

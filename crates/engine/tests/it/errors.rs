@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use tracing::Level;
 
 use crate::log::Log;
-use crate::world::World;
+use crate::world::Rig;
 
 const QUEUE: &str = "orders";
 
@@ -22,7 +22,7 @@ where
     F: Fn(Handling) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("mail", r#"{"to": 7, "secret": "canary"}"#)).await;
     let mut options = RelayOptions::handlers();
     options.max_attempts = 3;
@@ -105,7 +105,7 @@ async fn a_handlers_error_is_logged_with_its_chain_at_warn_for_the_last_attempt_
 
 #[tokio::test(start_paused = true)]
 async fn a_payload_of_another_shape_ends_an_entry_at_once_also_deep_in_a_chain() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order", r#"{"items": [{"price": "canary"}]}"#)).await;
     let handlers = Handlers::new().on("order", async |handling| {
         let order: anyhow::Result<Order> = pillarbox_core::read_json(&handling.entry().payload)

@@ -11,11 +11,11 @@ use pillarbox_engine::{CircuitState, Relay};
 use pillarbox_testkit::{MemoryStore, Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{ROUTE, World, options};
+use crate::world::{ROUTE, Rig, options};
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_hangs_does_not_hold_up_the_others_however_small_the_window_is() {
-    let world = World::new();
+    let world = Rig::new();
     let hangs = world.stage(Event::new("order.placed", "{}")).await;
     world.stage_many(40).await;
     world.sink.on(Which::Event(hangs), Reply::Hang);
@@ -29,7 +29,7 @@ async fn an_entry_that_hangs_does_not_hold_up_the_others_however_small_the_windo
 
 #[tokio::test(start_paused = true)]
 async fn wake_ups_do_not_hurry_a_store_that_fails() {
-    let world = World::new();
+    let world = Rig::new();
     let store = Arc::new(NoClaims(world.store.clone(), AtomicU32::new(0)));
     let relay = Relay::builder(Arc::clone(&store) as Arc<dyn Store>, Arc::new(world.sink.clone()))
         .route(ROUTE)
@@ -51,7 +51,7 @@ async fn wake_ups_do_not_hurry_a_store_that_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_whose_answer_never_comes_does_not_close_the_circuit() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(50).await;
     world.sink.on(Which::Any, Reply::Answer(Outcome::down("refused", "connection refused")));
     let mut options = options();
@@ -77,7 +77,7 @@ async fn a_probe_whose_answer_never_comes_does_not_close_the_circuit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_verdict_that_waits_for_a_lock_does_not_hold_up_the_others() {
-    let world = World::new();
+    let world = Rig::new();
     let dies = world.stage(Event::new("order.placed", "{}")).await;
     world.sink.on(Which::Event(dies), Reply::Answer(Outcome::rejected("no", "")));
     let store = Arc::new(LockedAudit(world.store.clone(), AtomicBool::new(true)));

@@ -7,11 +7,11 @@ use pillarbox_engine::RelayOptions;
 use pillarbox_engine::sink::{Handled, HandlerError, Handlers};
 use tokio::time::sleep;
 
-use crate::world::World;
+use crate::world::Rig;
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_nobody_registered_is_dead_at_once() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("fax.send", "{}")).await;
     let relay = world.to(Arc::new(Handlers::new()), RelayOptions::handlers()).build().unwrap();
     assert_eq!(relay.drain().await.unwrap().dead, 1);
@@ -22,7 +22,7 @@ async fn a_handler_nobody_registered_is_dead_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_fails_one_entry_alone() {
-    let world = World::new();
+    let world = Rig::new();
     let bad = world.stage(Event::new("bad", "{}")).await;
     let good = world.stage(Event::new("good", "{}")).await;
     let handlers = Handlers::new()
@@ -39,7 +39,7 @@ async fn a_handler_that_panics_fails_one_entry_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handlers_error_is_stored_without_its_message() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("mail", "{}")).await;
     let handlers = Handlers::new()
         .on("mail", async |_| {
@@ -54,7 +54,7 @@ async fn a_handlers_error_is_stored_without_its_message() {
 
 #[tokio::test(start_paused = true)]
 async fn a_payload_of_another_shape_is_rejected_without_being_quoted() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("mail", r#"{"to": "canary"}"#)).await;
     let handlers = Handlers::new()
         .on("mail", async |handling| {
@@ -82,7 +82,7 @@ impl TypedEvent for MailWanted {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_of_a_rust_type_gets_what_was_staged_as_it_and_nothing_else() {
-    let world = World::new();
+    let world = Rig::new();
     let good = world.stage(Event::of(&MailWanted { to: "canary".into() }).unwrap()).await;
     let bad = world.stage(Event::new(MailWanted::TYPE, r#"{"too": 1}"#)).await;
     let handlers = Handlers::new()
@@ -101,7 +101,7 @@ async fn a_handler_of_a_rust_type_gets_what_was_staged_as_it_and_nothing_else() 
 
 #[tokio::test(start_paused = true)]
 async fn the_handler_gets_the_idempotency_key_and_the_attempt() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("mail", "7")).await;
     let handlers = Handlers::new()
         .on("mail", move |handling| async move {
@@ -119,7 +119,7 @@ async fn the_handler_gets_the_idempotency_key_and_the_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_handlers_run_at_once_than_allowed() {
-    let world = World::new();
+    let world = Rig::new();
     for _ in 0..40 {
         world.stage(Event::new("work", "{}")).await;
     }
@@ -157,7 +157,7 @@ fn a_name_registered_twice_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handlers_own_limit_does_not_hold_up_the_others() {
-    let world = World::new();
+    let world = Rig::new();
     for n in 0..6 {
         let name = if n % 2 == 0 { "slow" } else { "fast" };
         world.stage(Event::new(name, "{}")).await;
@@ -202,7 +202,7 @@ fn a_limit_of_nobody_or_of_nothing_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_entry_comes_back_with_all_of_its_attempts() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("check", "{}").max_attempts(1)).await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);

@@ -7,11 +7,11 @@ use pillarbox_testkit::JumpingClock;
 use pillarbox_testkit::{MemoryStore, Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{ROUTE, World, options};
+use crate::world::{ROUTE, Rig, options};
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_while_a_long_handler_runs() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("report", "{}")).await;
     let handlers = Handlers::new()
         .on("report", async |_| {
@@ -33,7 +33,7 @@ async fn a_lease_is_renewed_while_a_long_handler_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_killed_relays_entries_move_again_when_its_lease_ends() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_many(5).await;
     world.sink.set_latency(Duration::from_secs(3600));
     let mut options = options();
@@ -55,7 +55,7 @@ async fn a_killed_relays_entries_move_again_when_its_lease_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_kills_its_relay_every_time_ends_as_dead() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("killer", "{}")).await;
     world.sink.on(Which::Event(id), Reply::Hang);
     let mut options = options();
@@ -79,7 +79,7 @@ async fn an_entry_that_kills_its_relay_every_time_ends_as_dead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relay_whose_lease_was_taken_over_is_fenced_and_changes_nothing() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order.placed", "{}")).await;
     world.sink.set_latency(Duration::from_secs(5));
     let mut options = options();
@@ -122,7 +122,7 @@ async fn a_relay_whose_lease_was_taken_over_is_fenced_and_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_relays_own_lost_claim_and_its_new_one_on_the_same_entry_are_told_apart() {
     let clock = std::sync::Arc::new(JumpingClock::new(0));
-    let world = World { store: MemoryStore::with_clock(clock.clone()), ..World::new() };
+    let world = Rig { store: MemoryStore::with_clock(clock.clone()), ..Rig::new() };
     let id = world.stage(Event::new("order.placed", "{}")).await;
     world.sink.on_nth(Which::Event(id), 1, Reply::Hang);
     let mut options = options();
@@ -143,7 +143,7 @@ async fn a_relays_own_lost_claim_and_its_new_one_on_the_same_entry_are_told_apar
 
 #[tokio::test(start_paused = true)]
 async fn publishing_stops_before_the_lease_ends_when_it_cannot_be_renewed() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order.placed", "{}")).await;
     world.sink.on(Which::Event(id), Reply::Hang);
     let mut options = options();
@@ -162,7 +162,7 @@ async fn publishing_stops_before_the_lease_ends_when_it_cannot_be_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_gets_no_answer_is_tried_again_before_the_lease_is_given_up() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("report", "{}")).await;
     world.sink.set_latency(Duration::from_secs(60));
     let mut options = options();

@@ -6,13 +6,13 @@ use pillarbox_core::port::{Report, Sink};
 use pillarbox_core::{Event, Outcome};
 use pillarbox_engine::sink::FileSink;
 
-use crate::world::{World, options};
+use crate::world::{Rig, options};
 
 #[tokio::test]
 async fn a_file_gets_one_complete_cloudevent_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.ndjson");
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order.placed", r#"{"id": 1}"#).key("o-1").header("shop", "north")).await;
     let raw =
         world.stage(Event::new("blob", vec![0xff, 0x00]).content_type("application/octet-stream")).await;
@@ -37,7 +37,7 @@ async fn an_incomplete_last_line_is_cut_before_more_is_written() {
     let path = folder.path().join("events.ndjson");
     for left_behind in ["{\"id\":\"kept\"}\n{\"id\":\"cut sho", "{\"id\":\"cut sho", ""] {
         std::fs::write(&path, left_behind).unwrap();
-        let world = World::new();
+        let world = Rig::new();
         world.stage_many(3).await;
         let sink = Arc::new(FileSink::open(&path).unwrap());
         assert_eq!(world.to(sink, options()).build().unwrap().drain().await.unwrap().delivered, 3);
@@ -63,7 +63,7 @@ async fn deliveries_at_once_do_not_disturb_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.ndjson");
     let sink = Arc::new(FileSink::open(&path).unwrap());
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(3).await;
     let entries = world.store.entries();
     let deliveries = (0..200).map(|_| {
@@ -90,7 +90,7 @@ fn a_file_that_cannot_be_opened_is_told_with_its_name() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_is_a_destination_that_is_down() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(3).await;
     let sink = Arc::new(FileSink::open("/dev/full").unwrap());
     let tally = world.to(sink, options()).build().unwrap().drain().await.unwrap();

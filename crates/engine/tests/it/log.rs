@@ -41,9 +41,9 @@ impl Log {
 
 struct Collector(Lines);
 
-struct Line(String);
+struct LogText(String);
 
-impl Visit for Line {
+impl Visit for LogText {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         write!(self.0, "{}={value:?} ", field.name()).unwrap();
     }
@@ -67,7 +67,7 @@ impl Subscriber for Collector {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = LogText(String::new());
         event.record(&mut line);
         self.0.lock().unwrap().push((*event.metadata().level(), line.0));
     }

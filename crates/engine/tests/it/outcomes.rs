@@ -6,11 +6,11 @@ use pillarbox_core::{AuditKind, Event, FailureKind, Outcome, Status};
 use pillarbox_testkit::{Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{World, options};
+use crate::world::{Rig, options};
 
 #[tokio::test(start_paused = true)]
 async fn rejected_for_good_is_dead_on_the_first_attempt_and_audited() {
-    let world = World::new();
+    let world = Rig::new();
     let bad = world.stage(Event::new("bad", "{}")).await;
     let good = world.stage(Event::new("good", "{}")).await;
     world.sink.on(Which::Event(bad), Reply::Answer(Outcome::rejected("too_large", "over the limit")));
@@ -26,7 +26,7 @@ async fn rejected_for_good_is_dead_on_the_first_attempt_and_audited() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_entry_is_tried_exactly_as_often_as_allowed_with_doubling_waits() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("bad", "{}")).await;
     world.sink.on(Which::Any, Reply::Answer(Outcome::failed("busy", "try later")));
     let mut options = options();
@@ -45,7 +45,7 @@ async fn a_failing_entry_is_tried_exactly_as_often_as_allowed_with_doubling_wait
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_may_allow_fewer_attempts_than_its_route() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("bad", "{}").max_attempts(1)).await;
     world.sink.on(Which::Any, Reply::Answer(Outcome::failed("busy", "")));
     let tally = world.relay(options()).drain().await.unwrap();
@@ -54,7 +54,7 @@ async fn an_entry_may_allow_fewer_attempts_than_its_route() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_confirmation_is_delivered_again_under_the_same_event_id() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order.placed", "{}")).await;
     world.sink.on_nth(Which::Event(id), 1, Reply::Lose);
     let relay = world.relay(options());
@@ -65,7 +65,7 @@ async fn a_lost_confirmation_is_delivered_again_under_the_same_event_id() {
 
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_that_never_comes_is_bounded_by_the_deadline() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order.placed", "{}")).await;
     world.sink.on_nth(Which::Event(id), 1, Reply::Hang);
     let mut options = options();
@@ -81,7 +81,7 @@ async fn a_confirmation_that_never_comes_is_bounded_by_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_panics_fails_its_entries_and_the_relay_lives() {
-    let world = World::new();
+    let world = Rig::new();
     let bad = world.stage(Event::new("bad", "{}")).await;
     world.sink.on(Which::Event(bad), Reply::Panic);
     let mut options = options();
@@ -98,7 +98,7 @@ async fn a_sink_that_panics_fails_its_entries_and_the_relay_lives() {
 
 #[tokio::test(start_paused = true)]
 async fn an_explicit_wait_replaces_the_backoff() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order.placed", "{}")).await;
     let failure = pillarbox_core::Failure::new(FailureKind::Failed, "busy", "");
     let wait = Some(Duration::from_secs(45));
@@ -112,7 +112,7 @@ async fn an_explicit_wait_replaces_the_backoff() {
 
 #[tokio::test(start_paused = true)]
 async fn a_death_is_told_once_it_is_durable_and_a_panicking_hook_changes_nothing() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("bad", "{}")).await;
     let other = world.stage(Event::new("bad", "{}")).await;
     world.sink.on(Which::Any, Reply::Answer(Outcome::rejected("no", "")));
@@ -149,7 +149,7 @@ async fn a_sink_that_forgets_an_entry_has_it_delivered_again() {
             }
         }
     }
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("order.placed", "{}")).await;
     let sink = Arc::new(Forgetful(world.sink.clone(), Default::default()));
     let relay = world.to(sink, options()).build().unwrap();
@@ -188,7 +188,7 @@ async fn one_verdict_that_cannot_be_recorded_does_not_run_the_rest_again() {
         }
     }
 
-    let world = World::new();
+    let world = Rig::new();
     let good = world.stage_many(20).await;
     let bad = world.stage(Event::new("bad", "{}")).await;
     world.sink.on(Which::Event(bad), Reply::Answer(Outcome::rejected("no", "")));

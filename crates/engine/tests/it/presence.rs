@@ -8,7 +8,7 @@ use pillarbox_core::{CircuitState, Error, ErrorKind, Outcome, Result, Timestamp}
 use pillarbox_testkit::{Reply, Which};
 use tokio::time::{Instant, sleep};
 
-use crate::world::{World, options};
+use crate::world::{Rig, options};
 
 /// How a place for announcements can fail.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl Presence for Broken {
 #[tokio::test(start_paused = true)]
 async fn a_failing_announcement_never_hurts_delivery() {
     for fails in [Fails::Error, Fails::Hang, Fails::Panic] {
-        let world = World::new();
+        let world = Rig::new();
         world.stage_many(100).await;
         let broken = Arc::new(Broken { fails, calls: AtomicU32::new(0) });
         let presence: Arc<dyn Presence> = broken.clone();
@@ -70,7 +70,7 @@ async fn a_failing_announcement_never_hurts_delivery() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relay_is_seen_while_it_runs_and_a_dropped_one_shows_as_gone() {
-    let world = World::new();
+    let world = Rig::new();
     let presence: Arc<dyn Presence> = Arc::new(world.store.clone());
     let relay = world.builder(options()).presence(Arc::clone(&presence)).build().unwrap();
     let seen = async || presence.relays(None).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_relay_is_seen_while_it_runs_and_a_dropped_one_shows_as_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_circuit_is_told_at_once_and_with_its_last_reason() {
-    let world = World::new();
+    let world = Rig::new();
     let presence: Arc<dyn Presence> = Arc::new(world.store.clone());
     world.stage_many(10).await;
     world.sink.on(Which::Any, Reply::Answer(Outcome::down("refused", "connection refused")));

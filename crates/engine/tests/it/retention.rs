@@ -9,11 +9,11 @@ use pillarbox_host::OsEntropy;
 use pillarbox_testkit::{MemoryInbox, MemoryOutbox, Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{ROUTE, World, options};
+use crate::world::{ROUTE, Rig, options};
 
 #[tokio::test(start_paused = true)]
 async fn delivered_entries_go_after_their_time_and_dead_ones_never() {
-    let world = World::new();
+    let world = Rig::new();
     let bad = world.stage(Event::new("bad", "{}")).await;
     world.stage_many(25).await;
     world.sink.on(Which::Event(bad), Reply::Answer(Outcome::rejected("no", "")));
@@ -39,7 +39,7 @@ async fn delivered_entries_go_after_their_time_and_dead_ones_never() {
 
 #[tokio::test(start_paused = true)]
 async fn the_inbox_forgets_after_a_time_of_its_own() {
-    let world = World::new();
+    let world = Rig::new();
     let inbox = MemoryInbox::new(&world.store);
     for _ in 0..25 {
         let mut tx = world.store.begin();
@@ -63,7 +63,7 @@ async fn the_inbox_forgets_after_a_time_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn an_ended_saga_goes_after_a_time_of_its_own() {
-    let world = World::new();
+    let world = Rig::new();
     let saga = Saga::group("erase", Reference::new("person", "p-1")).step(Step::new("crm", "crm.erase"));
     let mut tx = world.store.begin();
     let staged =
@@ -92,7 +92,7 @@ async fn an_ended_saga_goes_after_a_time_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn no_retention_deletes_at_settle() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(5).await;
     let mut options = options();
     options.keep = Keep::No;
@@ -102,7 +102,7 @@ async fn no_retention_deletes_at_settle() {
 
 #[test]
 fn a_retention_that_cannot_work_is_refused_when_built() {
-    let world = World::new();
+    let world = Rig::new();
     let changes: [fn(&mut RetentionOptions); 3] = [
         |options| options.batch = 0,
         |options| options.interval = Duration::ZERO,
@@ -119,7 +119,7 @@ fn a_retention_that_cannot_work_is_refused_when_built() {
 async fn an_embedded_relay_purges_by_itself_unless_it_is_told_not_to() {
     let day = Duration::from_secs(24 * 3600);
     for ordered in [false, true] {
-        let world = World::new();
+        let world = Rig::new();
         let builder = || {
             let (store, sink) = (Arc::new(world.store.clone()), Arc::new(world.sink.clone()));
             let builder = if ordered { Relay::ordered(store, sink) } else { Relay::builder(store, sink) };
@@ -149,7 +149,7 @@ async fn an_embedded_relay_purges_by_itself_unless_it_is_told_not_to() {
 
 #[test]
 fn a_relay_with_a_retention_that_cannot_work_is_refused_when_built() {
-    let world = World::new();
+    let world = Rig::new();
     let mut options = RetentionOptions::default();
     options.batch = 0;
     let builder = Relay::builder(Arc::new(world.store.clone()), Arc::new(world.sink.clone()));

@@ -4,11 +4,11 @@ use pillarbox_core::{Event, Outcome, Status};
 use pillarbox_testkit::{MemoryOutbox, Reply, Which};
 use tokio::time::{Instant, sleep};
 
-use crate::world::{World, options};
+use crate::world::{Rig, options};
 
 #[tokio::test(start_paused = true)]
 async fn run_once_delivers_one_batch_and_says_what_it_did() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(7).await;
     let mut options = options();
     options.batch = 5;
@@ -21,7 +21,7 @@ async fn run_once_delivers_one_batch_and_says_what_it_did() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_when_nothing_is_due() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_many(1_000).await;
     world.stage(Event::new("order.placed", "{}").delay(Duration::from_secs(60))).await;
     let tally = world.relay(options()).drain().await.unwrap();
@@ -32,7 +32,7 @@ async fn a_drain_ends_when_nothing_is_due() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_takes_at_most_what_it_may() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(1_000).await;
     let relay = world.relay(options());
     for (most, delivered) in [(0, 0), (1, 1), (600, 601), (1_000, 1_000)] {
@@ -47,14 +47,14 @@ async fn a_drain_takes_at_most_what_it_may() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_without_work_ends_at_once() {
-    let world = World::new();
+    let world = Rig::new();
     let tally = world.relay(options()).drain().await.unwrap();
     assert_eq!((tally.claimed, tally.elapsed), (0, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_next_batch_is_claimed_while_this_one_is_delivered() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(30).await;
     world.sink.set_latency(Duration::from_secs(1));
     let mut options = options();
@@ -68,7 +68,7 @@ async fn the_next_batch_is_claimed_while_this_one_is_delivered() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_in_flight_stays_in_its_bound() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(100).await;
     world.sink.set_latency(Duration::from_secs(1));
     let mut options = options();
@@ -90,7 +90,7 @@ async fn what_is_in_flight_stays_in_its_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn large_payloads_bound_a_batch_by_bytes() {
-    let world = World::new();
+    let world = Rig::new();
     for _ in 0..200 {
         world.stage(Event::new("blob", vec![0; 10_000])).await;
     }
@@ -110,7 +110,7 @@ async fn large_payloads_bound_a_batch_by_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn one_slow_delivery_does_not_delay_settling_the_others() {
-    let world = World::new();
+    let world = Rig::new();
     let slow = world.stage(Event::new("slow", "{}")).await;
     let ids = world.stage_many(20).await;
     world.sink.on(Which::Event(slow), Reply::Hang);
@@ -127,7 +127,7 @@ async fn one_slow_delivery_does_not_delay_settling_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_relay_is_woken_and_does_not_wait_for_its_poll() {
-    let world = World::new();
+    let world = Rig::new();
     let relay = world.relay(options());
     let outbox =
         MemoryOutbox::new(&world.store, crate::world::ROUTE).wake(std::sync::Arc::new(relay.handle()));
@@ -151,7 +151,7 @@ async fn a_running_relay_is_woken_and_does_not_wait_for_its_poll() {
 
 #[tokio::test(start_paused = true)]
 async fn beside_a_steady_writer_a_relay_does_not_ask_again_at_once() {
-    let world = World::new();
+    let world = Rig::new();
     let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
     let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
         .route("orders")
@@ -174,7 +174,7 @@ async fn beside_a_steady_writer_a_relay_does_not_ask_again_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_staged_during_a_claim_wakes_the_relay_after_it() {
-    let world = World::new();
+    let world = Rig::new();
     let taking = Duration::from_millis(100);
     let counting = std::sync::Arc::new(Counting::new(world.store.clone()).taking(taking));
     let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
@@ -206,7 +206,7 @@ async fn what_is_staged_during_a_claim_wakes_the_relay_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_relay_polls_at_most_a_few_times_a_second() {
-    let world = World::new();
+    let world = Rig::new();
     let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
     let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
         .route("orders")
@@ -220,7 +220,7 @@ async fn an_idle_relay_polls_at_most_a_few_times_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_database_does_not_end_the_loop_and_is_told() {
-    let world = World::new();
+    let world = Rig::new();
     let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
     counting.fail(true);
     let relay = pillarbox_engine::Relay::builder(counting.clone(), std::sync::Arc::new(world.sink.clone()))
@@ -244,7 +244,7 @@ async fn a_lost_database_does_not_end_the_loop_and_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_one_shot_run_says_at_once_that_the_database_is_not_there() {
-    let world = World::new();
+    let world = Rig::new();
     let counting = std::sync::Arc::new(Counting::new(world.store.clone()));
     counting.fail(true);
     let relay = pillarbox_engine::Relay::builder(counting, std::sync::Arc::new(world.sink.clone()))
@@ -257,7 +257,7 @@ async fn a_one_shot_run_says_at_once_that_the_database_is_not_there() {
 
 #[tokio::test(start_paused = true)]
 async fn overlapping_drains_share_the_work_without_a_duplicate() {
-    let world = World::new();
+    let world = Rig::new();
     let mut ids = world.stage_many(500).await;
     world.sink.set_latency(Duration::from_millis(10));
     let mut options = options();
@@ -273,7 +273,7 @@ async fn overlapping_drains_share_the_work_without_a_duplicate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_batch_of_the_oldest_does_not_hold_up_the_newer_ones() {
-    let world = World::new();
+    let world = Rig::new();
     for _ in 0..50 {
         world.stage(Event::new("bad", "{}")).await;
     }
@@ -288,7 +288,7 @@ async fn a_failing_batch_of_the_oldest_does_not_hold_up_the_newer_ones() {
 
 #[test]
 fn a_relay_without_a_route_or_with_a_wrong_option_is_refused_when_built() {
-    let world = World::new();
+    let world = Rig::new();
     let sink = std::sync::Arc::new(world.sink.clone());
     let store = std::sync::Arc::new(world.store.clone());
     let error = pillarbox_engine::Relay::builder(store, sink).build().err().unwrap();

@@ -4,11 +4,11 @@ use pillarbox_core::{Event, Status};
 use pillarbox_testkit::{Reply, Which};
 use tokio::time::{Instant, sleep};
 
-use crate::world::{World, options};
+use crate::world::{Rig, options};
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_finishes_what_is_under_way() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(10).await;
     world.sink.set_latency(Duration::from_secs(3));
     let started = Instant::now();
@@ -19,7 +19,7 @@ async fn a_stop_finishes_what_is_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_releases_the_rest_after_its_grace_without_spending_the_attempt() {
-    let world = World::new();
+    let world = Rig::new();
     let slow = world.stage(Event::new("slow", "{}")).await;
     let ids = world.stage_many(3).await;
     world.sink.on(Which::Event(slow), Reply::Hang);
@@ -38,7 +38,7 @@ async fn a_stop_releases_the_rest_after_its_grace_without_spending_the_attempt()
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_relay_stops_at_once() {
-    let world = World::new();
+    let world = Rig::new();
     let started = Instant::now();
     let tally = world.relay(options()).run(sleep(Duration::from_millis(1_234))).await.unwrap();
     assert_eq!((tally.claimed, started.elapsed()), (0, Duration::from_millis(1_234)));

@@ -9,15 +9,15 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
-use crate::world::{World, options};
+use crate::world::{Rig, options};
 
 /// Keeps the lines of errors.
 #[derive(Clone, Default)]
 struct Errors(Arc<Mutex<Vec<String>>>);
 
-struct Line(String);
+struct ErrorText(String);
 
-impl Visit for Line {
+impl Visit for ErrorText {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         let _ = write!(self.0, "{}={value:?} ", field.name());
     }
@@ -29,7 +29,7 @@ impl Subscriber for Errors {
     }
 
     fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = ErrorText(String::new());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -46,7 +46,7 @@ impl Subscriber for Errors {
 
 #[tokio::test(start_paused = true)]
 async fn a_pile_of_equal_deaths_is_one_line_with_its_count() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_many(40).await;
     let other = world.stage(Event::new("bad", "{}")).await;
     world.sink.on(Which::Any, Reply::Answer(Outcome::rejected("too_large", "over the limit")));

@@ -10,12 +10,12 @@ use pillarbox_testkit::{MemoryOutbox, MemorySink, MemoryStore};
 
 pub const ROUTE: &str = "orders";
 
-pub struct World {
+pub struct Rig {
     pub store: MemoryStore,
     pub sink: MemorySink,
 }
 
-impl World {
+impl Rig {
     pub fn new() -> Self {
         Self { store: MemoryStore::new(), sink: MemorySink::new() }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use pillarbox_core::{FailureKind, Status, attempts_counted};
 
 use super::super::history::Settling;
-use super::super::life::{Life, State, Step, What};
+use super::super::life::{Life, LifeEvent, State, What};
 use super::{Evidence, Findings};
 
 pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
@@ -28,11 +28,11 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-fn told(life: &Life, step: &Step, wrong: &str) -> String {
+fn told(life: &Life, step: &LifeEvent, wrong: &str) -> String {
     format!("at {} ms seq {} by {}: {wrong}", step.at, life.seq, step.who)
 }
 
-fn wrong(state: &State, step: &Step) -> Option<String> {
+fn wrong(state: &State, step: &LifeEvent) -> Option<String> {
     match step.what {
         What::Granted { attempts, max_attempts, .. } if attempts != state.attempts + 1 => {
             Some(format!("claimed as attempt {attempts} of {max_attempts}, after {}", state.attempts))

@@ -3,7 +3,7 @@
 
 use pillarbox_core::Status;
 
-use super::super::life::{State, Step, What};
+use super::super::life::{LifeEvent, State, What};
 use super::{Evidence, Findings};
 
 pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
@@ -35,7 +35,7 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-fn seen(seq: i64, state: &State, step: &Step, fence: i64, status: Status) -> String {
+fn seen(seq: i64, state: &State, step: &LifeEvent, fence: i64, status: Status) -> String {
     format!(
         "at {} ms seq {seq} is {status} under fence {fence}, and must be {:?} under fence {}",
         step.at, state.status, state.fence

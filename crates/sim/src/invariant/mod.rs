@@ -30,7 +30,7 @@ use pillarbox_core::{AuditRecord, EventId, SagaId, SagaRecord};
 
 use super::chaos::Calls;
 use super::history::{Record, Row};
-use super::life::{Life, State, Step};
+use super::life::{Life, LifeEvent, State};
 use super::plan::Plan;
 
 /// What is left of a world when it is over.
@@ -55,7 +55,7 @@ impl Evidence {
         self.plan.options.keep == Keep::UntilPurged
     }
 
-    fn walk(&self, life: &Life, look: impl FnMut(&State, &Step)) -> State {
+    fn walk(&self, life: &Life, look: impl FnMut(&State, &LifeEvent)) -> State {
         life.walk(self.keeps_delivered(), look)
     }
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::mend::is_damage;
 use super::numbers;
 use crate::bind::Bind;
-use crate::call::{Again, Line, Unit};
+use crate::call::{Again, Traffic, Unit};
 use crate::claim::micros;
 use crate::error::{Phase, classify};
 use crate::store::PostgresStore;
@@ -36,13 +36,13 @@ impl PostgresStore {
     }
 
     async fn attend_once(&self, request: &AttendRequest) -> Result<Attendance> {
-        let mut unit = self.unit(Line::Reserved).await?;
+        let mut unit = self.unit(Traffic::Reserved).await?;
         let attendance = self.attend_in(&mut unit, request).await?;
         unit.commit(Phase::Committing).await?;
         if request.joins {
             // A claim by rows may have begun before: what it takes has to be there when this session reads.
             let arguments = Bind::new().done()?;
-            self.run(Line::Reserved, Again::Always, &self.sql().lanes_settled, arguments).await?;
+            self.run(Traffic::Reserved, Again::Always, &self.sql().lanes_settled, arguments).await?;
         }
         Ok(attendance)
     }
@@ -81,7 +81,7 @@ impl PostgresStore {
     pub(crate) async fn reap_sessions(&self, request: &ReapRequest) -> Result<Reaped> {
         let route = request.route.as_ref().map(|route| route.as_str().to_owned());
         let arguments = Bind::new().value(route).at(request.now).done()?;
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_live, arguments).await?;
+        let rows = self.run(Traffic::Relay, Again::Always, &self.sql().lanes_live, arguments).await?;
         let mut reaped = Reaped::default();
         let mut routes = BTreeSet::new();
         for row in &rows {
@@ -109,7 +109,7 @@ impl PostgresStore {
                 skips_dead: true,
                 now: request.now,
             };
-            let mut unit = self.unit(Line::Relay).await?;
+            let mut unit = self.unit(Traffic::Relay).await?;
             unit.rows(&self.sql().lanes_lock, Bind::new().text(route.as_str()).done()?).await?;
             let (_, deaths) = self.bury(&mut unit, &burial).await?;
             unit.commit(Phase::Committing).await?;
@@ -176,7 +176,7 @@ impl PostgresStore {
             Some(lanes) => (&self.sql().lanes_hand_over, bind.value(numbers(lanes))),
             None => (&self.sql().lanes_leave, bind),
         };
-        self.run(Line::Reserved, Again::Always, sql, bind.done()?).await.map(drop)
+        self.run(Traffic::Reserved, Again::Always, sql, bind.done()?).await.map(drop)
     }
 }
 

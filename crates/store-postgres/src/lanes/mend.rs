@@ -4,7 +4,7 @@
 use pillarbox_core::{Error, ErrorKind, Result};
 
 use crate::bind::Bind;
-use crate::call::Line;
+use crate::call::Traffic;
 use crate::error::Phase;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
@@ -22,7 +22,7 @@ impl PostgresStore {
     /// What is wrong with the tables of sessions, if anything is. A standby has none, and a role without the
     /// right to look at them does not read by lanes either.
     pub(crate) async fn session_damage(&self) -> Result<Option<Error>> {
-        let mut unit = self.unit(Line::Operator).await?;
+        let mut unit = self.unit(Traffic::Operator).await?;
         unit.script(&Sql::by_index()).await?;
         match unit.rows(&self.sql().lanes_probe, Bind::new().done()?).await {
             Ok(_) => unit.commit(Phase::Before).await.map(|()| None),
@@ -39,7 +39,7 @@ impl PostgresStore {
             "the tables of lane sessions cannot be used, as can happen after a failover. They are emptied, \
              and every relay joins again"
         );
-        let mut unit = self.unit(Line::Operator).await?;
+        let mut unit = self.unit(Traffic::Operator).await?;
         unit.script(&self.sql().lanes_mend)
             .await
             .map_err(|error| error.context("emptying the damaged tables of lane sessions"))?;

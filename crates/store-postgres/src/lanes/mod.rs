@@ -19,7 +19,7 @@ use pillarbox_core::port::{
 use pillarbox_core::{Result, RouteName};
 
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::store::PostgresStore;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl Lanes for PostgresStore {
     async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
         let bind = Bind::new().text(request.route.as_str()).value(request.session.0).value(request.only);
         let sql = &self.sql().lanes_isolate;
-        Ok(!self.run(Line::Relay, Again::Always, sql, bind.done()?).await?.is_empty())
+        Ok(!self.run(Traffic::Relay, Again::Always, sql, bind.done()?).await?.is_empty())
     }
 
     async fn reap_rows(&self, request: ReapRequest) -> Result<Reaped> {

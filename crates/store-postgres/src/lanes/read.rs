@@ -16,7 +16,7 @@ use sqlx::postgres::PgRow;
 use super::numbers;
 use super::row::{READ_COLUMNS, decode};
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::error::{Phase, classify};
 use crate::row::Decoded;
 use crate::store::PostgresStore;
@@ -112,7 +112,7 @@ impl PostgresStore {
         // What is read twice is read.
         let put = |answer: &mut Answer, row: PgRow| answer.put(&row, route, most);
         let sql = &self.sql().lanes_read;
-        let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
+        let answer = self.run_each(Traffic::Relay, Again::Always, sql, arguments, put).await?;
         let Answer { head: Some(head), entries, undecodable } = answer else {
             return Err(unreadable());
         };
@@ -141,7 +141,7 @@ impl PostgresStore {
             return Ok(true);
         };
         let arguments = Bind::new().text(route.as_str()).value(session.0).number(newest).done()?;
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_note, arguments).await?;
+        let rows = self.run(Traffic::Relay, Again::Always, &self.sql().lanes_note, arguments).await?;
         rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(unreadable)
     }
 
@@ -151,7 +151,7 @@ impl PostgresStore {
             .value(request.session.0)
             .value(request.seqs.clone())
             .done()?;
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_fetch, arguments).await?;
+        let rows = self.run(Traffic::Relay, Again::Always, &self.sql().lanes_fetch, arguments).await?;
         let Some((head, rows)) = rows.split_first() else { return Err(unreadable()) };
         let here: bool = head.try_get(READ_COLUMNS + 1).map_err(|_| unreadable())?;
         let mut fetched = Fetched::nothing(time(head.try_get(READ_COLUMNS + 2).map_err(|_| unreadable())?));
@@ -179,7 +179,7 @@ impl PostgresStore {
 
     pub(crate) async fn lane_heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {
         let arguments = Bind::new().text(request.route.as_str()).value(numbers(&request.lanes)).done()?;
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().lanes_heads, arguments).await?;
+        let rows = self.run(Traffic::Relay, Again::Always, &self.sql().lanes_heads, arguments).await?;
         let heads: sqlx::Result<_> = rows.iter().map(head_of).collect();
         heads.map_err(|error| classify(error, Phase::Before))
     }

@@ -9,7 +9,7 @@ use sqlx::postgres::PgRow;
 use super::read::{by_lane, time};
 use super::row::{READ_COLUMNS, decode};
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::store::PostgresStore;
 
 /// How many numbers are gone through at most, whether there is an entry of these lanes or not.
@@ -105,7 +105,7 @@ impl PostgresStore {
             .done()?;
         let put = |answer: &mut Answer, row: PgRow| answer.put(&row, route, &ask.positions);
         let sql = &self.sql().lanes_recent;
-        let answer = self.run_each(Line::Relay, Again::Always, sql, arguments, put).await?;
+        let answer = self.run_each(Traffic::Relay, Again::Always, sql, arguments, put).await?;
         let Some(head) = answer.head else { return Ok(None) };
         let same = usize::try_from(head.same).is_ok_and(|same| same == ask.positions.len());
         let all = head.drawn.is_some_and(|drawn| drawn <= highest);

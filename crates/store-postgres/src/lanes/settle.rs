@@ -8,7 +8,7 @@ use sqlx::Row;
 
 use super::hint;
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::claim::micros;
 use crate::settle::Changed;
 use crate::store::PostgresStore;
@@ -58,7 +58,7 @@ impl PostgresStore {
                 (&self.sql().lanes_settle_delivered, bind.value(count(attempts)).at(request.now))
             }
         };
-        let rows = self.run(Line::Reserved, AGAIN, sql, bind.done()?).await?;
+        let rows = self.run(Traffic::Reserved, AGAIN, sql, bind.done()?).await?;
         let row = rows.first().ok_or_else(unreadable)?;
         if !row.try_get::<bool, _>(0).map_err(|_| unreadable())? {
             return Ok(None);
@@ -87,7 +87,7 @@ impl PostgresStore {
         let attempts: Vec<i32> = settlements.iter().map(|settlement| count(settlement.attempts)).collect();
         let bind = Bind::new().text(request.route.as_str()).value(request.session.0).held(&held);
         let bind = mixed(bind.value(attempts), settlements, request);
-        let rows = self.run(Line::Reserved, AGAIN, &self.sql().lanes_settle_mixed, bind.done()?).await?;
+        let rows = self.run(Traffic::Reserved, AGAIN, &self.sql().lanes_settle_mixed, bind.done()?).await?;
         let changed = Changed::read(&rows)?;
         Ok(Settled { accepted: changed.count, fenced: changed.fenced(held) })
     }

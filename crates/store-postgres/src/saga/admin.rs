@@ -13,7 +13,7 @@ use pillarbox_core::{
 
 use crate::admin::records;
 use crate::bind::Bind;
-use crate::call::{Again, Line};
+use crate::call::{Again, Traffic};
 use crate::error::{Phase, classify};
 use crate::row::{Cells, decode_whole};
 use crate::store::PostgresStore;
@@ -28,7 +28,7 @@ impl PostgresStore {
     pub(crate) async fn count_open_sagas(&self, route: &RouteName) -> Result<u64> {
         let limit = i64::try_from(OPEN_SAGAS_MAX).unwrap_or(i64::MAX);
         let arguments = Bind::new().text(route.as_str()).number(limit).done()?;
-        let rows = self.run(Line::Relay, Again::Always, &self.sql().saga_open, arguments).await?;
+        let rows = self.run(Traffic::Relay, Again::Always, &self.sql().saga_open, arguments).await?;
         rows.first().map_or(Ok(0), |row| Cells::of(row).count())
     }
 }
@@ -44,22 +44,22 @@ impl SagaAdmin for PostgresStore {
             .value(filter.subject.map(|subject| subject.value))
             .number(filter.limit.into())
             .done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().saga_list, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().saga_list, arguments).await?;
         rows.iter().map(|row| saga(row, 1)).collect()
     }
 
     async fn show_saga(&self, id: SagaId) -> Result<Option<SagaStory>> {
         let arguments = Bind::new().text(&id.to_string()).at(None).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().saga_show, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().saga_show, arguments).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let saga = saga(row, 1)?;
         let ids: Vec<uuid::Uuid> = saga.event_ids().into_iter().map(|id| id.0).collect();
         let arguments = Bind::new().value(ids).text(&id.to_string()).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().saga_entries, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().saga_entries, arguments).await?;
         let entry = |row| decode_whole(row).map_err(|error| classify(error, Phase::Before));
         let entries = rows.iter().map(entry).collect::<Result<Vec<Entry>>>()?;
         let arguments = Bind::new().text(&id.to_string()).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().saga_audit, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().saga_audit, arguments).await?;
         Ok(Some(SagaStory { saga, entries, audit: records(&rows)? }))
     }
 
@@ -83,7 +83,7 @@ impl SagaAdmin for PostgresStore {
 
     async fn saga_counts(&self, pinned: Option<Timestamp>) -> Result<SagaCounts> {
         let arguments = Bind::new().at(pinned).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().saga_counts, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().saga_counts, arguments).await?;
         let mut counts = SagaCounts::zero();
         rows.iter().try_for_each(|row| counts.count(&mut Cells::of(row)))?;
         Ok(counts)
@@ -91,7 +91,7 @@ impl SagaAdmin for PostgresStore {
 
     async fn audit_of(&self, subject: &Reference) -> Result<Vec<AuditRecord>> {
         let arguments = Bind::new().text(&subject.kind).text(&subject.value).done()?;
-        let rows = self.run(Line::Operator, Again::Always, &self.sql().audit_subject, arguments).await?;
+        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().audit_subject, arguments).await?;
         records(&rows)
     }
 

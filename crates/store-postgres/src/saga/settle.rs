@@ -11,7 +11,7 @@ use pillarbox_core::{Error, ErrorKind, Held, Result, SagaId, SagaWork, StepSeen,
 use sqlx::postgres::PgRow;
 
 use crate::bind::Bind;
-use crate::call::{Again, Line, Unit};
+use crate::call::{Again, Traffic, Unit};
 use crate::commit::{Tx, commit_pooled};
 use crate::error::{Phase, classify};
 use crate::options::Mode;
@@ -19,7 +19,7 @@ use crate::row::{Cells, decode_whole};
 
 use super::Sagas;
 use super::read::{held_step, saga};
-use super::write::Batch;
+use super::write::SagaWrites;
 
 /// Others that move the same sagas at the same time come first at most this often.
 const TRIES: usize = 16;
@@ -35,7 +35,7 @@ impl port::Sagas for Sagas {
         for _ in 0..TRIES {
             // Where nothing stays prepared every statement has a transaction around it: one does for both.
             let mut unit = match self.store.mode() {
-                Mode::Pooled => Some(self.store.unit(Line::Reserved).await?),
+                Mode::Pooled => Some(self.store.unit(Traffic::Reserved).await?),
                 Mode::Direct => None,
             };
             let (mut decided, now) = self.decide(unit.as_mut(), left, request.now).await?;
@@ -66,7 +66,7 @@ impl port::Sagas for Sagas {
         let after = request.after.map(|id| id.to_string());
         let bind = Bind::new().at(request.now).number(request.limit.into()).value(after).done()?;
         let store = &self.store;
-        let rows = store.run(Line::Relay, Again::Always, &store.sql().saga_sweep, bind).await?;
+        let rows = store.run(Traffic::Relay, Again::Always, &store.sql().saga_sweep, bind).await?;
         // A group whose name is not a saga's was joined away.
         let ids: Vec<SagaId> =
             rows.iter().filter_map(|row| Cells::of(row).text().ok()?.parse().ok()).collect();
@@ -102,7 +102,7 @@ impl Sagas {
         let sql = &store.sql().saga_of_held;
         let rows = match unit {
             Some(unit) => unit.rows(sql, bind).await?,
-            None => store.run(Line::Reserved, Again::Always, sql, bind).await?,
+            None => store.run(Traffic::Reserved, Again::Always, sql, bind).await?,
         };
         let mut found = BTreeMap::new();
         let mut now = pinned.unwrap_or(Timestamp::MIN);
@@ -130,7 +130,7 @@ impl Sagas {
         keep: Keep,
         now: Timestamp,
     ) -> Result<BTreeSet<SagaId>> {
-        let mut batch = Batch::default();
+        let mut batch = SagaWrites::default();
         for one in work {
             batch.push(one)?;
         }
@@ -139,7 +139,7 @@ impl Sagas {
         if !work.iter().any(|one| self.hooks.wants(&one.moves)) {
             let sql = &store.sql().saga_write;
             let Some(mut unit) = unit else {
-                return written(&store.run(Line::Reserved, Again::IfUndone, sql, arguments).await?);
+                return written(&store.run(Traffic::Reserved, Again::IfUndone, sql, arguments).await?);
             };
             let rows = unit.rows(sql, arguments).await?;
             unit.commit(Phase::Committing).await?;
@@ -148,7 +148,8 @@ impl Sagas {
         end(unit).await?;
         // The application writes in it too, so it is a transaction of the driver's; and it may take its time, so it is
         // not on the line that leases are renewed on.
-        let begun = store.line(Line::Relay).begin_with(store.begin_script(Line::Operator).beginning()).await;
+        let begun =
+            store.line(Traffic::Relay).begin_with(store.begin_script(Traffic::Operator).beginning()).await;
         let mut tx: Tx<'static> = begun.map_err(|error| classify(error, Phase::Before))?;
         for one in work {
             self.hooks.record(&mut tx, &one.moves).await?;
@@ -195,12 +196,12 @@ impl Sagas {
     ) -> Result<Option<(pillarbox_core::SagaRecord, Vec<StepSeen>, Timestamp)>> {
         let store = &self.store;
         let bind = Bind::new().text(&id.to_string()).at(pinned).done()?;
-        let rows = store.run(Line::Relay, Again::Always, &store.sql().saga_show, bind).await?;
+        let rows = store.run(Traffic::Relay, Again::Always, &store.sql().saga_show, bind).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (now, saga) = (Cells::of(row).time()?.unwrap_or(Timestamp::MIN), saga(row, 1)?);
         let ids: Vec<uuid::Uuid> = saga.event_ids().into_iter().map(|id| id.0).collect();
         let bind = Bind::new().value(ids).text(&id.to_string()).done()?;
-        let rows = store.run(Line::Relay, Again::Always, &store.sql().saga_entries, bind).await?;
+        let rows = store.run(Traffic::Relay, Again::Always, &store.sql().saga_entries, bind).await?;
         let mut seen = Vec::with_capacity(rows.len());
         for row in &rows {
             let entry = decode_whole(row).map_err(|error| classify(error, Phase::Before))?;

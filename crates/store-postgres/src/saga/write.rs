@@ -13,7 +13,7 @@ use crate::row::At;
 
 /// What is written of any number of sagas.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct SagaWrites {
     sagas: Sagas,
     entries: Entries,
     audit: Audit,
@@ -70,7 +70,7 @@ struct Staged {
     max_attempts: Vec<Option<i32>>,
 }
 
-impl Batch {
+impl SagaWrites {
     pub(super) fn push(&mut self, work: &SagaWork) -> Result<()> {
         let saga = work.saga.columns()?;
         self.sagas.ids.push(saga.id.clone());

@@ -7,7 +7,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::bury::Burial;
 use super::lanes_json;
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::claim::micros;
 use crate::error::classify;
 use crate::sql::{Statements, query};
@@ -35,7 +35,7 @@ struct Attend<'a> {
 }
 
 #[async_trait]
-impl Step for &Attend<'_> {
+impl UnitOfWork for &Attend<'_> {
     type Outcome = Attendance;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Attendance> {

@@ -10,7 +10,7 @@ use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
 use super::{hand_over, read};
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
@@ -93,7 +93,7 @@ impl ReapSessions<'_> {
 }
 
 #[async_trait]
-impl Step for &ReapSessions<'_> {
+impl UnitOfWork for &ReapSessions<'_> {
     type Outcome = Vec<Death>;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Vec<Death>> {

@@ -6,7 +6,7 @@ use pillarbox_core::port::HandOverRequest;
 use sqlx::SqliteConnection;
 
 use super::lanes_json;
-use crate::call::{Statement, Step};
+use crate::call::{Statement, UnitOfWork};
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
@@ -30,7 +30,7 @@ struct Leave<'a> {
 }
 
 #[async_trait]
-impl Step for &Leave<'_> {
+impl UnitOfWork for &Leave<'_> {
     type Outcome = ();
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<()> {

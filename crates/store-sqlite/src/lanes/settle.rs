@@ -7,7 +7,7 @@ use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Ver
 use pillarbox_core::{Error, Failure, Fence, Held, Result, Timestamp};
 use sqlx::SqliteConnection;
 
-use crate::call::Step;
+use crate::call::UnitOfWork;
 use crate::claim::{held_of, micros, seqs_json};
 use crate::error::classify;
 use crate::sql::{Statements, query};
@@ -21,7 +21,7 @@ pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> R
     let mut seen = HashSet::with_capacity(request.settlements.len());
     let first: Vec<&LaneSettlement> =
         request.settlements.iter().filter(|settlement| seen.insert(settlement.held)).collect();
-    let batch = Batch { statements: &store.statements, request: &request, settlements: first };
+    let batch = LaneSettleBatch { statements: &store.statements, request: &request, settlements: first };
     let mut settled = if batch.any(|verdict| matches!(verdict, Verdict::Dead { .. })) {
         // A death that was reported must not be undone by a power cut.
         store.writer.durably(&batch).await?
@@ -39,13 +39,13 @@ pub(super) async fn settle(store: &SqliteStore, request: LaneSettleRequest) -> R
 }
 
 /// A batch of verdicts, one for each claim.
-struct Batch<'a> {
+struct LaneSettleBatch<'a> {
     statements: &'a Statements,
     request: &'a LaneSettleRequest,
     settlements: Vec<&'a LaneSettlement>,
 }
 
-impl Batch<'_> {
+impl LaneSettleBatch<'_> {
     fn any(&self, matches: impl Fn(&Verdict) -> bool) -> bool {
         self.settlements.iter().any(|settlement| matches(&settlement.verdict))
     }
@@ -115,10 +115,10 @@ impl Batch<'_> {
 /// Settles a batch of deliveries if none of them is fenced, as is nearly always so; `false`: nothing happened.
 ///
 /// Counting the changed rows is cheaper than looking at each of them first.
-struct DeliverAll<'a>(&'a Batch<'a>);
+struct DeliverAll<'a>(&'a LaneSettleBatch<'a>);
 
 #[async_trait]
-impl Step for DeliverAll<'_> {
+impl UnitOfWork for DeliverAll<'_> {
     type Outcome = bool;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<bool> {
@@ -132,7 +132,7 @@ impl Step for DeliverAll<'_> {
 }
 
 #[async_trait]
-impl Step for &Batch<'_> {
+impl UnitOfWork for &LaneSettleBatch<'_> {
     /// The claims that were still held.
     type Outcome = HashSet<Held>;
 

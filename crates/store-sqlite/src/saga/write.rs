@@ -7,7 +7,7 @@ use pillarbox_core::{EntryMove, Error, ErrorKind, NewEntry, Result, RouteName, S
 use pillarbox_host::process_clock;
 use sqlx::SqliteConnection;
 
-use crate::batch::Batch;
+use crate::batch::StageBatch;
 use crate::bind::Bind;
 use crate::error::classify;
 use crate::sql::Statements;
@@ -94,7 +94,7 @@ async fn stage(statements: &Statements, work: &[SagaWork], tx: &mut SqliteConnec
     }
     routes.retain(|_, entries| !entries.is_empty());
     for (route, entries) in routes {
-        let batch = Batch::new(&entries)?;
+        let batch = StageBatch::new(&entries)?;
         let bind = Bind::new().text(route.as_str()).value(batch.json).value(batch.payloads);
         let stage = statements.stage_many.with(bind.done()?);
         let done = stage.execute(&mut *tx).await.map_err(classify)?;

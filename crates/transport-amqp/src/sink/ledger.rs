@@ -44,14 +44,14 @@ type DeliveryId = u64;
 
 /// Whose message it is: which delivery, and the index in its batch.
 #[derive(Clone, Copy)]
-struct Place {
+struct Slot {
     delivery: DeliveryId,
     index: usize,
 }
 
 /// A publish that has ended, one way or the other.
 struct Ended {
-    place: Place,
+    place: Slot,
     message_id: Option<ShortString>,
     result: Result<Confirmation, (lapin::Error, Progress)>,
 }
@@ -214,7 +214,7 @@ impl Delivery<'_> {
 
     /// Hands a message to the client, in the order of the calls, without waiting for anything.
     pub(super) fn publish(&mut self, index: usize, message: Outgoing) {
-        let place = Place { delivery: self.id, index };
+        let place = Slot { delivery: self.id, index };
         let mut publishing = publish(self.ledger.channel.clone(), place, message).boxed();
         let state = self.ledger.state();
         // The first poll numbers the message and queues its frames, two steps that must not be interleaved with
@@ -256,7 +256,7 @@ impl Drop for Delivery<'_> {
 }
 
 /// Publishes one message and waits for the broker's word.
-async fn publish(channel: Channel, place: Place, message: Outgoing) -> Ended {
+async fn publish(channel: Channel, place: Slot, message: Outgoing) -> Ended {
     let Outgoing { exchange, routing_key, properties, payload } = message;
     let message_id = properties.message_id().clone();
     let options = BasicPublishOptions { mandatory: true, immediate: false };

@@ -6,7 +6,7 @@ use pillarbox_core::port::Sink;
 use pillarbox_core::{Event, Outcome};
 use pillarbox_transport_nats::NatsSink;
 
-use crate::harness::{DEBIAN, JETSTREAM, LATEST, Place, Server, variable};
+use crate::harness::{DEBIAN, JETSTREAM, LATEST, OwnStream, Server, variable};
 
 const USERS: &str = "jetstream { store_dir: \"DATA\" }
     authorization { users: [
@@ -74,7 +74,7 @@ async fn jetstream_that_is_off_is_down() {
 
 #[tokio::test]
 async fn another_stream_than_the_named_one_is_down() {
-    let place = Place::new(DEBIAN).await;
+    let place = OwnStream::new(DEBIAN).await;
     let right = NatsSink::new(&format!("{}?stream={}", place.to(), place.name)).unwrap();
     assert_eq!(deliver_one(&right, &order()).await, Outcome::Confirmed);
     let wrong = NatsSink::new(&format!("{}?stream=another", place.to())).unwrap();
@@ -86,7 +86,7 @@ async fn another_stream_than_the_named_one_is_down() {
 
 #[tokio::test]
 async fn a_sealed_stream_is_down() {
-    let place = Place::new(DEBIAN).await;
+    let place = OwnStream::new(DEBIAN).await;
     let config = place.stream().await.cached_info().config.clone();
     place.context.update_stream(Config { sealed: true, ..config }).await.unwrap();
     let sink = NatsSink::new(&place.to()).unwrap();
@@ -96,7 +96,7 @@ async fn a_sealed_stream_is_down() {
 #[tokio::test]
 async fn a_full_stream_is_busy_until_there_is_room() {
     let full = |config| Config { max_messages: 2, discard: DiscardPolicy::New, ..config };
-    let place = Place::with(full).await;
+    let place = OwnStream::with(full).await;
     let sink = NatsSink::new(&place.to()).unwrap();
     let batch = entries(3);
     let outcomes = deliver(&sink, &batch).await;
@@ -114,7 +114,7 @@ async fn a_full_subject_is_busy_and_the_others_go_on() {
         discard_new_per_subject: true,
         ..config
     };
-    let place = Place::with(full).await;
+    let place = OwnStream::with(full).await;
     let sink = NatsSink::new(&place.to()).unwrap();
     let batch = ["a", "a", "b"].map(|event_type| entry(Event::new(event_type, "{}")));
     let outcomes = deliver(&sink, &batch).await;
@@ -125,7 +125,7 @@ async fn a_full_subject_is_busy_and_the_others_go_on() {
 #[tokio::test]
 async fn what_the_server_or_the_stream_finds_too_large_is_rejected() {
     let server = Server::start(&format!("{JETSTREAM}\nmax_payload: 64KB")).await;
-    let place = Place::on(&server.url(), |config| config).await;
+    let place = OwnStream::on(&server.url(), |config| config).await;
     let sink = NatsSink::new(&place.to()).unwrap();
     assert_eq!(sink.capabilities().payload_bytes_max, Some(1024 * 1024 - 16 * 1024), "not asked yet");
     let sized = |bytes: usize| entry(Event::new("sized", vec![b'x'; bytes]));
@@ -139,7 +139,7 @@ async fn what_the_server_or_the_stream_finds_too_large_is_rejected() {
     assert_eq!(rejected(&outcomes[1]).code(), "too_large");
     assert_eq!(rejected(&outcomes[3]).code(), "too_large", "headers count too");
 
-    let small = Place::with(|config| Config { max_message_size: 2000, ..config }).await;
+    let small = OwnStream::with(|config| Config { max_message_size: 2000, ..config }).await;
     let sink = NatsSink::new(&small.to()).unwrap();
     let outcomes = deliver(&sink, &[sized(2000), sized(10)]).await;
     assert_eq!(rejected(&outcomes[0]).code(), "too_large");
@@ -148,7 +148,7 @@ async fn what_the_server_or_the_stream_finds_too_large_is_rejected() {
 
 #[tokio::test]
 async fn what_is_no_subject_is_rejected_and_the_rest_confirmed() {
-    let place = Place::new(DEBIAN).await;
+    let place = OwnStream::new(DEBIAN).await;
     let sink = NatsSink::new(&format!("{}/{}.{{key}}", place.server, place.name)).unwrap();
     let keyed = |key: &str| entry(Event::new("t", "{}").key(key));
     let batch =
@@ -162,7 +162,7 @@ async fn what_is_no_subject_is_rejected_and_the_rest_confirmed() {
 
 #[tokio::test]
 async fn a_repetition_within_the_window_is_confirmed_and_stored_once() {
-    let place = Place::new(LATEST).await;
+    let place = OwnStream::new(LATEST).await;
     let sink = NatsSink::new(&place.to()).unwrap();
     let entry = order();
     let twice = [entry.clone(), entry];

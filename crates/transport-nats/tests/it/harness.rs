@@ -27,7 +27,7 @@ pub(crate) fn variable(name: &str) -> String {
 }
 
 /// A stream that no other test knows.
-pub(crate) struct Place {
+pub(crate) struct OwnStream {
     /// Where the server is, without a subject.
     pub(crate) server: String,
     /// The name of the stream, and the first token of its subjects.
@@ -35,7 +35,7 @@ pub(crate) struct Place {
     pub(crate) context: Context,
 }
 
-impl Place {
+impl OwnStream {
     pub(crate) async fn new(variable_name: &str) -> Self {
         Self::on(&variable(variable_name), |config| config).await
     }

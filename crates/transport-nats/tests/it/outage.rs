@@ -9,10 +9,10 @@ use pillarbox_core::EventId;
 use pillarbox_core::port::Sink;
 use pillarbox_transport_nats::NatsSink;
 
-use crate::harness::{LATEST, Place, variable};
+use crate::harness::{LATEST, OwnStream, variable};
 
 /// A stream that is at its limit.
-struct Full(Place);
+struct Full(OwnStream);
 
 impl Full {
     async fn limit(&self, max_messages: i64) {
@@ -46,8 +46,8 @@ fn discards_new(config: Config) -> Config {
 
 #[tokio::test]
 async fn a_full_stream_spends_no_attempt_and_gets_all_once_there_is_room() {
-    let full = Full(Place::with(discards_new).await);
+    let full = Full(OwnStream::with(discards_new).await);
     by_rows(&full).await;
-    let full = Full(Place::on(&variable(LATEST), discards_new).await);
+    let full = Full(OwnStream::on(&variable(LATEST), discards_new).await);
     by_lanes(&full).await;
 }

@@ -5,13 +5,13 @@ use pillarbox_conformance::readback::{assert_attributes, published, python};
 use pillarbox_transport_nats::NatsSink;
 use serde_json::{Value, json};
 
-use crate::harness::{DEBIAN, LATEST, Place, variable};
+use crate::harness::{DEBIAN, LATEST, OwnStream, variable};
 
 #[tokio::test]
 async fn python_reads_every_attribute_header_and_byte() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/readback.py");
     for server in [DEBIAN, LATEST] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         let sink = NatsSink::new(&format!("{}?source=%2Fshop%20%C3%BC", place.to())).unwrap();
         let [full, bytes] = published();
         confirm(&sink, &[full.clone(), bytes.clone()]).await;

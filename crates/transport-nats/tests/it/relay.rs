@@ -13,14 +13,14 @@ use pillarbox_engine::{Consumer, ConsumerOptions};
 use pillarbox_testkit::{MemoryInbox, MemoryStore, eventually};
 use pillarbox_transport_nats::{NatsSink, NatsSource};
 
-use crate::harness::{DEBIAN, LATEST, Place, variable};
+use crate::harness::{DEBIAN, LATEST, OwnStream, variable};
 
 #[tokio::test]
 async fn a_repetition_that_the_server_does_not_know_any_more_is_applied_once() {
     for server in [DEBIAN, LATEST] {
         let window = Duration::from_millis(100);
         let place =
-            Place::on(&variable(server), |config| Config { duplicate_window: window, ..config }).await;
+            OwnStream::on(&variable(server), |config| Config { duplicate_window: window, ..config }).await;
         let (sink, batch) = (NatsSink::new(&place.to()).unwrap(), entries(100));
         confirm(&sink, &batch).await;
         // As after a crash between the confirmation and the record of it.

@@ -6,9 +6,9 @@ use pillarbox_core::port::{Message, Source, Subscription};
 use pillarbox_core::{ErrorKind, EventId};
 use pillarbox_transport_nats::{NatsSink, NatsSource};
 
-use crate::harness::{DEBIAN, LATEST, Place, Server, variable};
+use crate::harness::{DEBIAN, LATEST, OwnStream, Server, variable};
 
-async fn publish(place: &Place, count: usize) -> Vec<EventId> {
+async fn publish(place: &OwnStream, count: usize) -> Vec<EventId> {
     let batch = entries(count);
     confirm(&NatsSink::new(&place.to()).unwrap(), &batch).await;
     ids(&batch)
@@ -25,7 +25,7 @@ async fn subscribe_error(url: &str) -> pillarbox_core::Error {
 
 #[tokio::test]
 async fn without_a_subject_for_it_a_parked_message_is_only_never_delivered_again() {
-    let place = Place::new(DEBIAN).await;
+    let place = OwnStream::new(DEBIAN).await;
     let ids = publish(&place, 2).await;
     let source = NatsSource::new(&place.from("&ack_wait=100ms")).unwrap();
     assert!(!source.capabilities().keeps_parked);
@@ -40,7 +40,7 @@ async fn without_a_subject_for_it_a_parked_message_is_only_never_delivered_again
 
 #[tokio::test]
 async fn a_parked_message_is_kept_where_the_url_says() {
-    let place = Place::new(LATEST).await;
+    let place = OwnStream::new(LATEST).await;
     let ids = publish(&place, 1).await;
     // In the same stream, where its id would make it a repetition.
     let parked = format!("{}.parked.here", place.name);
@@ -85,7 +85,7 @@ async fn what_waiting_cannot_mend_is_told_apart_from_what_it_can() {
 
 #[tokio::test]
 async fn a_consumer_of_another_kind_is_refused() {
-    let place = Place::new(DEBIAN).await;
+    let place = OwnStream::new(DEBIAN).await;
     let config = push::Config {
         durable_name: Some("billing".into()),
         deliver_subject: fresh("push"),

@@ -17,7 +17,7 @@ use pillarbox_core::{EventId, RouteName};
 use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_nats::{NatsSink, NatsSource, NatsTranscript};
 
-use crate::harness::{DEBIAN, JETSTREAM, LATEST, Place, Server};
+use crate::harness::{DEBIAN, JETSTREAM, LATEST, OwnStream, Server};
 
 /// Which server.
 trait Version: Send + Sync + 'static {
@@ -46,7 +46,7 @@ impl Version for Latest {
 
 /// A stream with a subject for what was parked, and a proxy between the server and its consumers.
 struct On<V> {
-    place: Place,
+    place: OwnStream,
     sink: Arc<NatsSink>,
     proxy: FaultProxy,
     through: String,
@@ -57,7 +57,7 @@ struct On<V> {
 
 impl<V: Version> On<V> {
     async fn new() -> Self {
-        let place = Place::new(V::VARIABLE).await;
+        let place = OwnStream::new(V::VARIABLE).await;
         let sink = Arc::new(NatsSink::new(&place.to()).unwrap());
         let (proxy, through) = FaultProxy::before(&place.server);
         Self { place, sink, proxy, through, sources: Mutex::default(), version: PhantomData }
@@ -233,7 +233,7 @@ impl<V: Version> TranscriptHarness for On<V> {
     }
 
     fn missing(&self) -> Vec<Box<dyn Transcript>> {
-        let Place { server, name, .. } = &self.place;
+        let OwnStream { server, name, .. } = &self.place;
         let urls = [format!("{server}/nobody.takes.{name}"), format!("{server}?stream=no-{name}")];
         urls.iter().map(|url| Box::new(NatsTranscript::new(url).unwrap()) as _).collect()
     }
@@ -269,7 +269,7 @@ impl<V: Version> FaultHarness for On<V> {
 /// A server of a test's own.
 struct Own {
     server: Server,
-    place: Place,
+    place: OwnStream,
 }
 
 #[async_trait]
@@ -278,7 +278,7 @@ impl ServerHarness for Own {
 
     async fn start() -> Self {
         let server = Server::start(JETSTREAM).await;
-        let place = Place::on(&server.url(), |config| config).await;
+        let place = OwnStream::on(&server.url(), |config| config).await;
         Self { server, place }
     }
 

@@ -7,15 +7,15 @@ use pillarbox_core::port::Transcript;
 use pillarbox_core::{ErrorKind, RouteName};
 use pillarbox_transport_nats::{NatsSink, NatsTranscript};
 
-use crate::harness::{DEBIAN, Place};
+use crate::harness::{DEBIAN, OwnStream};
 
-fn transcript(place: &Place) -> NatsTranscript {
+fn transcript(place: &OwnStream) -> NatsTranscript {
     NatsTranscript::of_sink(&place.to(), &RouteName::new("orders").unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn only_the_subject_of_the_url_is_read() {
-    let place = Place::new(DEBIAN).await;
+    let place = OwnStream::new(DEBIAN).await;
     let batch = entries(10);
     confirm(&NatsSink::new(&place.to()).unwrap(), &batch).await;
     place.context.publish(format!("{}.events.other", place.name), "7".into()).await.unwrap().await.unwrap();
@@ -29,7 +29,7 @@ async fn only_the_subject_of_the_url_is_read() {
 #[tokio::test]
 async fn a_stream_that_forgets_what_was_consumed_is_no_transcript() {
     for retention in [RetentionPolicy::WorkQueue, RetentionPolicy::Interest] {
-        let place = Place::with(|config| Config { retention, ..config }).await;
+        let place = OwnStream::with(|config| Config { retention, ..config }).await;
         let error = transcript(&place).open().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }

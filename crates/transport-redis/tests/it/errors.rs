@@ -5,7 +5,7 @@ use pillarbox_core::port::Sink;
 use pillarbox_core::{Entry, Event, Outcome};
 use pillarbox_transport_redis::RedisSink;
 
-use crate::harness::{Place, REDIS, Server, VALKEY, variable};
+use crate::harness::{OwnStream, REDIS, Server, VALKEY, variable};
 
 fn order() -> Entry {
     entry(Event::new("order.placed", "{}"))
@@ -30,7 +30,7 @@ async fn a_wrong_or_missing_password_is_down_and_names_the_setting() {
 #[tokio::test]
 async fn a_missing_right_is_down_and_names_the_stream() {
     for server in [REDIS, VALKEY] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         let user = fresh("user");
         let keys = format!("~{}:allowed", place.stream);
         place.ask(&["ACL", "SETUSER", &user, "on", ">pw", &keys, "+@all"]).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_missing_right_is_down_and_names_the_stream() {
 
 #[tokio::test]
 async fn a_key_that_is_not_a_stream_is_down_and_named() {
-    let place = Place::new(REDIS).await;
+    let place = OwnStream::new(REDIS).await;
     place.ask(&["SET", &place.stream, "7"]).await.unwrap();
     let outcome = outcome_of(&place.to()).await;
     assert_eq!(down(&outcome).code(), "wrongtype");
@@ -58,7 +58,7 @@ async fn a_key_that_is_not_a_stream_is_down_and_named() {
 #[tokio::test]
 async fn a_server_without_memory_is_down_until_it_has_some() {
     let server = Server::start("maxmemory-policy noeviction").await;
-    let place = Place::on(&server.url()).await;
+    let place = OwnStream::on(&server.url()).await;
     let sink = RedisSink::new(&place.to()).unwrap();
     let batch = entries(2);
     assert_eq!(deliver_one(&sink, &batch[0]).await, Outcome::Confirmed);
@@ -95,7 +95,7 @@ async fn missing_replicas_are_down() {
 #[tokio::test]
 async fn too_many_clients_are_down() {
     let server = Server::start("").await;
-    let place = Place::on(&server.url()).await;
+    let place = OwnStream::on(&server.url()).await;
     place.ask(&["CONFIG", "SET", "maxclients", "1"]).await.unwrap();
     // It says so, but hangs up before everybody has heard it.
     down(&outcome_of(&place.to()).await);
@@ -112,7 +112,7 @@ async fn a_database_that_does_not_exist_is_down_and_named() {
 #[tokio::test]
 async fn what_the_server_finds_too_large_is_rejected_and_the_rest_confirmed() {
     let server = Server::start("proto-max-bulk-len 1mb").await;
-    let place = Place::on(&server.url()).await;
+    let place = OwnStream::on(&server.url()).await;
     let sink = RedisSink::new(&place.to()).unwrap();
     assert_eq!(sink.capabilities().payload_bytes_max, None, "not asked yet");
     let sized = |bytes: usize| entry(Event::new("sized", vec![b'x'; bytes]));
@@ -127,7 +127,7 @@ async fn what_the_server_finds_too_large_is_rejected_and_the_rest_confirmed() {
 
 #[tokio::test]
 async fn a_server_that_does_not_tell_its_limit_is_used_without() {
-    let place = Place::new(REDIS).await;
+    let place = OwnStream::new(REDIS).await;
     let user = fresh("user");
     place.ask(&["ACL", "SETUSER", &user, "on", ">pw", "~*", "+xadd"]).await.unwrap();
     let url = place.to().replacen("redis://", &format!("redis://{user}:pw@"), 1);
@@ -138,7 +138,7 @@ async fn a_server_that_does_not_tell_its_limit_is_used_without() {
 
 #[tokio::test]
 async fn an_entry_without_a_stream_is_rejected_and_the_rest_confirmed() {
-    let place = Place::new(VALKEY).await;
+    let place = OwnStream::new(VALKEY).await;
     let sink = RedisSink::new(&format!("{}?stream={{key}}", place.server)).unwrap();
     let batch = [entry(Event::new("t", "")), entry(Event::new("t", "").key(place.stream.clone()))];
     let outcomes = deliver(&sink, &batch).await;

@@ -36,14 +36,14 @@ impl Stored {
 }
 
 /// A stream that no other test knows.
-pub(crate) struct Place {
+pub(crate) struct OwnStream {
     /// Where the server is, without parameters.
     pub(crate) server: String,
     pub(crate) stream: String,
     pub(crate) commands: MultiplexedConnection,
 }
 
-impl Place {
+impl OwnStream {
     pub(crate) async fn new(variable_name: &str) -> Self {
         Self::on(&variable(variable_name)).await
     }

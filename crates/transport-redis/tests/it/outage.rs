@@ -8,18 +8,18 @@ use pillarbox_core::EventId;
 use pillarbox_core::port::Sink;
 use pillarbox_transport_redis::RedisSink;
 
-use crate::harness::{Place, Server};
+use crate::harness::{OwnStream, Server};
 
 /// A server without memory.
 struct Full {
-    place: Place,
+    place: OwnStream,
     _server: Server,
 }
 
 impl Full {
     async fn new() -> Self {
         let server = Server::start("maxmemory-policy noeviction").await;
-        Self { place: Place::on(&server.url()).await, _server: server }
+        Self { place: OwnStream::on(&server.url()).await, _server: server }
     }
 }
 

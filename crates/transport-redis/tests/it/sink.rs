@@ -4,11 +4,11 @@ use pillarbox_conformance::delivery::{confirm, entries, entry};
 use pillarbox_core::Event;
 use pillarbox_transport_redis::RedisSink;
 
-use crate::harness::{Place, REDIS, VALKEY};
+use crate::harness::{OwnStream, REDIS, VALKEY};
 
 #[tokio::test]
 async fn each_entry_goes_to_the_stream_of_its_type() {
-    let place = Place::new(VALKEY).await;
+    let place = OwnStream::new(VALKEY).await;
     let sink = RedisSink::new(&format!("{}?stream={}:{{type}}", place.server, place.stream)).unwrap();
     let batch = ["a", "b", "a"].map(|event_type| entry(Event::new(event_type, "{}")));
     confirm(&sink, &batch).await;
@@ -19,7 +19,7 @@ async fn each_entry_goes_to_the_stream_of_its_type() {
 #[tokio::test]
 async fn a_stream_is_trimmed_to_about_its_length() {
     for server in [REDIS, VALKEY] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         let sink = RedisSink::new(&format!("{}&maxlen=100", place.to())).unwrap();
         confirm(&sink, &entries(2000)).await;
         let left = place.stored().await.len();

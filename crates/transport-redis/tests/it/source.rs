@@ -9,9 +9,9 @@ use pillarbox_core::{ErrorKind, Received};
 use pillarbox_testkit::eventually;
 use pillarbox_transport_redis::{RedisSink, RedisSource};
 
-use crate::harness::{Place, REDIS, Server, VALKEY};
+use crate::harness::{OwnStream, REDIS, Server, VALKEY};
 
-async fn publish(place: &Place, count: usize) -> Vec<String> {
+async fn publish(place: &OwnStream, count: usize) -> Vec<String> {
     let batch = entries(count);
     confirm(&RedisSink::new(&place.to()).unwrap(), &batch).await;
     batch.iter().map(|entry| entry.event_id.to_string()).collect()
@@ -33,7 +33,7 @@ async fn subscribe_error(url: &str) -> pillarbox_core::Error {
 #[tokio::test]
 async fn a_member_that_comes_back_begins_with_what_it_left() {
     for server in [REDIS, VALKEY] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         let ids = publish(&place, 250).await;
         let url = place.from("&consumer=one&reclaim_after=1h&prefetch=300");
         let dead = RedisSource::new(&url).unwrap();
@@ -56,7 +56,7 @@ async fn a_member_that_comes_back_begins_with_what_it_left() {
 #[tokio::test]
 async fn what_a_dead_member_left_is_taken_over_by_another() {
     for server in [REDIS, VALKEY] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         let ids = publish(&place, 5).await;
         let dead = RedisSource::new(&place.from("&consumer=dead")).unwrap();
         let mut subscription = dead.subscribe().await.unwrap();
@@ -74,7 +74,7 @@ async fn what_a_dead_member_left_is_taken_over_by_another() {
 
 #[tokio::test]
 async fn what_arrived_after_the_last_wait_is_given_back_too() {
-    let place = Place::new(VALKEY).await;
+    let place = OwnStream::new(VALKEY).await;
     let left = RedisSource::new(&place.from("&consumer=one&reclaim_after=1h")).unwrap();
     let mut subscription = left.subscribe().await.unwrap();
     // Asks, and is dropped before anything is there.
@@ -93,7 +93,7 @@ async fn what_arrived_after_the_last_wait_is_given_back_too() {
 
 #[tokio::test]
 async fn what_is_still_being_handled_here_is_not_handed_out_again() {
-    let place = Place::new(REDIS).await;
+    let place = OwnStream::new(REDIS).await;
     let ids = publish(&place, 1).await;
     let source = RedisSource::new(&place.from("&consumer=one&reclaim_after=50ms")).unwrap();
     let mut subscription = source.subscribe().await.unwrap();
@@ -113,7 +113,7 @@ async fn what_is_still_being_handled_here_is_not_handed_out_again() {
 #[tokio::test]
 async fn what_was_parked_says_where_it_was() {
     for server in [REDIS, VALKEY] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         let ids = publish(&place, 1).await;
         let source = RedisSource::new(&place.from("")).unwrap();
         assert!(source.capabilities().keeps_parked);
@@ -130,7 +130,7 @@ async fn what_was_parked_says_where_it_was() {
 
 #[tokio::test]
 async fn what_cannot_be_parked_is_not_lost() {
-    let place = Place::new(REDIS).await;
+    let place = OwnStream::new(REDIS).await;
     publish(&place, 1).await;
     place.ask(&["SET", &format!("{}:parked", place.stream), "7"]).await.unwrap();
     let source = RedisSource::new(&place.from("")).unwrap();
@@ -142,7 +142,7 @@ async fn what_cannot_be_parked_is_not_lost() {
 
 #[tokio::test]
 async fn groups_do_not_share_the_entries() {
-    let place = Place::new(VALKEY).await;
+    let place = OwnStream::new(VALKEY).await;
     let one = RedisSource::new(&place.from("")).unwrap();
     let other = RedisSource::new(&place.from("").replacen("group=billing", "group=audit", 1)).unwrap();
     let ids = publish(&place, 2).await;
@@ -155,7 +155,7 @@ async fn groups_do_not_share_the_entries() {
 
 #[tokio::test]
 async fn a_field_that_is_no_text_is_parked_with_all_its_bytes() {
-    let place = Place::new(REDIS).await;
+    let place = OwnStream::new(REDIS).await;
     let mut foreign = redis::cmd("XADD");
     foreign.arg(&place.stream).arg("*").arg(&[0xff_u8, 0xfe][..]).arg("x").arg("data").arg("not an event");
     foreign.query_async::<String>(&mut place.commands.clone()).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_field_that_is_no_text_is_parked_with_all_its_bytes() {
 #[tokio::test]
 async fn entries_that_were_trimmed_away_while_pending_do_not_come_again() {
     for server in [REDIS, VALKEY] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         publish(&place, 3).await;
         let url = place.from("&consumer=one&reclaim_after=1h");
         let mut subscription = RedisSource::new(&url).unwrap().subscribe().await.unwrap();
@@ -186,7 +186,7 @@ async fn entries_that_were_trimmed_away_while_pending_do_not_come_again() {
 #[tokio::test]
 async fn a_missing_group_is_not_found_and_named_unless_it_may_be_made() {
     for server in [REDIS, VALKEY] {
-        let place = Place::new(server).await;
+        let place = OwnStream::new(server).await;
         let error = subscribe_error(&place.from("&create_group=false")).await;
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(
@@ -204,7 +204,7 @@ async fn what_waiting_cannot_mend_is_told_apart_from_what_it_can() {
     let error =
         subscribe_error(&format!("redis://:wrong@127.0.0.1:{}?stream=s&group=g", server.port())).await;
     assert_eq!(error.kind(), ErrorKind::Denied);
-    let place = Place::new(REDIS).await;
+    let place = OwnStream::new(REDIS).await;
     let user = fresh("user");
     place.ask(&["ACL", "SETUSER", &user, "on", ">pw", "~nothing", "+@all"]).await.unwrap();
     let url = place.from("").replacen("redis://", &format!("redis://{user}:pw@"), 1);

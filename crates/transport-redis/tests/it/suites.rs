@@ -16,7 +16,7 @@ use pillarbox_core::{EventId, RouteName};
 use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_redis::{RedisSink, RedisSource, RedisTranscript};
 
-use crate::harness::{Place, REDIS, Server, Stored, VALKEY};
+use crate::harness::{OwnStream, REDIS, Server, Stored, VALKEY};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -42,7 +42,7 @@ impl Kind for Valkey {
 
 /// A stream, and a proxy between the server and its consumers.
 struct On<K> {
-    place: Place,
+    place: OwnStream,
     sink: Arc<RedisSink>,
     proxy: FaultProxy,
     through: String,
@@ -53,7 +53,7 @@ struct On<K> {
 
 impl<K: Kind> On<K> {
     async fn new() -> Self {
-        let place = Place::new(K::VARIABLE).await;
+        let place = OwnStream::new(K::VARIABLE).await;
         let sink = Arc::new(RedisSink::new(&place.to()).unwrap());
         let (proxy, through) = FaultProxy::before(&place.server);
         Self { place, sink, proxy, through, sources: Mutex::default(), kind: PhantomData }
@@ -242,7 +242,7 @@ impl<K: Kind> FaultHarness for On<K> {
 /// A server of a test's own.
 struct Own {
     server: Server,
-    place: Place,
+    place: OwnStream,
 }
 
 #[async_trait]
@@ -251,7 +251,7 @@ impl ServerHarness for Own {
 
     async fn start() -> Self {
         let server = Server::start("appendonly yes\nappendfsync always").await;
-        let place = Place::on(&server.url()).await;
+        let place = OwnStream::on(&server.url()).await;
         Self { server, place }
     }
 
@@ -261,7 +261,8 @@ impl ServerHarness for Own {
 
     async fn received(&self) -> Vec<EventId> {
         // The connection of before ended with the server.
-        let again = Place { stream: self.place.stream.clone(), ..Place::on(&self.place.server).await };
+        let again =
+            OwnStream { stream: self.place.stream.clone(), ..OwnStream::on(&self.place.server).await };
         again.stored_ids().await
     }
 

@@ -4,11 +4,11 @@ use pillarbox_core::port::Transcript;
 use pillarbox_core::{ErrorKind, RouteName};
 use pillarbox_transport_redis::RedisTranscript;
 
-use crate::harness::{Place, REDIS};
+use crate::harness::{OwnStream, REDIS};
 
 #[tokio::test]
 async fn a_key_that_is_not_a_stream_is_no_transcript() {
-    let place = Place::new(REDIS).await;
+    let place = OwnStream::new(REDIS).await;
     place.ask(&["SET", &place.stream, "7"]).await.unwrap();
     let transcript = RedisTranscript::new(&place.to()).unwrap();
     assert_eq!(transcript.open().await.map(drop).unwrap_err().kind(), ErrorKind::Invalid);

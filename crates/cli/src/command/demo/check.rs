@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pillarbox_core::Status;
 
-use super::world::World;
+use super::state::Demo;
 use crate::fault::Fault;
 
 const ORDERS: &str = "select event_id from pillarbox_demo_orders where run = $1";
@@ -24,7 +24,7 @@ pub(crate) struct Found {
 }
 
 /// Compares.
-pub(crate) async fn check(world: &World) -> Result<Found, Fault> {
+pub(crate) async fn check(world: &Demo) -> Result<Found, Fault> {
     let orders = world.database.staging.texts(ORDERS, &world.run).await?;
     let effects = world.database.staging.texts(EFFECTS, &world.run).await?;
     let counts = world.database.admin.counts(None).await?;

@@ -4,7 +4,7 @@ use pillarbox_core::EventId;
 use pillarbox_core::port::{AcceptRequest, Accepted};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::world::{Figures, World};
+use super::state::{Demo, Figures};
 use crate::database::AnyInbox;
 use crate::fault::Fault;
 
@@ -14,7 +14,7 @@ const MESSAGES_MAX: usize = 50;
 const INSERT: &str = "insert into pillarbox_demo_effects (run, event_id) values ($1, $2)";
 
 /// Applies what arrives until nothing more can.
-pub(crate) async fn run(world: &World, mut messages: UnboundedReceiver<EventId>) -> Result<(), Fault> {
+pub(crate) async fn run(world: &Demo, mut messages: UnboundedReceiver<EventId>) -> Result<(), Fault> {
     let consumer = format!("demo-{}", world.run);
     let inbox = world.database.staging.inbox();
     let mut batch = Vec::with_capacity(MESSAGES_MAX);
@@ -26,7 +26,7 @@ pub(crate) async fn run(world: &World, mut messages: UnboundedReceiver<EventId>)
 }
 
 // The mark in the inbox and the effect commit together, or not at all.
-async fn apply(world: &World, inbox: &AnyInbox, consumer: &str, batch: &[EventId]) -> Result<(), Fault> {
+async fn apply(world: &Demo, inbox: &AnyInbox, consumer: &str, batch: &[EventId]) -> Result<(), Fault> {
     let (mut effects, mut absorbed) = (0, 0);
     let mut tx = world.database.staging.begin().await?;
     for id in batch {

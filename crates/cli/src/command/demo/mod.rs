@@ -7,7 +7,7 @@ mod random;
 mod relays;
 mod report;
 mod sink;
-mod world;
+mod state;
 
 use clap::Args;
 
@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::Progress;
 
-use world::World;
+use state::Demo;
 
 const EXAMPLES: &str = "\
 Producers write orders and stage their events in the same transactions, a fifth of which roll back. Two \
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("demo.db").display()),
     };
-    let world = World::create(&url, args.events, seed).await?;
+    let world = Demo::create(&url, args.events, seed).await?;
     let started = std::time::Instant::now();
     let progress = Progress::new(context.out, "demo", Some(args.events));
     let flow = flow(&world);
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
     loop {
         tokio::select! {
             result = &mut flow => break result?,
-            () = tokio::time::sleep(world::TICK) => progress.set(world.figures.settled()),
+            () = tokio::time::sleep(state::TICK) => progress.set(world.figures.settled()),
         }
     }
     drop(progress);
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
 }
 
 // One task for everybody: producers, relays and the consumer take turns on it.
-async fn flow(world: &World) -> Result<(), Fault> {
+async fn flow(world: &Demo) -> Result<(), Fault> {
     let (queue, messages) = tokio::sync::mpsc::unbounded_channel();
     let outbox_side = async {
         let destination = sink::Destination::new(world, queue);

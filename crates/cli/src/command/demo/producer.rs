@@ -9,7 +9,7 @@ use pillarbox_host::OsEntropy;
 use serde_json::json;
 
 use super::random::Random;
-use super::world::{Figures, World};
+use super::state::{Demo, Figures};
 use crate::fault::Fault;
 
 const PRODUCERS: u64 = 4;
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const INSERT: &str = "insert into pillarbox_demo_orders (run, event_id) values ($1, $2)";
 
 /// Stages everything there is to stage.
-pub(crate) async fn run(world: &World) -> Result<(), Fault> {
+pub(crate) async fn run(world: &Demo) -> Result<(), Fault> {
     let shares = (0..PRODUCERS).map(|producer| {
         let share = world.events / PRODUCERS + u64::from(producer < world.events % PRODUCERS);
         produce(world, producer, share)
@@ -32,7 +32,7 @@ pub(crate) async fn run(world: &World) -> Result<(), Fault> {
     try_join_all(shares).await.map(|_| ())
 }
 
-async fn produce(world: &World, producer: u64, share: u64) -> Result<(), Fault> {
+async fn produce(world: &Demo, producer: u64, share: u64) -> Result<(), Fault> {
     let mut random = Random::new(world.seed, 100 + producer);
     let mut left = share;
     while left > 0 {
@@ -50,7 +50,7 @@ async fn produce(world: &World, producer: u64, share: u64) -> Result<(), Fault> 
     Ok(())
 }
 
-async fn transact(world: &World, ids: &[EventId], rolls_back: bool) -> Result<(), Fault> {
+async fn transact(world: &Demo, ids: &[EventId], rolls_back: bool) -> Result<(), Fault> {
     let mut tx = world.database.staging.begin().await?;
     for id in ids {
         tx.execute(INSERT, &[&world.run, &id.to_string()]).await?;
@@ -71,7 +71,7 @@ async fn transact(world: &World, ids: &[EventId], rolls_back: bool) -> Result<()
 }
 
 // What a caller does whose commit was not answered: the same ids again, which changes nothing.
-async fn stage_again(world: &World, ids: &[EventId]) -> Result<(), Fault> {
+async fn stage_again(world: &Demo, ids: &[EventId]) -> Result<(), Fault> {
     let mut tx = world.database.staging.begin().await?;
     let staged = tx.stage_all(&world.database.staging.outbox(&world.route), events(ids)?).await?;
     tx.commit().await?;

@@ -9,7 +9,7 @@ use pillarbox_engine::{Relay, RelayOptions};
 use tokio::sync::{Notify, watch};
 
 use super::sink::{Destination, FaultySink};
-use super::world::{Figures, World};
+use super::state::{Demo, Figures};
 use crate::fault::Fault;
 
 /// Short, so that what the killed relay held moves again while somebody watches.
@@ -18,7 +18,7 @@ const BATCH: u32 = 50;
 
 /// Delivers until it is stopped.
 pub(crate) async fn run(
-    world: &World,
+    world: &Demo,
     destination: Destination,
     stopped: watch::Receiver<bool>,
 ) -> Result<(), Fault> {
@@ -31,7 +31,7 @@ pub(crate) async fn run(
 
 // Which of the two is killed is the destination's choice: the one that reached it at that moment.
 async fn keep_running(
-    world: &World,
+    world: &Demo,
     destination: &Arc<Destination>,
     owner: &str,
     stopped: watch::Receiver<bool>,
@@ -55,7 +55,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
-fn relay(world: &World, sink: &Arc<dyn Sink>, owner: &str) -> Result<Relay, Fault> {
+fn relay(world: &Demo, sink: &Arc<dyn Sink>, owner: &str) -> Result<Relay, Fault> {
     let mut options = RelayOptions::broker();
     options.lease = LEASE;
     options.batch = BATCH;

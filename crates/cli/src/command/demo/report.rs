@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::check::Found;
-use super::world::{Figures, World};
+use super::state::{Demo, Figures};
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 
@@ -37,7 +37,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// The figures of a run that has ended.
-    pub(crate) fn new(world: &World, found: &Found, elapsed: Duration) -> Self {
+    pub(crate) fn new(world: &Demo, found: &Found, elapsed: Duration) -> Self {
         let figures = &world.figures;
         Self {
             ok: found.is_nothing(),

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::random::Random;
-use super::world::{Figures, World};
+use super::state::{Demo, Figures};
 
 const FAILURE_PERCENT: u64 = 10;
 const LOST_CONFIRMATION_PERCENT: u64 = 4;
@@ -44,7 +44,7 @@ pub(crate) struct Destination {
 
 impl Destination {
     /// A destination in front of this queue.
-    pub(crate) fn new(world: &World, queue: UnboundedSender<EventId>) -> Self {
+    pub(crate) fn new(world: &Demo, queue: UnboundedSender<EventId>) -> Self {
         let faults = Faults {
             random: Random::new(world.seed, 1),
             outage: Outage::After(world.events / 4),

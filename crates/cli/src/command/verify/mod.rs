@@ -14,11 +14,11 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::database::{Database, Staging};
-use crate::destination::{Destination, Place as ReadPlace};
+use crate::destination::{Destination, Readable};
 use crate::fault::Fault;
 use crate::output::Progress;
 
-use ledger::{Ledger, Place, State, Truth};
+use ledger::{Ledger, Moment, State, Truth};
 use plan::Check;
 use report::{NotCompared, Report, RouteReport};
 
@@ -73,7 +73,7 @@ pub(crate) struct VerifyArgs {
     /// What to read for the one --route, if its destination does not name it: file:PATH, amqp(s)://…?queue=,
     /// nats://…/SUBJECT?stream= or redis(s)://…?stream=
     #[arg(long, value_name = "URL", requires = "routes", conflicts_with = "to")]
-    from: Option<ReadPlace>,
+    from: Option<Readable>,
     /// The events that the application staged, as NDJSON in the order of commits, or - for stdin [default:
     /// the entries in the table]
     #[arg(long, value_name = "FILE")]
@@ -168,9 +168,9 @@ async fn read_table(
             return ledger.became(row.event_id, row.status.into());
         }
         let place = match in_turn {
-            true => Place::in_turn(row.seq),
+            true => Moment::in_turn(row.seq),
             // The column has the time at which the transaction began.
-            false => Place::in_transaction(row.created_at.as_micros(), row.seq),
+            false => Moment::in_transaction(row.created_at.as_micros(), row.seq),
         };
         ledger.stage(row.event_id, row.key.as_deref(), place, State::from(row.status));
     })

@@ -6,7 +6,7 @@ use pillarbox_core::{EventId, RouteName};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::ledger::{Ledger, Place, State, Truth};
+use super::ledger::{Ledger, Moment, State, Truth};
 use crate::command::stage::ndjson::reader::Lines;
 use crate::fault::Fault;
 use crate::output::{Output, Progress};
@@ -15,7 +15,7 @@ use crate::output::{Output, Progress};
 /// other field is refused, so that a misspelt one is not lost.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct LedgerLine {
     route: RouteName,
     event_id: EventId,
     key: Option<String>,
@@ -72,7 +72,8 @@ pub(crate) fn read(
     ledgers.values_mut().for_each(|ledger| *ledger = Ledger::new(Truth::File));
     while let Some((number, text)) = lines.next()? {
         let at = |fault: Fault| fault.context(&format!("line {number}"));
-        let line: Line = serde_json::from_str(text).map_err(|error| at(Fault::usage(error.to_string())))?;
+        let line: LedgerLine =
+            serde_json::from_str(text).map_err(|error| at(Fault::usage(error.to_string())))?;
         let (ordered, place) = place(&line, number).map_err(at)?;
         if *order.get_or_insert(ordered) != ordered {
             let why = "either all lines have staged_at and committed_at, or none has";
@@ -90,12 +91,12 @@ pub(crate) fn read(
     Ok(())
 }
 
-fn place(line: &Line, number: u64) -> Result<(Order, Place), Fault> {
+fn place(line: &LedgerLine, number: u64) -> Result<(Order, Moment), Fault> {
     let number = i64::try_from(number).unwrap_or(i64::MAX);
     match (line.staged_at, line.committed_at) {
-        (None, None) => Ok((Order::ByLine, Place::in_turn(number))),
+        (None, None) => Ok((Order::ByLine, Moment::in_turn(number))),
         (Some(staged), Some(committed)) if staged < committed => {
-            Ok((Order::ByMoment, Place::between(staged, committed, number)))
+            Ok((Order::ByMoment, Moment::between(staged, committed, number)))
         }
         (Some(_), Some(_)) => Err(Fault::usage("staged_at must be less than committed_at")),
         _ => Err(Fault::usage("give staged_at and committed_at together")),

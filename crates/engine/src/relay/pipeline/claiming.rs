@@ -15,7 +15,7 @@ use crate::poll::Poll;
 
 use super::super::batch::{Batch, deliver};
 use super::super::window::Window;
-use super::{Asked, Pipeline, Step, Until, bounded};
+use super::{Asked, Completion, Pipeline, Until, bounded};
 
 /// When to claim next, and how much.
 pub(super) struct Claims {
@@ -135,7 +135,7 @@ impl Pipeline<'_> {
             // The lease is counted from before the call, so that we never think it longer than it is.
             let sent = Instant::now();
             let result = bounded(lease, feed.claim(request)).await;
-            Step::Claimed { asked, sent, result }
+            Completion::Claimed { asked, sent, result }
         }));
     }
 
@@ -156,7 +156,7 @@ impl Pipeline<'_> {
         let limit = usize::try_from(self.relay.options.batch).unwrap_or(usize::MAX);
         let lease = self.relay.options.lease;
         self.underway
-            .push(Box::pin(async move { Step::Prepared(bounded(lease, feed.prepare(limit)).await) }));
+            .push(Box::pin(async move { Completion::Prepared(bounded(lease, feed.prepare(limit)).await) }));
     }
 
     /// A failure is no more than lost time: the next claim asks again, and says what is wrong.
@@ -308,7 +308,7 @@ impl Pipeline<'_> {
         let reports = self.reports.clone();
         self.underway.push(Box::pin(async move {
             let ended = deliver(sink, id, entries, reports, registration).await;
-            Step::Delivered { batch: id, ended }
+            Completion::Delivered { batch: id, ended }
         }));
     }
 

@@ -47,7 +47,7 @@ pub(crate) enum Until {
 }
 
 /// Something that was under way and is done.
-enum Step {
+enum Completion {
     Claimed { asked: Asked, sent: Instant, result: Result<Claim> },
     Delivered { batch: BatchId, ended: Ended },
     Settled { group: Group, sent: Instant, result: Result<Recorded> },
@@ -72,7 +72,7 @@ struct Group {
     failures: u32,
 }
 
-type Underway<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = Step> + Send + 'a>>>;
+type Underway<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = Completion> + Send + 'a>>>;
 
 /// Most reports taken in one turn of the loop.
 const REPORTS_PER_TURN: usize = 4096;
@@ -197,14 +197,16 @@ impl<'a> Pipeline<'a> {
         self.start_prepare();
     }
 
-    fn on_step(&mut self, step: Step) {
+    fn on_step(&mut self, step: Completion) {
         match step {
-            Step::Claimed { asked, sent, result } => self.on_claimed(asked, sent, result),
-            Step::Delivered { batch, ended } => self.on_delivered(batch, ended),
-            Step::Settled { group, sent, result } => self.on_settled(group, sent, result),
-            Step::Extended { batches, held, sent, result } => self.on_extended(&batches, &held, sent, result),
-            Step::Reaped { sagas, result } => self.on_reaped(sagas, result),
-            Step::Prepared(result) => self.on_prepared(result),
+            Completion::Claimed { asked, sent, result } => self.on_claimed(asked, sent, result),
+            Completion::Delivered { batch, ended } => self.on_delivered(batch, ended),
+            Completion::Settled { group, sent, result } => self.on_settled(group, sent, result),
+            Completion::Extended { batches, held, sent, result } => {
+                self.on_extended(&batches, &held, sent, result)
+            }
+            Completion::Reaped { sagas, result } => self.on_reaped(sagas, result),
+            Completion::Prepared(result) => self.on_prepared(result),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::feed::{Conclusion, Recorded, Recording};
 use crate::verdict::{Ended, unreported, verdict};
 
 use super::super::batch::{BatchId, Reported};
-use super::{Group, Pipeline, Step, Until, bounded};
+use super::{Completion, Group, Pipeline, Until, bounded};
 
 /// How often verdicts fail together before they are tried apart: an outage of the store is over by then, or longer.
 const FAILURES_TOGETHER_MAX: u32 = 3;
@@ -196,7 +196,7 @@ impl Pipeline<'_> {
         self.underway.push(Box::pin(async move {
             let sent = Instant::now();
             let result = bounded(lease, feed.settle(recording)).await;
-            Step::Settled { group, sent, result }
+            Completion::Settled { group, sent, result }
         }));
     }
 

@@ -9,7 +9,7 @@ use pillarbox_core::{Held, Result, format_duration};
 use tokio::time::Instant;
 
 use super::super::batch::BatchId;
-use super::{Pipeline, REAP_LIMIT, Step, Until, bounded};
+use super::{Completion, Pipeline, REAP_LIMIT, Until, bounded};
 
 /// Twice the time that a slow but living store gets to answer a renewal, where the lease allows it.
 const RENEWAL_MIN: Duration = Duration::from_secs(4);
@@ -66,7 +66,7 @@ impl Pipeline<'_> {
         self.underway.push(Box::pin(async move {
             let sent = Instant::now();
             let result = bounded(patience, feed.extend(request)).await;
-            Step::Extended { batches, held, sent, result }
+            Completion::Extended { batches, held, sent, result }
         }));
     }
 
@@ -160,7 +160,7 @@ impl Pipeline<'_> {
             } else {
                 0
             };
-            Step::Reaped { sagas, result }
+            Completion::Reaped { sagas, result }
         }));
     }
 

@@ -46,7 +46,7 @@ enum Fails {
 }
 
 impl Failing {
-    fn new(world: &World) -> Arc<Self> {
+    fn new(world: &Rig) -> Arc<Self> {
         let (next, fetched_most) = (Mutex::default(), AtomicUsize::default());
         let (reads, behind) = (AtomicUsize::default(), AtomicI64::default());
         Arc::new(Self { inner: world.store.clone(), next, fetched_most, reads, behind })
@@ -147,18 +147,18 @@ impl Lanes for Failing {
     }
 }
 
-fn relay(world: &World, lanes: &Arc<Failing>, options: RelayOptions) -> Relay {
+fn relay(world: &Rig, lanes: &Arc<Failing>, options: RelayOptions) -> Relay {
     let (lanes, sink) = (Arc::clone(lanes) as Arc<dyn Lanes>, Arc::new(world.sink.clone()));
     Relay::ordered(lanes, sink).route(ROUTE).options(options).owner("relay").build().unwrap()
 }
 
-fn refuse(world: &World, id: EventId) {
+fn refuse(world: &Rig, id: EventId) {
     world.sink.on(Which::Event(id), Reply::Answer(Outcome::rejected("no", "")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_requeued_head_goes_first_also_when_the_look_for_it_fails() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 3).await;
     refuse(&world, ids[0]);
@@ -180,7 +180,7 @@ async fn a_requeued_head_goes_first_also_when_the_look_for_it_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_head_whose_death_was_recorded_without_an_answer_holds_back_its_key() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 3).await;
     refuse(&world, ids[0]);
@@ -193,7 +193,7 @@ async fn a_head_whose_death_was_recorded_without_an_answer_holds_back_its_key() 
 
 #[tokio::test(start_paused = true)]
 async fn a_key_goes_on_when_the_destination_has_what_was_before_and_need_not_wait_for_the_record_of_it() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 3).await;
     lanes.next(Fails::SlowSettle(Duration::from_secs(5)));
@@ -211,7 +211,7 @@ async fn a_key_goes_on_when_the_destination_has_what_was_before_and_need_not_wai
 
 #[tokio::test(start_paused = true)]
 async fn a_confirmed_entry_that_was_never_recorded_comes_again_and_was_still_the_first() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 3).await;
     // Longer than a call may take: it is given up, and tried again until the session is taken for dead.
@@ -230,7 +230,7 @@ async fn a_confirmed_entry_that_was_never_recorded_comes_again_and_was_still_the
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_cannot_be_read_holds_back_its_key_and_no_other() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 3).await;
     let other = world.stage_keyed("other", 1).await;
@@ -246,7 +246,7 @@ async fn a_row_that_cannot_be_read_holds_back_its_key_and_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn behind_a_row_that_cannot_be_read_the_key_goes_on_where_dead_heads_are_skipped() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 3).await;
     lanes.next(Fails::Row(ids[0]));
@@ -259,7 +259,7 @@ async fn behind_a_row_that_cannot_be_read_the_key_goes_on_where_dead_heads_are_s
 
 #[tokio::test(start_paused = true)]
 async fn a_verdict_under_a_lost_session_does_not_touch_what_the_next_one_has_in_flight() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 2).await;
     let options = options();
@@ -279,7 +279,7 @@ async fn a_verdict_under_a_lost_session_does_not_touch_what_the_next_one_has_in_
 
 #[tokio::test(start_paused = true)]
 async fn rows_that_cannot_be_read_take_places_in_flight_as_others_do() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_many(6).await;
     for id in &ids[..3] {
         world.store.spoil_headers(*id);
@@ -296,7 +296,7 @@ async fn rows_that_cannot_be_read_take_places_in_flight_as_others_do() {
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_is_requeued_between_two_looks_goes_first() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let ids = world.stage_keyed("k", 3).await;
     refuse(&world, ids[0]);
@@ -312,7 +312,7 @@ async fn a_head_that_is_requeued_between_two_looks_goes_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_dies_while_the_store_says_what_is_dead_holds_back_its_key() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     // Another key of the same lane, so that an operator can change the lane while the first key is under way.
     let unkeyed = world.stage_many(1).await[0];
@@ -339,7 +339,7 @@ async fn a_head_that_dies_while_the_store_says_what_is_dead_holds_back_its_key()
 
 #[tokio::test(start_paused = true)]
 async fn payloads_that_were_let_go_come_back_a_few_keys_at_a_time() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     for key in 0..10 {
         let ids = world.stage_keyed(&format!("key-{key}"), 30).await;
@@ -356,7 +356,7 @@ async fn payloads_that_were_let_go_come_back_a_few_keys_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_read_is_delivered_while_the_next_is_read() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     world.sink.set_capabilities(in_order());
     let mut staged = BTreeMap::new();
@@ -385,7 +385,7 @@ async fn what_was_read_is_delivered_while_the_next_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lane_that_has_given_all_is_not_asked_again() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let relay = relay(&world, &lanes, options());
     let mut reads = Vec::new();
@@ -403,7 +403,7 @@ async fn a_lane_that_has_given_all_is_not_asked_again() {
 /// So that a store can see from the numbers alone that there is next to nothing.
 #[tokio::test(start_paused = true)]
 async fn a_lane_without_entries_does_not_stay_behind() {
-    let world = World::new();
+    let world = Rig::new();
     let lanes = Failing::new(&world);
     let busy = async {
         for _ in 0..300 {

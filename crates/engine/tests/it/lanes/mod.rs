@@ -12,9 +12,9 @@ use pillarbox_engine::{OnDead, Relay, RelayBuilder, RelayOptions};
 use pillarbox_testkit::{MemoryOutbox, Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{ROUTE, World, options};
+use crate::world::{ROUTE, Rig, options};
 
-impl World {
+impl Rig {
     fn ordered(&self, options: RelayOptions) -> RelayBuilder {
         let lanes: Arc<dyn Lanes> = Arc::new(self.store.clone());
         let sink: Arc<dyn Sink> = Arc::new(self.sink.clone());
@@ -68,7 +68,7 @@ fn in_order() -> SinkCapabilities {
 #[tokio::test(start_paused = true)]
 async fn entries_of_a_key_arrive_in_the_order_of_staging() {
     for capabilities in [SinkCapabilities::default(), in_order()] {
-        let world = World::new();
+        let world = Rig::new();
         world.sink.set_capabilities(capabilities);
         let mut staged = BTreeMap::new();
         for round in 0..20 {
@@ -88,7 +88,7 @@ async fn entries_of_a_key_arrive_in_the_order_of_staging() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_without_a_key_are_never_held_back() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_many(50).await;
     world.sink.on(Which::Event(ids[0]), fails());
     let tally = world.ordered(options()).build().unwrap().drain().await.unwrap();
@@ -97,7 +97,7 @@ async fn entries_without_a_key_are_never_held_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_head_holds_back_its_own_key_only() {
-    let world = World::new();
+    let world = Rig::new();
     let bad = world.stage_keyed("bad", 30).await;
     let good = world.stage_keyed("good", 30).await;
     for nth in 1..=3 {
@@ -119,7 +119,7 @@ async fn a_failed_head_holds_back_its_own_key_only() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_head_blocks_its_key_until_it_is_requeued_in_its_place() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_keyed("k", 5).await;
     let other = world.stage_keyed("other", 1).await;
     world.sink.on(Which::Event(ids[1]), Reply::Answer(Outcome::rejected("no", "")));
@@ -141,7 +141,7 @@ async fn a_dead_head_blocks_its_key_until_it_is_requeued_in_its_place() {
 
 #[tokio::test(start_paused = true)]
 async fn a_discarded_head_lets_its_key_go_on() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_keyed("k", 3).await;
     world.sink.on(Which::Event(ids[0]), Reply::Answer(Outcome::rejected("no", "")));
     let relay = world.ordered(options()).build().unwrap();
@@ -157,7 +157,7 @@ async fn a_discarded_head_lets_its_key_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_head_can_be_skipped() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_keyed("k", 3).await;
     world.sink.on(Which::Event(ids[0]), Reply::Answer(Outcome::rejected("no", "")));
     let mut options = options();
@@ -170,7 +170,7 @@ async fn a_dead_head_can_be_skipped() {
 async fn a_lower_seq_that_commits_later_goes_before_what_was_staged_after_that() {
     // With one at a time, the first thing that is read after the commit is handed out at once.
     for batch in [1, 100] {
-        let world = World::new();
+        let world = Rig::new();
         let outbox = MemoryOutbox::new(&world.store, ROUTE);
         let event = || Event::new("t", "{}").key("k");
         let mut held = world.store.begin();
@@ -193,7 +193,7 @@ async fn a_lower_seq_that_commits_later_goes_before_what_was_staged_after_that()
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_entry_waits_for_its_time() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("t", "{}").delay(Duration::from_secs(30))).await;
     let relay = world.ordered(options()).build().unwrap();
     assert_eq!(relay.drain().await.unwrap().delivered, 0);
@@ -203,7 +203,7 @@ async fn a_delayed_entry_waits_for_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn one_entry_of_a_key_is_under_way_where_a_failure_does_not_stop_what_follows() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_keyed("k", 10).await;
     world.sink.set_latency(Duration::from_secs(1));
     let relay = world.ordered(options()).build().unwrap();
@@ -216,7 +216,7 @@ async fn one_entry_of_a_key_is_under_way_where_a_failure_does_not_stop_what_foll
     relay.run(watch).await.unwrap();
     assert!(world.sink.received().len() >= 8);
 
-    let world = World::new();
+    let world = Rig::new();
     world.sink.set_capabilities(in_order());
     world.stage_keyed("k", 10).await;
     world.sink.set_latency(Duration::from_secs(1));
@@ -230,7 +230,7 @@ async fn one_entry_of_a_key_is_under_way_where_a_failure_does_not_stop_what_foll
 
 #[tokio::test(start_paused = true)]
 async fn lanes_that_are_behind_are_read_first() {
-    let world = World::new();
+    let world = Rig::new();
     world.sink.set_capabilities(in_order());
     // Some lanes have eight of these keys, some have none.
     let mut staged = Vec::new();
@@ -249,7 +249,7 @@ async fn lanes_that_are_behind_are_read_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_goes_on_with_a_key_although_another_one_takes_long() {
-    let world = World::new();
+    let world = Rig::new();
     let slow = world.stage_keyed("slow", 2).await;
     let ids = world.stage_keyed("k", 20).await;
     world.sink.on(Which::Event(slow[0]), Reply::Hang);
@@ -262,7 +262,7 @@ async fn a_drain_goes_on_with_a_key_although_another_one_takes_long() {
 
 #[tokio::test(start_paused = true)]
 async fn relays_share_the_lanes_and_one_that_leaves_hands_its_own_over() {
-    let world = World::new();
+    let world = Rig::new();
     let (first, second) =
         (world.ordered(options()).build().unwrap(), world.ordered(options()).build().unwrap());
     let produce = async {
@@ -287,7 +287,7 @@ async fn relays_share_the_lanes_and_one_that_leaves_hands_its_own_over() {
 #[tokio::test(start_paused = true)]
 async fn relays_that_differ_in_lanes_deliver_everything_in_order_side_by_side() {
     for settings in [[64, 1], [1, 64], [2, 64]] {
-        let world = World::new();
+        let world = Rig::new();
         let relay = |name: &str, relays_max| {
             let mut options = options();
             options.relays_max = relays_max;
@@ -317,7 +317,7 @@ async fn relays_that_differ_in_lanes_deliver_everything_in_order_side_by_side() 
 
 #[tokio::test(start_paused = true)]
 async fn the_lanes_of_a_killed_relay_are_taken_over_and_its_attempt_counts() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_keyed("k", 2).await;
     let alone = world.stage_many(3).await;
     world.sink.set_latency(Duration::from_secs(3600));
@@ -338,7 +338,7 @@ async fn the_lanes_of_a_killed_relay_are_taken_over_and_its_attempt_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_kills_every_relay_ends_as_dead_by_lanes_too() {
-    let world = World::new();
+    let world = Rig::new();
     let id = world.stage(Event::new("killer", "{}").key("k")).await;
     world.sink.on(Which::Event(id), Reply::Hang);
     let mut options = options();
@@ -359,7 +359,7 @@ async fn an_entry_that_kills_every_relay_ends_as_dead_by_lanes_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_destination_that_is_down_costs_no_attempt_and_no_order() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_keyed("k", 20).await;
     world.sink.on(Which::Any, Reply::Answer(Outcome::down("refused", "")));
     let relay = world.ordered(options()).build().unwrap();
@@ -377,7 +377,7 @@ async fn a_destination_that_is_down_costs_no_attempt_and_no_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_entries_behind_a_failing_head_do_not_slow_the_others() {
-    let world = World::new();
+    let world = Rig::new();
     let hot = world.stage_keyed("hot", 1_000).await;
     world.sink.on(Which::Event(hot[0]), fails());
     let mut options = options();
@@ -395,7 +395,7 @@ async fn a_thousand_entries_behind_a_failing_head_do_not_slow_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_under_way_for_many_leases_is_not_handed_out_again() {
-    let world = World::new();
+    let world = Rig::new();
     let ids = world.stage_keyed("k", 2).await;
     let mut options = options();
     options.publish_timeout = None;
@@ -408,7 +408,7 @@ async fn what_is_under_way_for_many_leases_is_not_handed_out_again() {
 
 #[tokio::test(start_paused = true)]
 async fn envelopes_carry_the_lane_and_the_fence_of_its_owner() {
-    let world = World::new();
+    let world = Rig::new();
     world.stage_keyed("k", 1).await;
     world.ordered(options()).build().unwrap().drain().await.unwrap();
     let before = world.sink.received()[0].clone();

@@ -15,7 +15,7 @@ use pillarbox::{
 };
 
 use super::Point;
-use super::place::{Place, Postgres, ROUTE, Sqlite};
+use super::backend::{Backend, Postgres, ROUTE, Sqlite};
 
 /// Where it works; unset in an ordinary run of the tests, which has nothing to do here.
 pub(super) const AT: &str = "PILLARBOX_TEST_CRASH_AT";
@@ -89,7 +89,7 @@ struct Inside<P> {
 }
 
 #[async_trait]
-impl<P: Place> AuditSink<P::Tx> for Inside<P> {
+impl<P: Backend> AuditSink<P::Tx> for Inside<P> {
     async fn record(&self, tx: &mut P::Tx, records: &[NewAudit]) -> Result<()> {
         for record in records {
             let step = record.step.as_deref().unwrap_or("-");
@@ -101,7 +101,7 @@ impl<P: Place> AuditSink<P::Tx> for Inside<P> {
 }
 
 #[async_trait]
-impl<P: Place> SagaEnd<P::Tx> for Inside<P> {
+impl<P: Backend> SagaEnd<P::Tx> for Inside<P> {
     async fn ended(&self, tx: &mut P::Tx, saga: &SagaRecord) -> Result<()> {
         self.place.insert_in(tx, "ended", &saga.id.to_string()).await?;
         self.fuse.at(Point::LastStepBeforeComplete, 1);
@@ -109,7 +109,7 @@ impl<P: Place> SagaEnd<P::Tx> for Inside<P> {
     }
 }
 
-fn handlers<P: Place>(place: &Arc<P>) -> Handlers {
+fn handlers<P: Backend>(place: &Arc<P>) -> Handlers {
     let effect = |place: &Arc<P>| {
         let place = Arc::clone(place);
         move |handling: Handling| {
@@ -137,7 +137,7 @@ fn policy() -> RelayOptions {
 }
 
 /// Resolves when every saga has ended.
-async fn all_over<P: Place>(place: &P) {
+async fn all_over<P: Backend>(place: &P) {
     for status in [SagaStatus::Running, SagaStatus::Compensating] {
         while !place.store().list_sagas(SagaFilter::default().status(status)).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -145,7 +145,7 @@ async fn all_over<P: Place>(place: &P) {
     }
 }
 
-async fn work<P: Place>() {
+async fn work<P: Backend>() {
     let Ok(at) = std::env::var(AT) else { return };
     let place = Arc::new(P::open(&at).await);
     let fuse = Arc::new(Fuse::from_environment());

@@ -1,8 +1,8 @@
 //! The crash points of sagas: a process that ends itself exactly there, is started again, and has lost and doubled
 //! nothing. The children are this very test binary, told by variables what to do.
 
+mod backend;
 mod child;
-mod place;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -12,7 +12,7 @@ use pillarbox::{AuditKind, Ident, SagaAdmin, SagaFilter, SagaRecord, SagaStatus,
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::{unique, variable};
-use place::{Place, Postgres, Sqlite};
+use backend::{Backend, Postgres, Sqlite};
 
 /// Sagas of each of the two kinds.
 const SAGAS: u32 = 3;
@@ -45,7 +45,7 @@ impl Point {
 }
 
 /// Runs a child to its end.
-fn run<P: Place>(at: &str, crash: Option<(Point, u32)>) -> (ExitStatus, String) {
+fn run<P: Backend>(at: &str, crash: Option<(Point, u32)>) -> (ExitStatus, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args([P::CHILD, "--exact", "--nocapture", "--test-threads=1"])
@@ -58,7 +58,7 @@ fn run<P: Place>(at: &str, crash: Option<(Point, u32)>) -> (ExitStatus, String) 
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-async fn all<P: Place>(place: &P) -> Vec<SagaRecord> {
+async fn all<P: Backend>(place: &P) -> Vec<SagaRecord> {
     let sagas = place.store().list_sagas(SagaFilter::default()).await.unwrap();
     assert_eq!(sagas.len(), 2 * SAGAS as usize);
     sagas
@@ -66,7 +66,7 @@ async fn all<P: Place>(place: &P) -> Vec<SagaRecord> {
 
 /// At any moment: what shows is in the trail, what is in the trail shows, and what the application wrote in the same
 /// transactions is there as often.
-async fn check_whole<P: Place>(place: &P) {
+async fn check_whole<P: Backend>(place: &P) {
     let ended = place.count("ended").await;
     let mut records = 0;
     for saga in all(place).await {
@@ -92,7 +92,7 @@ async fn check_whole<P: Place>(place: &P) {
 }
 
 /// At the end: every saga has ended, each step was done under one key, and the trail has no gap.
-async fn check_ended<P: Place>(place: &P, crash: (Point, u32)) {
+async fn check_ended<P: Backend>(place: &P, crash: (Point, u32)) {
     check_whole(place).await;
     let sagas = all(place).await;
     for saga in &sagas {
@@ -132,7 +132,7 @@ async fn check_ended<P: Place>(place: &P, crash: (Point, u32)) {
     }
 }
 
-async fn crash_at<P: Place>(at: &str, crash: (Point, u32)) {
+async fn crash_at<P: Backend>(at: &str, crash: (Point, u32)) {
     let place = Arc::new(P::open(at).await);
     place.create().await;
     for n in 1..=SAGAS {

@@ -6,7 +6,7 @@ use pillarbox_core::{FailureKind, Status, attempts_counted};
 use super::super::super::history::{Happened, Record, Row, Settling};
 use super::super::Findings;
 use super::Evidence;
-use super::model::{Model, Place, walk};
+use super::model::{EntryState, Model, walk};
 use super::owners::is_over;
 
 pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
@@ -50,7 +50,7 @@ pub(super) fn check(evidence: &Evidence, findings: &mut Findings) {
     });
 }
 
-fn wrong_verdict(place: &Place<'_>, attempts: u32, verdict: Settling) -> Option<String> {
+fn wrong_verdict(place: &EntryState<'_>, attempts: u32, verdict: Settling) -> Option<String> {
     let max = place.entered.max_attempts;
     let spent = attempts_counted(attempts.max(place.attempts), place.crashes) >= max;
     match verdict {
@@ -71,7 +71,7 @@ fn wrong_verdict(place: &Place<'_>, attempts: u32, verdict: Settling) -> Option<
     }
 }
 
-fn wrong_take_over(place: &Place<'_>, attempts: u32, to: Status) -> Option<String> {
+fn wrong_take_over(place: &EntryState<'_>, attempts: u32, to: Status) -> Option<String> {
     if attempts != place.attempts + 1 {
         return Some(format!("{attempts} attempts after a burial, {} before", place.attempts));
     }
@@ -88,7 +88,7 @@ fn uncounted(model: &Model<'_>, dead: &str, now: i64, record: &Record, findings:
         let fence = session.lanes.get(&place.entered.lane);
         let Some((_, attempt)) = place.handed.filter(|(under, _)| Some(under) == fence) else { continue };
         // Behind one that is dead or waits for its time by the database's clock, a store takes it for not handed out.
-        let held_back = |other: &Place<'_>| {
+        let held_back = |other: &EntryState<'_>| {
             let waits = other.is_unsettled() && !other.is_due(now);
             other.entered.seq <= place.entered.seq
                 && (other.entered.seq == place.entered.seq || other.entered.key.is_some())

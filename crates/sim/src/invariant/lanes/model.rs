@@ -20,7 +20,7 @@ pub(super) struct Session {
 
 /// Where an entry is.
 #[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct EntryState<'a> {
     pub(super) entered: &'a Entered<'a>,
     /// `None`: deleted.
     pub(super) status: Option<Status>,
@@ -32,7 +32,7 @@ pub(super) struct Place<'a> {
     pub(super) handed: Option<(i64, u32)>,
 }
 
-impl Place<'_> {
+impl EntryState<'_> {
     pub(super) fn is_unsettled(&self) -> bool {
         matches!(self.status, Some(Status::Pending | Status::Retrying))
     }
@@ -48,7 +48,7 @@ pub(super) struct Model<'a> {
     pub(super) sessions: BTreeMap<&'a str, Session>,
     /// The last fence of each lane.
     pub(super) fences: BTreeMap<u8, i64>,
-    pub(super) places: BTreeMap<i64, Place<'a>>,
+    pub(super) places: BTreeMap<i64, EntryState<'a>>,
 }
 
 impl<'a> Model<'a> {
@@ -111,7 +111,7 @@ impl<'a> Model<'a> {
     }
 }
 
-impl Place<'_> {
+impl EntryState<'_> {
     fn apply(&mut self, what: &Happened, keeps_delivered: bool) {
         match *what {
             Happened::TakenOver { attempts, to, .. } => {
@@ -156,7 +156,7 @@ impl Place<'_> {
     }
 }
 
-impl Place<'_> {
+impl EntryState<'_> {
     fn settle_row(&mut self, verdict: Settling, keeps_delivered: bool) {
         self.status = match verdict {
             Settling::Delivered => keeps_delivered.then_some(Status::Delivered),
@@ -180,9 +180,10 @@ pub(super) fn walk(evidence: &Evidence, mut look: impl FnMut(&Model<'_>, &Record
             && let Some(entered) = entered.get(&seq)
         {
             let status = Some(Status::Pending);
-            model
-                .places
-                .insert(seq, Place { entered, status, attempts: 0, crashes: 0, due_micros, handed: None });
+            model.places.insert(
+                seq,
+                EntryState { entered, status, attempts: 0, crashes: 0, due_micros, handed: None },
+            );
         }
         model.apply(record, evidence.keeps_delivered());
     }

@@ -12,7 +12,7 @@ use crate::output::is_json_type;
 /// The fields of a line; any other is refused, so that a misspelt one is not lost.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
+struct StageLine<'a> {
     route: String,
     #[serde(rename = "type")]
     event_type: String,
@@ -43,7 +43,7 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 
 /// Reads and checks a line.
 pub(crate) fn parse(text: &str) -> Result<(RouteName, Event), Fault> {
-    let line: Line<'_> = serde_json::from_str(text).map_err(|error| Fault::usage(error.to_string()))?;
+    let line: StageLine<'_> = serde_json::from_str(text).map_err(|error| Fault::usage(error.to_string()))?;
     let route = RouteName::new(line.route.clone())?;
     let mut event = Event::new(line.event_type.clone(), payload(&line)?);
     event.content_type = line.content_type.unwrap_or(event.content_type);
@@ -63,7 +63,7 @@ pub(crate) fn parse(text: &str) -> Result<(RouteName, Event), Fault> {
     Ok((route, event))
 }
 
-fn payload(line: &Line<'_>) -> Result<Vec<u8>, Fault> {
+fn payload(line: &StageLine<'_>) -> Result<Vec<u8>, Fault> {
     let content_type = line.content_type.as_deref().unwrap_or(pillarbox_core::CONTENT_TYPE_DEFAULT);
     match (line.payload, &line.payload_base64) {
         (Some(_), None) if !is_json_type(content_type) => Err(Fault::usage(format!(

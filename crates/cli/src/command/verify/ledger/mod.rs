@@ -1,6 +1,6 @@
 //! What was staged on one route beside what arrived of it. Pure: what is read comes in, findings come out.
 
-mod place;
+mod moment;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +10,7 @@ use pillarbox_core::port::InventoryRow;
 use pillarbox_core::{Attributes, EventId, Status};
 use uuid::Uuid;
 
-pub(crate) use place::{Line, Place};
+pub(crate) use moment::{KeyHistory, Moment};
 
 /// What the table says of an entry that has not arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl From<Status> for State {
 struct Item {
     /// The number of its key; none without one.
     key: Option<u32>,
-    place: Place,
+    place: Moment,
     state: State,
     times: u32,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Ledger {
     items: HashMap<EventId, Item>,
     keys: HashMap<String, u32>,
     /// What has arrived of each key.
-    lines: Vec<Line>,
+    lines: Vec<KeyHistory>,
     /// What the application's record has on other routes.
     others: HashSet<EventId>,
     strangers: HashMap<EventId, Stranger>,
@@ -107,13 +107,13 @@ impl Ledger {
     }
 
     /// Something was staged. The same id again is the same entry.
-    pub(crate) fn stage(&mut self, id: EventId, key: Option<&str>, place: Place, state: State) {
+    pub(crate) fn stage(&mut self, id: EventId, key: Option<&str>, place: Moment, state: State) {
         let key = key.map(|key| match self.keys.get(key) {
             Some(number) => *number,
             None => {
                 let number = u32::try_from(self.lines.len()).unwrap_or(u32::MAX);
                 self.keys.insert(key.to_owned(), number);
-                self.lines.push(Line::default());
+                self.lines.push(KeyHistory::default());
                 number
             }
         });

@@ -18,7 +18,7 @@ fn arrived(ledger: &mut Ledger, ids: &[u128]) {
 fn staged(count: u128) -> Ledger {
     let mut ledger = Ledger::new(Truth::Table);
     for n in 1..=count {
-        let place = Place::in_turn(i64::try_from(n).unwrap());
+        let place = Moment::in_turn(i64::try_from(n).unwrap());
         ledger.stage(id(n), Some(if n % 2 == 1 { "odd" } else { "even" }), place, State::Done);
     }
     ledger
@@ -129,9 +129,9 @@ fn permutations(count: usize) -> Vec<Vec<usize>> {
     shorter.into_iter().flat_map(with_last).collect()
 }
 
-fn agrees_with_the_definition(places: &[Place]) {
+fn agrees_with_the_definition(places: &[Moment]) {
     for order in permutations(places.len()) {
-        let mut line = Line::default();
+        let mut line = KeyHistory::default();
         let late: Vec<bool> = order.iter().map(|n| line.arrive(places[*n])).collect();
         let expected: Vec<bool> = (0..order.len())
             .map(|at| order[..at].iter().any(|earlier| places[order[at]].comes_before(places[*earlier])))
@@ -142,12 +142,12 @@ fn agrees_with_the_definition(places: &[Place]) {
 
 #[test]
 fn what_is_late_is_what_should_have_come_before_something_that_is_there() {
-    let turn = Place::in_turn;
+    let turn = Moment::in_turn;
     agrees_with_the_definition(&[turn(1), turn(2), turn(3), turn(4), turn(5)]);
-    let of = Place::in_transaction;
+    let of = Moment::in_transaction;
     agrees_with_the_definition(&[of(7, 1), of(8, 2), of(7, 3), of(8, 4), of(9, 5), of(7, 6)]);
     // Two that overlap, one after both, one that spans all, and a transaction of two.
-    let between = Place::between;
+    let between = Moment::between;
     agrees_with_the_definition(&[
         between(1, 4, 1),
         between(2, 3, 2),
@@ -160,6 +160,6 @@ fn what_is_late_is_what_should_have_come_before_something_that_is_there() {
 
 #[test]
 fn nothing_is_known_between_two_transactions_of_a_table_with_many_writers() {
-    assert!(!Place::in_transaction(7, 1).comes_before(Place::in_transaction(8, 2)));
-    assert!(Place::in_transaction(7, 1).comes_before(Place::in_transaction(7, 2)));
+    assert!(!Moment::in_transaction(7, 1).comes_before(Moment::in_transaction(8, 2)));
+    assert!(Moment::in_transaction(7, 1).comes_before(Moment::in_transaction(7, 2)));
 }

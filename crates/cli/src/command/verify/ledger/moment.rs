@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 /// When an entry was staged and when its transaction committed, on any clock that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Moment {
     staged: i64,
     committed: i64,
     rank: i64,
 }
 
-impl Place {
+impl Moment {
     /// One after the other: each was committed before the next was staged.
     pub(crate) const fn in_turn(number: i64) -> Self {
         Self { staged: number, committed: number, rank: number }
@@ -46,16 +46,16 @@ impl Place {
 
 /// What has arrived of one key.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct KeyHistory {
     /// The latest moment at which something of it was staged.
     staged: Option<i64>,
     /// The last of each transaction.
     last: HashMap<i64, i64>,
 }
 
-impl Line {
+impl KeyHistory {
     /// Something arrives for the first time. Says whether something is there that should have come after it.
-    pub(crate) fn arrive(&mut self, place: Place) -> bool {
+    pub(crate) fn arrive(&mut self, place: Moment) -> bool {
         let overtaken = self.staged.is_some_and(|staged| place.committed < staged);
         self.staged = self.staged.max(Some(place.staged));
         if place.is_alone() {

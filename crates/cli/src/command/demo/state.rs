@@ -55,7 +55,7 @@ impl Figures {
 }
 
 /// One run of the demo.
-pub(crate) struct World {
+pub(crate) struct Demo {
     pub(crate) database: Database,
     pub(crate) events: u64,
     pub(crate) seed: u64,
@@ -65,7 +65,7 @@ pub(crate) struct World {
     pub(crate) figures: Arc<Figures>,
 }
 
-impl World {
+impl Demo {
     /// Connects and creates the tables.
     pub(crate) async fn create(url: &str, events: u64, seed: u64) -> Result<Self, Fault> {
         let options =

@@ -16,7 +16,7 @@ const TABLES: &str = "create table {t}effects (key varchar(80)); create table {t
 pub(super) const ROUTE: &str = "sagas";
 
 #[async_trait]
-pub(super) trait Place: Send + Sync + Sized + 'static {
+pub(super) trait Backend: Send + Sync + Sized + 'static {
     type Tx: Send + 'static;
     type Store: Store + SagaAdmin + 'static;
 
@@ -95,7 +95,7 @@ macro_rules! place {
         }
 
         #[async_trait]
-        impl Place for $name {
+        impl Backend for $name {
             type Tx = Transaction<'static, sqlx::$name>;
             type Store = $store;
 
