@@ -4,6 +4,8 @@
 //! The name of a case is a sentence. The case takes a harness, uses only the ports, and pins the time at
 //! which it acts. If the adapter does not behave as the sentence says, the case panics.
 //!
+// Shows beside each item which feature has it, on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("checklist.md")]
 // A case is a test: a panic is its report.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]

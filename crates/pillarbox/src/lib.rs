@@ -21,6 +21,8 @@
 //! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
 //!
 //! Both databases stage in transactions of `sqlx` 0.9.
+// Shows beside each item which feature has it, on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
 
 // By hand: what an application names. Everything else of the parts stays in their crates.

@@ -23,6 +23,8 @@
 //! `VerifiedEvent` (feature `axum`). [`Verifier`] alone verifies webhooks of other senders.
 //!
 //! [Standard Webhooks]: https://www.standardwebhooks.com
+// Shows beside each item which feature has it, on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
 mod binding;

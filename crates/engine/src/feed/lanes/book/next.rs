@@ -1,4 +1,4 @@
-//! What can be handed out next.
+//! How many entries can be handed out next, and which payloads they still need.
 
 use tokio::time::Instant;
 
