@@ -48,7 +48,7 @@ fn a_broker_that_is_not_there_loses_nothing_and_spends_nothing() {
     ] {
         let home = staged(2);
         let ran = home.run(["relay", "--drain", "--route", "orders", "--to", to]);
-        ran.refused(1, &["the destination of orders is down", "still due"]);
+        ran.refused(1, &["the destination of route orders is down", "still due"]);
         assert_eq!(
             (home.totals()["pending"].as_u64(), home.totals()["dead"].as_u64()),
             (Some(2), Some(0)),
@@ -63,7 +63,7 @@ fn a_webhook_to_a_private_address_must_be_allowed() {
     let webhook = ["relay", "--drain", "--route", "orders", "--to", "http://127.0.0.1:9/hook"];
     home.run(webhook).refused(2, &["allow_private"]);
     let allowed = [webhook.as_slice(), &["--allow-private"]].concat();
-    home.run(allowed).refused(1, &["the destination of orders is down"]);
+    home.run(allowed).refused(1, &["the destination of route orders is down"]);
     assert_eq!(home.totals()["pending"], 1);
 }
 

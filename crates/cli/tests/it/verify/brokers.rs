@@ -67,10 +67,10 @@ fn a_classic_queue_is_no_record_of_what_arrived() {
     let home = Home::migrated();
     to(&home, &place);
     // Empty, and with something in it that must stay there.
-    home.run(["verify"]).refused(2, &["r cannot be compared", "is no stream"]);
+    home.run(["verify"]).refused(2, &["r cannot be compared", "is not a stream"]);
     home.stage_numbered("r", "k", 1..=3);
     home.ok(["relay", "--drain"]);
-    home.run(["verify"]).refused(2, &["r cannot be compared", "is no stream"]);
+    home.run(["verify"]).refused(2, &["r cannot be compared", "is not a stream"]);
     assert_eq!(place.stored().len(), 3);
 }
 
