@@ -194,7 +194,7 @@ fn check_room(directory: &Path) -> Result<(), Stop> {
         Some(free) if free < ROOM_KIB => {
             let (free, wanted) = (free >> 20, ROOM_KIB >> 20);
             let directory = directory.display();
-            Err(format!("{directory}: {free} GiB are free, but a first run needs {wanted}; free some space",)
+            Err(format!("{directory}: {free} GiB are free, but a first run needs {wanted}; free some space")
                 .into())
         }
         _ => Ok(()),

@@ -230,7 +230,7 @@ async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
     args.check()?;
     let to = args.to.as_ref().map(|to| To::new(to, args)).transpose()?;
     let folder = tempfile::tempdir()
-        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}",)))?;
+        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}")))?;
     let url = match context.database_option() {
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),

@@ -68,7 +68,7 @@ async fn relay(
     folder: &Path,
 ) -> Result<Option<u64>, Fault> {
     let cannot = |error: std::io::Error| {
-        Fault::failed(format!("cannot start the relay whose memory is measured: {error}",))
+        Fault::failed(format!("cannot start the relay whose memory is measured: {error}"))
     };
     let config = folder.join("relay.toml");
     let names = database.staging.names();

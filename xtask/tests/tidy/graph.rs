@@ -19,7 +19,7 @@ struct Rule {
 /// Databases and brokers are adapters: only packages that compose an application name them.
 const EVERYTHING: &[&str] = &["pillarbox*"];
 
-const PLACES: &[Rule] = &[
+const RULES: &[Rule] = &[
     Rule { package: "pillarbox-core", may_use: &[], must_not_reach: &["tokio", "sqlx*"] },
     Rule { package: "pillarbox-host", may_use: &["pillarbox-core"], must_not_reach: &["tokio", "sqlx*"] },
     Rule {
@@ -73,16 +73,16 @@ fn dependencies_point_one_way() {
     let packages = packages();
     let ours: BTreeSet<&str> = packages.iter().map(name).collect();
     for package in &packages {
-        let place = place(name(package));
+        let rule = rule_of(name(package));
         for dependency in package["dependencies"].as_array().unwrap() {
             let used = name(dependency);
             let for_tests = dependency["kind"] == "dev" && matches_any(used, FOR_TESTS);
             assert_ne!((name(package), used), NEVER);
             assert!(
-                !ours.contains(used) || for_tests || matches_any(used, place.may_use),
+                !ours.contains(used) || for_tests || matches_any(used, rule.may_use),
                 "{} must not depend on {used}; it may use {:?}",
                 name(package),
-                place.may_use
+                rule.may_use
             );
         }
     }
@@ -92,7 +92,7 @@ fn dependencies_point_one_way() {
 fn a_pure_package_reaches_no_runtime_and_no_driver() {
     let locked = locked();
     for package in &packages() {
-        let place = place(name(package));
+        let rule = rule_of(name(package));
         let mut seen = BTreeSet::new();
         let mut next: Vec<String> = package["dependencies"]
             .as_array()
@@ -103,7 +103,7 @@ fn a_pure_package_reaches_no_runtime_and_no_driver() {
             .collect();
         while let Some(reached) = next.pop() {
             assert!(
-                !matches_any(&reached, place.must_not_reach),
+                !matches_any(&reached, rule.must_not_reach),
                 "{} reaches {reached}, which it must not",
                 name(package)
             );
@@ -129,11 +129,11 @@ fn no_second_tls_stack_is_in_the_graph() {
     }
 }
 
-fn place(package: &str) -> &'static Rule {
-    PLACES
+fn rule_of(package: &str) -> &'static Rule {
+    RULES
         .iter()
-        .find(|place| matches(package, place.package))
-        .unwrap_or_else(|| panic!("{package} is new: say in PLACES where it stands"))
+        .find(|rule| matches(package, rule.package))
+        .unwrap_or_else(|| panic!("{package} is new: say in RULES where it stands"))
 }
 
 fn matches_any(name: &str, patterns: &[&str]) -> bool {

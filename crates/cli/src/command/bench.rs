@@ -101,7 +101,7 @@ struct Drained {
 pub(crate) async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
     let route = route(args)?;
     let folder = tempfile::tempdir()
-        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}",)))?;
+        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}")))?;
     let url = match context.database_option() {
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("bench.db").display()),

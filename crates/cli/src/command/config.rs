@@ -54,7 +54,7 @@ fn show(context: &Context) -> Result<(), Fault> {
     match &context.file {
         Some(file) => context.out.say(format_args!("# {} and defaults", file.display())),
         None => {
-            context.out.say(format_args!("# defaults, because there is no {FILE_DEFAULT} in this folder",))
+            context.out.say(format_args!("# defaults, because there is no {FILE_DEFAULT} in this folder"))
         }
     }
     if context.out.json {

@@ -51,7 +51,7 @@ pub(crate) async fn run(to: PauseTo, args: PauseArgs, context: &Context) -> Resu
         let route = &args.route;
         context
             .out
-            .warn(format_args!("route {route} has no entries and is not configured; check its spelling",));
+            .warn(format_args!("route {route} has no entries and is not configured; check its spelling"));
     }
     let paused = to == PauseTo::Paused;
     let changed = change == PauseChange::Changed;
@@ -68,7 +68,7 @@ pub(crate) async fn run(to: PauseTo, args: PauseArgs, context: &Context) -> Resu
         }
         (PauseTo::Paused, PauseChange::Already) => format!("route {route} was already paused"),
         (PauseTo::Running, PauseChange::Changed) => {
-            format!("route {route} is resumed: relays deliver its entries again",)
+            format!("route {route} is resumed: relays deliver its entries again")
         }
         (PauseTo::Running, PauseChange::Already) => format!("route {route} was not paused"),
     })

@@ -190,7 +190,7 @@ impl<S: Transactions> Consumer<S> {
     fn tell_failure(&self, event: &Received, tries: u32, mut outcome: Outcome) -> Outcome {
         let cause = outcome.failure_mut().and_then(Failure::take_cause);
         let (consumer, event_id, cause) = (&self.name, event.event_id, cause.as_deref());
-        let failure = outcome.failure_mut().map(|failure| failure.to_string());
+        let failure = outcome.failure().map(ToString::to_string);
         let (failure, event_type) = (failure.as_deref(), &event.event_type);
         if let Outcome::Rejected(_) = outcome {
             tracing::warn!(

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use tracing::Level;
 
 use crate::log::Log;
-use crate::world::Rig;
+use crate::rig::Rig;
 
 const QUEUE: &str = "orders";
 
@@ -22,13 +22,13 @@ where
     F: Fn(Handling) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
-    let world = Rig::new();
-    let id = world.stage(Event::new("mail", r#"{"to": 7, "secret": "canary"}"#)).await;
+    let rig = Rig::new();
+    let id = rig.stage(Event::new("mail", r#"{"to": 7, "secret": "canary"}"#)).await;
     let mut options = RelayOptions::handlers();
     options.max_attempts = 3;
     let handlers = Arc::new(Handlers::new().on("mail", handler).unwrap());
-    world.to(handlers, options).build().unwrap().run(sleep(Duration::from_secs(600))).await.unwrap();
-    let entry = world.entry(id);
+    rig.to(handlers, options).build().unwrap().run(sleep(Duration::from_secs(600))).await.unwrap();
+    let entry = rig.entry(id);
     (entry.status, entry.last_error.unwrap().to_string())
 }
 
@@ -105,17 +105,17 @@ async fn a_handlers_error_is_logged_with_its_chain_at_warn_for_the_last_attempt_
 
 #[tokio::test(start_paused = true)]
 async fn a_payload_of_another_shape_ends_an_entry_at_once_also_deep_in_a_chain() {
-    let world = Rig::new();
-    let id = world.stage(Event::new("order", r#"{"items": [{"price": "canary"}]}"#)).await;
+    let rig = Rig::new();
+    let id = rig.stage(Event::new("order", r#"{"items": [{"price": "canary"}]}"#)).await;
     let handlers = Handlers::new().on("order", async |handling| {
         let order: anyhow::Result<Order> = pillarbox_core::read_json(&handling.entry().payload)
             .map_err(|error| Error::invalid("not read").with_source(error))
             .context("this version knows other orders");
         Ok(order.map(drop)?)
     });
-    let relay = world.to(Arc::new(handlers.unwrap()), RelayOptions::handlers()).build().unwrap();
+    let relay = rig.to(Arc::new(handlers.unwrap()), RelayOptions::handlers()).build().unwrap();
     assert_eq!(relay.drain().await.unwrap().dead, 1);
-    let failure = world.entry(id).last_error.unwrap();
+    let failure = rig.entry(id).last_error.unwrap();
     assert_eq!(failure.kind, FailureKind::Rejected);
     assert!(failure.text().contains("`items[0].price`") && !failure.text().contains("canary"), "{failure}");
 }

@@ -11,27 +11,27 @@ use pillarbox_engine::{CircuitState, Relay};
 use pillarbox_testkit::{MemoryStore, Reply, Which};
 use tokio::time::sleep;
 
-use crate::world::{ROUTE, Rig, options};
+use crate::rig::{ROUTE, Rig, options};
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_hangs_does_not_hold_up_the_others_however_small_the_window_is() {
-    let world = Rig::new();
-    let hangs = world.stage(Event::new("order.placed", "{}")).await;
-    world.stage_many(40).await;
-    world.sink.on(Which::Event(hangs), Reply::Hang);
+    let rig = Rig::new();
+    let hangs = rig.stage(Event::new("order.placed", "{}")).await;
+    rig.stage_many(40).await;
+    rig.sink.on(Which::Event(hangs), Reply::Hang);
     let mut options = options();
     options.publish_timeout = None;
     options.batch = 4;
     options.in_flight_max = 4;
-    let tally = world.relay(options).run(sleep(Duration::from_secs(60))).await.unwrap();
+    let tally = rig.relay(options).run(sleep(Duration::from_secs(60))).await.unwrap();
     assert_eq!((tally.delivered, tally.released), (40, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn wake_ups_do_not_hurry_a_store_that_fails() {
-    let world = Rig::new();
-    let store = Arc::new(NoClaims(world.store.clone(), AtomicU32::new(0)));
-    let relay = Relay::builder(Arc::clone(&store) as Arc<dyn Store>, Arc::new(world.sink.clone()))
+    let rig = Rig::new();
+    let store = Arc::new(NoClaims(rig.store.clone(), AtomicU32::new(0)));
+    let relay = Relay::builder(Arc::clone(&store) as Arc<dyn Store>, Arc::new(rig.sink.clone()))
         .route(ROUTE)
         .seed(1)
         .build()
@@ -51,24 +51,24 @@ async fn wake_ups_do_not_hurry_a_store_that_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_whose_answer_never_comes_does_not_close_the_circuit() {
-    let world = Rig::new();
-    world.stage_many(50).await;
-    world.sink.on(Which::Any, Reply::Answer(Outcome::down("refused", "connection refused")));
+    let rig = Rig::new();
+    rig.stage_many(50).await;
+    rig.sink.on(Which::Any, Reply::Answer(Outcome::down("refused", "connection refused")));
     let mut options = options();
     options.publish_timeout = Some(Duration::from_secs(2));
-    let relay = world.relay(options);
+    let relay = rig.relay(options);
     let handle = relay.handle();
     let (result, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(120))), async {
         sleep(Duration::from_secs(1)).await;
         // From refusing to a black hole.
-        world.sink.heal();
-        world.sink.on(Which::Any, Reply::Hang);
-        let before = world.sink.attempts().len();
+        rig.sink.heal();
+        rig.sink.on(Which::Any, Reply::Hang);
+        let before = rig.sink.attempts().len();
         sleep(Duration::from_secs(60)).await;
         assert_ne!(handle.state().circuit, CircuitState::Closed);
-        let probes = world.sink.attempts().len() - before;
+        let probes = rig.sink.attempts().len() - before;
         assert!(probes < 20, "one probe at a time, not {probes}");
-        world.sink.heal();
+        rig.sink.heal();
     });
     // Only what was tried may have spent its attempts: the oldest entry, again and again.
     assert!(result.unwrap().delivered >= 49);
@@ -77,27 +77,27 @@ async fn a_probe_whose_answer_never_comes_does_not_close_the_circuit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_verdict_that_waits_for_a_lock_does_not_hold_up_the_others() {
-    let world = Rig::new();
-    let dies = world.stage(Event::new("order.placed", "{}")).await;
-    world.sink.on(Which::Event(dies), Reply::Answer(Outcome::rejected("no", "")));
-    let store = Arc::new(LockedAudit(world.store.clone(), AtomicBool::new(true)));
+    let rig = Rig::new();
+    let dies = rig.stage(Event::new("order.placed", "{}")).await;
+    rig.sink.on(Which::Event(dies), Reply::Answer(Outcome::rejected("no", "")));
+    let store = Arc::new(LockedAudit(rig.store.clone(), AtomicBool::new(true)));
     let mut options = options();
     options.batch = 10;
     options.in_flight_max = 20;
-    let relay = Relay::builder(Arc::clone(&store) as Arc<dyn Store>, Arc::new(world.sink.clone()))
+    let relay = Relay::builder(Arc::clone(&store) as Arc<dyn Store>, Arc::new(rig.sink.clone()))
         .route(ROUTE)
         .options(options)
         .seed(1)
         .build()
         .unwrap();
-    world.stage_many(100).await;
+    rig.stage_many(100).await;
     let (tally, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(100))), async {
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(world.with_status(Status::Delivered), 100);
-        assert_eq!(world.sink.received().len(), 100, "nothing is doubled either");
+        assert_eq!(rig.with_status(Status::Delivered), 100);
+        assert_eq!(rig.sink.received().len(), 100, "nothing is doubled either");
         store.1.store(false, Ordering::Relaxed);
     });
-    assert_eq!((tally.unwrap().dead, world.entry(dies).status), (1, Status::Dead));
+    assert_eq!((tally.unwrap().dead, rig.entry(dies).status), (1, Status::Dead));
 }
 
 /// Somebody holds the audit table: a settle with a death in it gives up after a while.

@@ -6,18 +6,17 @@ use pillarbox_core::port::{Report, Sink};
 use pillarbox_core::{Event, Outcome};
 use pillarbox_engine::sink::FileSink;
 
-use crate::world::{Rig, options};
+use crate::rig::{Rig, options};
 
 #[tokio::test]
 async fn a_file_gets_one_complete_cloudevent_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.ndjson");
-    let world = Rig::new();
-    let id = world.stage(Event::new("order.placed", r#"{"id": 1}"#).key("o-1").header("shop", "north")).await;
-    let raw =
-        world.stage(Event::new("blob", vec![0xff, 0x00]).content_type("application/octet-stream")).await;
+    let rig = Rig::new();
+    let id = rig.stage(Event::new("order.placed", r#"{"id": 1}"#).key("o-1").header("shop", "north")).await;
+    let raw = rig.stage(Event::new("blob", vec![0xff, 0x00]).content_type("application/octet-stream")).await;
     let sink = Arc::new(FileSink::open(&path).unwrap());
-    assert_eq!(world.to(sink, options()).build().unwrap().drain().await.unwrap().delivered, 2);
+    assert_eq!(rig.to(sink, options()).build().unwrap().drain().await.unwrap().delivered, 2);
 
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.ends_with('\n'));
@@ -37,10 +36,10 @@ async fn an_incomplete_last_line_is_cut_before_more_is_written() {
     let path = folder.path().join("events.ndjson");
     for left_behind in ["{\"id\":\"kept\"}\n{\"id\":\"cut sho", "{\"id\":\"cut sho", ""] {
         std::fs::write(&path, left_behind).unwrap();
-        let world = Rig::new();
-        world.stage_many(3).await;
+        let rig = Rig::new();
+        rig.stage_many(3).await;
         let sink = Arc::new(FileSink::open(&path).unwrap());
-        assert_eq!(world.to(sink, options()).build().unwrap().drain().await.unwrap().delivered, 3);
+        assert_eq!(rig.to(sink, options()).build().unwrap().drain().await.unwrap().delivered, 3);
         let text = std::fs::read_to_string(&path).unwrap();
         let kept = left_behind.matches('\n').count();
         assert_eq!(text.lines().count(), kept + 3, "{text}");
@@ -63,9 +62,9 @@ async fn deliveries_at_once_do_not_disturb_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.ndjson");
     let sink = Arc::new(FileSink::open(&path).unwrap());
-    let world = Rig::new();
-    world.stage_many(3).await;
-    let entries = world.store.entries();
+    let rig = Rig::new();
+    rig.stage_many(3).await;
+    let entries = rig.store.entries();
     let deliveries = (0..200).map(|_| {
         let (sink, entries) = (Arc::clone(&sink), entries.clone());
         async move {
@@ -90,10 +89,10 @@ fn a_file_that_cannot_be_opened_is_told_with_its_name() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_is_a_destination_that_is_down() {
-    let world = Rig::new();
-    world.stage_many(3).await;
+    let rig = Rig::new();
+    rig.stage_many(3).await;
     let sink = Arc::new(FileSink::open("/dev/full").unwrap());
-    let tally = world.to(sink, options()).build().unwrap().drain().await.unwrap();
+    let tally = rig.to(sink, options()).build().unwrap().drain().await.unwrap();
     assert_eq!((tally.delivered, tally.released, tally.dead), (0, 3, 0));
 }
 

@@ -14,7 +14,7 @@ mod log;
 mod outcomes;
 mod presence;
 mod retention;
+mod rig;
 mod running;
 mod stopping;
 mod telling;
-mod world;

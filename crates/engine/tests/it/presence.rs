@@ -8,7 +8,7 @@ use pillarbox_core::{CircuitState, Error, ErrorKind, Outcome, Result, Timestamp}
 use pillarbox_testkit::{Reply, Which};
 use tokio::time::{Instant, sleep};
 
-use crate::world::{Rig, options};
+use crate::rig::{Rig, options};
 
 /// How a place for announcements can fail.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +52,13 @@ impl Presence for Broken {
 #[tokio::test(start_paused = true)]
 async fn a_failing_announcement_never_hurts_delivery() {
     for fails in [Fails::Error, Fails::Hang, Fails::Panic] {
-        let world = Rig::new();
-        world.stage_many(100).await;
+        let rig = Rig::new();
+        rig.stage_many(100).await;
         let broken = Arc::new(Broken { fails, calls: AtomicU32::new(0) });
         let presence: Arc<dyn Presence> = broken.clone();
-        let relay = world.builder(options()).presence(presence).build().unwrap();
+        let relay = rig.builder(options()).presence(presence).build().unwrap();
         assert_eq!(relay.drain().await.unwrap().delivered, 100, "{fails:?}");
-        world.stage_many(100).await;
+        rig.stage_many(100).await;
         let began = Instant::now();
         let tally = relay.run(sleep(Duration::from_secs(60))).await.unwrap();
         assert_eq!((tally.delivered, tally.dead, tally.released), (100, 0, 0), "{fails:?}");
@@ -70,9 +70,9 @@ async fn a_failing_announcement_never_hurts_delivery() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relay_is_seen_while_it_runs_and_a_dropped_one_shows_as_gone() {
-    let world = Rig::new();
-    let presence: Arc<dyn Presence> = Arc::new(world.store.clone());
-    let relay = world.builder(options()).presence(Arc::clone(&presence)).build().unwrap();
+    let rig = Rig::new();
+    let presence: Arc<dyn Presence> = Arc::new(rig.store.clone());
+    let relay = rig.builder(options()).presence(Arc::clone(&presence)).build().unwrap();
     let seen = async || presence.relays(None).await.unwrap();
     let run = relay.run(std::future::pending());
     tokio::select! {
@@ -95,11 +95,11 @@ async fn a_relay_is_seen_while_it_runs_and_a_dropped_one_shows_as_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_circuit_is_told_at_once_and_with_its_last_reason() {
-    let world = Rig::new();
-    let presence: Arc<dyn Presence> = Arc::new(world.store.clone());
-    world.stage_many(10).await;
-    world.sink.on(Which::Any, Reply::Answer(Outcome::down("refused", "connection refused")));
-    let relay = world.builder(options()).presence(Arc::clone(&presence)).build().unwrap();
+    let rig = Rig::new();
+    let presence: Arc<dyn Presence> = Arc::new(rig.store.clone());
+    rig.stage_many(10).await;
+    rig.sink.on(Which::Any, Reply::Answer(Outcome::down("refused", "connection refused")));
+    let relay = rig.builder(options()).presence(Arc::clone(&presence)).build().unwrap();
     let one = async || presence.relays(None).await.unwrap().remove(0);
     let (tally, ()) = tokio::join!(relay.run(sleep(Duration::from_secs(120))), async {
         sleep(Duration::from_millis(100)).await;
@@ -110,15 +110,15 @@ async fn an_open_circuit_is_told_at_once_and_with_its_last_reason() {
             "not at the next turn of the clock"
         );
         assert_eq!(seen.reason.unwrap().code(), "refused");
-        world.sink.heal();
-        world.sink.on(Which::Any, Reply::Answer(Outcome::down("alarm", "memory")));
+        rig.sink.heal();
+        rig.sink.on(Which::Any, Reply::Answer(Outcome::down("alarm", "memory")));
         sleep(Duration::from_secs(20)).await;
         let seen = one().await;
         assert!(seen.outages > 2 && seen.is_down(), "{seen:?}");
         assert_eq!(seen.reason.unwrap().code(), "alarm");
         let lasted = seen.seen_at.since(seen.down_since.unwrap());
         assert!(lasted > Duration::from_secs(10), "since it was first found down: {lasted:?}");
-        world.sink.heal();
+        rig.sink.heal();
         sleep(Duration::from_secs(60)).await;
         assert_eq!((one().await.circuit, one().await.reason), (CircuitState::Closed, None));
     });

@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
-use crate::world::{Rig, options};
+use crate::rig::{Rig, options};
 
 /// Keeps the lines of errors.
 #[derive(Clone, Default)]
@@ -46,14 +46,14 @@ impl Subscriber for Errors {
 
 #[tokio::test(start_paused = true)]
 async fn a_pile_of_equal_deaths_is_one_line_with_its_count() {
-    let world = Rig::new();
-    world.stage_many(40).await;
-    let other = world.stage(Event::new("bad", "{}")).await;
-    world.sink.on(Which::Any, Reply::Answer(Outcome::rejected("too_large", "over the limit")));
-    world.sink.on(Which::Event(other), Reply::Answer(Outcome::rejected("unroutable", "no queue")));
+    let rig = Rig::new();
+    rig.stage_many(40).await;
+    let other = rig.stage(Event::new("bad", "{}")).await;
+    rig.sink.on(Which::Any, Reply::Answer(Outcome::rejected("too_large", "over the limit")));
+    rig.sink.on(Which::Event(other), Reply::Answer(Outcome::rejected("unroutable", "no queue")));
     let errors = Errors::default();
     let listening = tracing::subscriber::set_default(errors.clone());
-    let relay = world.relay(options());
+    let relay = rig.relay(options());
     assert_eq!(relay.run_once().await.unwrap().dead, 41);
     drop(listening);
     let lines = errors.0.lock().unwrap().clone();

@@ -24,15 +24,12 @@ pub(crate) struct Found {
 }
 
 /// Compares.
-pub(crate) async fn check(world: &Demo) -> Result<Found, Fault> {
-    let orders = world.database.staging.texts(ORDERS, &world.run).await?;
-    let effects = world.database.staging.texts(EFFECTS, &world.run).await?;
-    let counts = world.database.admin.counts(None).await?;
-    let dead = counts
-        .iter()
-        .filter(|counts| counts.route == world.route)
-        .map(|counts| counts.of(Status::Dead))
-        .sum();
+pub(crate) async fn check(demo: &Demo) -> Result<Found, Fault> {
+    let orders = demo.database.staging.texts(ORDERS, &demo.run).await?;
+    let effects = demo.database.staging.texts(EFFECTS, &demo.run).await?;
+    let counts = demo.database.admin.counts(None).await?;
+    let dead =
+        counts.iter().filter(|counts| counts.route == demo.route).map(|counts| counts.of(Status::Dead)).sum();
     Ok(Found { dead, ..compare(orders, effects) })
 }
 

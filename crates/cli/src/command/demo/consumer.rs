@@ -14,26 +14,26 @@ const MESSAGES_MAX: usize = 50;
 const INSERT: &str = "insert into pillarbox_demo_effects (run, event_id) values ($1, $2)";
 
 /// Applies what arrives until nothing more can.
-pub(crate) async fn run(world: &Demo, mut messages: UnboundedReceiver<EventId>) -> Result<(), Fault> {
-    let consumer = format!("demo-{}", world.run);
-    let inbox = world.database.staging.inbox();
+pub(crate) async fn run(demo: &Demo, mut messages: UnboundedReceiver<EventId>) -> Result<(), Fault> {
+    let consumer = format!("demo-{}", demo.run);
+    let inbox = demo.database.staging.inbox();
     let mut batch = Vec::with_capacity(MESSAGES_MAX);
     while messages.recv_many(&mut batch, MESSAGES_MAX).await > 0 {
-        apply(world, &inbox, &consumer, &batch).await?;
+        apply(demo, &inbox, &consumer, &batch).await?;
         batch.clear();
     }
     Ok(())
 }
 
 // The mark in the inbox and the effect commit together, or not at all.
-async fn apply(world: &Demo, inbox: &AnyInbox, consumer: &str, batch: &[EventId]) -> Result<(), Fault> {
+async fn apply(demo: &Demo, inbox: &AnyInbox, consumer: &str, batch: &[EventId]) -> Result<(), Fault> {
     let (mut effects, mut absorbed) = (0, 0);
-    let mut tx = world.database.staging.begin().await?;
+    let mut tx = demo.database.staging.begin().await?;
     for id in batch {
         let request = AcceptRequest::new(consumer, *id);
         match tx.accept(inbox, request).await? {
             Accepted::Fresh => {
-                tx.execute(INSERT, &[&world.run, &id.to_string()]).await?;
+                tx.execute(INSERT, &[&demo.run, &id.to_string()]).await?;
                 effects += 1;
             }
             Accepted::Duplicate => absorbed += 1,
@@ -42,7 +42,7 @@ async fn apply(world: &Demo, inbox: &AnyInbox, consumer: &str, batch: &[EventId]
         }
     }
     tx.commit().await?;
-    Figures::add(&world.figures.effects, effects);
-    Figures::add(&world.figures.absorbed, absorbed);
+    Figures::add(&demo.figures.effects, effects);
+    Figures::add(&demo.figures.absorbed, absorbed);
     Ok(())
 }

@@ -47,26 +47,26 @@ pub(crate) struct DemoArgs {
 pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault> {
     let seed = args.seed.unwrap_or_else(|| pillarbox_host::random_u64() >> 32);
     let folder = tempfile::tempdir()
-        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}",)))?;
+        .map_err(|error| Fault::failed(format!("cannot create a temporary directory: {error}")))?;
     let url = match context.database_option() {
         Some(url) => url.to_owned(),
         None => format!("sqlite://{}", folder.path().join("demo.db").display()),
     };
-    let world = Demo::create(&url, args.events, seed).await?;
+    let demo = Demo::create(&url, args.events, seed).await?;
     let started = std::time::Instant::now();
     let progress = Progress::new(context.out, "demo", Some(args.events));
-    let flow = flow(&world);
+    let flow = flow(&demo);
     tokio::pin!(flow);
     loop {
         tokio::select! {
             result = &mut flow => break result?,
-            () = tokio::time::sleep(state::TICK) => progress.set(world.figures.settled()),
+            () = tokio::time::sleep(state::TICK) => progress.set(demo.figures.settled()),
         }
     }
     drop(progress);
-    let found = check::check(&world).await?;
-    let report = report::Report::new(&world, &found, started.elapsed());
-    world.database.staging.close().await;
+    let found = check::check(&demo).await?;
+    let report = report::Report::new(&demo, &found, started.elapsed());
+    demo.database.staging.close().await;
     if context.out.json {
         context.out.json(&report)?;
     } else {
@@ -76,19 +76,19 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
 }
 
 // One task for everybody: producers, relays and the consumer take turns on it.
-async fn flow(world: &Demo) -> Result<(), Fault> {
+async fn flow(demo: &Demo) -> Result<(), Fault> {
     let (queue, messages) = tokio::sync::mpsc::unbounded_channel();
     let outbox_side = async {
-        let destination = sink::Destination::new(world, queue);
+        let destination = sink::Destination::new(demo, queue);
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let relays = relays::run(world, destination, stopped);
+        let relays = relays::run(demo, destination, stopped);
         let producing = async {
-            producer::run(world).await?;
-            world.quiet().await?;
+            producer::run(demo).await?;
+            demo.quiet().await?;
             stop.send_replace(true);
             Ok::<_, Fault>(())
         };
         tokio::try_join!(relays, producing).map(|_| ())
     };
-    tokio::try_join!(outbox_side, consumer::run(world, messages)).map(|_| ())
+    tokio::try_join!(outbox_side, consumer::run(demo, messages)).map(|_| ())
 }

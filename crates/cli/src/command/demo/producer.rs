@@ -24,25 +24,25 @@ const PAUSE: Duration = Duration::from_millis(5);
 const INSERT: &str = "insert into pillarbox_demo_orders (run, event_id) values ($1, $2)";
 
 /// Stages everything there is to stage.
-pub(crate) async fn run(world: &Demo) -> Result<(), Fault> {
+pub(crate) async fn run(demo: &Demo) -> Result<(), Fault> {
     let shares = (0..PRODUCERS).map(|producer| {
-        let share = world.events / PRODUCERS + u64::from(producer < world.events % PRODUCERS);
-        produce(world, producer, share)
+        let share = demo.events / PRODUCERS + u64::from(producer < demo.events % PRODUCERS);
+        produce(demo, producer, share)
     });
     try_join_all(shares).await.map(|_| ())
 }
 
-async fn produce(world: &Demo, producer: u64, share: u64) -> Result<(), Fault> {
-    let mut random = Random::new(world.seed, 100 + producer);
+async fn produce(demo: &Demo, producer: u64, share: u64) -> Result<(), Fault> {
+    let mut random = Random::new(demo.seed, 100 + producer);
     let mut left = share;
     while left > 0 {
         let size = (1 + random.next() % ORDERS_MAX).min(left);
         left -= size;
         let ids: Vec<EventId> = (0..size).map(|_| OsEntropy.event_id()).collect();
         let rolls_back = random.percent(ROLLBACK_PERCENT);
-        transact(world, &ids, rolls_back).await?;
+        transact(demo, &ids, rolls_back).await?;
         if !rolls_back && random.percent(AGAIN_PERCENT) {
-            stage_again(world, &ids).await?;
+            stage_again(demo, &ids).await?;
         }
         // As requests come: one after the other, and not all at once.
         tokio::time::sleep(PAUSE).await;
@@ -50,36 +50,36 @@ async fn produce(world: &Demo, producer: u64, share: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn transact(world: &Demo, ids: &[EventId], rolls_back: bool) -> Result<(), Fault> {
-    let mut tx = world.database.staging.begin().await?;
+async fn transact(demo: &Demo, ids: &[EventId], rolls_back: bool) -> Result<(), Fault> {
+    let mut tx = demo.database.staging.begin().await?;
     for id in ids {
-        tx.execute(INSERT, &[&world.run, &id.to_string()]).await?;
+        tx.execute(INSERT, &[&demo.run, &id.to_string()]).await?;
     }
-    let staged = tx.stage_all(&world.database.staging.outbox(&world.route), events(ids)?).await?;
+    let staged = tx.stage_all(&demo.database.staging.outbox(&demo.route), events(ids)?).await?;
     if staged.iter().any(|staged| staged.is_duplicate()) {
         return Err(Fault::failed("a fresh event id was taken for a duplicate"));
     }
-    Figures::add(&world.figures.transactions, 1);
+    Figures::add(&demo.figures.transactions, 1);
     if rolls_back {
         tx.rollback().await?;
-        Figures::add(&world.figures.rolled_back, ids.len());
+        Figures::add(&demo.figures.rolled_back, ids.len());
     } else {
         tx.commit().await?;
-        Figures::add(&world.figures.committed, ids.len());
+        Figures::add(&demo.figures.committed, ids.len());
     }
     Ok(())
 }
 
 // What a caller does whose commit was not answered: the same ids again, which changes nothing.
-async fn stage_again(world: &Demo, ids: &[EventId]) -> Result<(), Fault> {
-    let mut tx = world.database.staging.begin().await?;
-    let staged = tx.stage_all(&world.database.staging.outbox(&world.route), events(ids)?).await?;
+async fn stage_again(demo: &Demo, ids: &[EventId]) -> Result<(), Fault> {
+    let mut tx = demo.database.staging.begin().await?;
+    let staged = tx.stage_all(&demo.database.staging.outbox(&demo.route), events(ids)?).await?;
     tx.commit().await?;
     let duplicates = staged.iter().filter(|staged| staged.is_duplicate()).count();
     if duplicates != ids.len() {
         return Err(Fault::failed("an event id was staged twice on one route"));
     }
-    Figures::add(&world.figures.staged_twice, duplicates);
+    Figures::add(&demo.figures.staged_twice, duplicates);
     Ok(())
 }
 

@@ -18,33 +18,33 @@ const BATCH: u32 = 50;
 
 /// Delivers until it is stopped.
 pub(crate) async fn run(
-    world: &Demo,
+    demo: &Demo,
     destination: Destination,
     stopped: watch::Receiver<bool>,
 ) -> Result<(), Fault> {
     let destination = Arc::new(destination);
-    let first = keep_running(world, &destination, "relay-1", stopped.clone());
-    let second = keep_running(world, &destination, "relay-2", stopped);
+    let first = keep_running(demo, &destination, "relay-1", stopped.clone());
+    let second = keep_running(demo, &destination, "relay-2", stopped);
     tokio::try_join!(first, second)?;
     Ok(())
 }
 
 // Which of the two is killed is the destination's choice: the one that reached it at that moment.
 async fn keep_running(
-    world: &Demo,
+    demo: &Demo,
     destination: &Arc<Destination>,
     owner: &str,
     stopped: watch::Receiver<bool>,
 ) -> Result<(), Fault> {
     let killed = Arc::new(Notify::new());
     let sink: Arc<dyn Sink> = Arc::new(FaultySink::new(Arc::clone(destination), Arc::clone(&killed)));
-    let doomed = relay(world, &sink, owner)?;
+    let doomed = relay(demo, &sink, owner)?;
     tokio::select! {
         result = doomed.run(until(stopped.clone())) => result?,
         () = killed.notified() => {
             // The run was dropped with entries in flight: nothing was settled or released, as after SIGKILL.
-            Figures::add(&world.figures.killed_in_flight, doomed.handle().state().in_flight);
-            relay(world, &sink, "relay-3")?.run(until(stopped)).await?
+            Figures::add(&demo.figures.killed_in_flight, doomed.handle().state().in_flight);
+            relay(demo, &sink, "relay-3")?.run(until(stopped)).await?
         }
     };
     Ok(())
@@ -55,7 +55,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
-fn relay(world: &Demo, sink: &Arc<dyn Sink>, owner: &str) -> Result<Relay, Fault> {
+fn relay(demo: &Demo, sink: &Arc<dyn Sink>, owner: &str) -> Result<Relay, Fault> {
     let mut options = RelayOptions::broker();
     options.lease = LEASE;
     options.batch = BATCH;
@@ -65,10 +65,10 @@ fn relay(world: &Demo, sink: &Arc<dyn Sink>, owner: &str) -> Result<Relay, Fault
     options.circuit = Backoff::new(Duration::from_millis(50), Duration::from_millis(100), Jitter::None)?;
     // Faults are frequent here, and none of them is for good: nothing should die of bad luck.
     options.max_attempts = 50;
-    let relay = Relay::builder(Arc::clone(&world.database.store), Arc::clone(sink))
-        .route(world.route.as_str())
+    let relay = Relay::builder(Arc::clone(&demo.database.store), Arc::clone(sink))
+        .route(demo.route.as_str())
         .options(options)
         .owner(owner)
-        .seed(world.seed);
+        .seed(demo.seed);
     Ok(relay.build()?)
 }

@@ -37,11 +37,11 @@ pub(crate) struct Report {
 
 impl Report {
     /// The figures of a run that has ended.
-    pub(crate) fn new(world: &Demo, found: &Found, elapsed: Duration) -> Self {
-        let figures = &world.figures;
+    pub(crate) fn new(demo: &Demo, found: &Found, elapsed: Duration) -> Self {
+        let figures = &demo.figures;
         Self {
             ok: found.is_nothing(),
-            events: world.events,
+            events: demo.events,
             transactions: Figures::of(&figures.transactions),
             committed: Figures::of(&figures.committed),
             rolled_back: Figures::of(&figures.rolled_back),
@@ -58,7 +58,7 @@ impl Report {
             doubled: found.doubled.len(),
             dead: found.dead,
             seconds: (elapsed.as_secs_f64() * 1000.0).round() / 1000.0,
-            seed: world.seed,
+            seed: demo.seed,
         }
     }
 }

@@ -44,13 +44,13 @@ pub(crate) struct Destination {
 
 impl Destination {
     /// A destination in front of this queue.
-    pub(crate) fn new(world: &Demo, queue: UnboundedSender<EventId>) -> Self {
+    pub(crate) fn new(demo: &Demo, queue: UnboundedSender<EventId>) -> Self {
         let faults = Faults {
-            random: Random::new(world.seed, 1),
-            outage: Outage::After(world.events / 4),
-            kill_after: Some(world.events / 2),
+            random: Random::new(demo.seed, 1),
+            outage: Outage::After(demo.events / 4),
+            kill_after: Some(demo.events / 2),
         };
-        Self { figures: Arc::clone(&world.figures), queue, faults: Mutex::new(faults) }
+        Self { figures: Arc::clone(&demo.figures), queue, faults: Mutex::new(faults) }
     }
 
     fn faults(&self) -> MutexGuard<'_, Faults> {

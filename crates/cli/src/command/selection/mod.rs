@@ -247,7 +247,7 @@ fn tell(verb: Verb, args: &SelectionArgs, context: &Context, changed: &Changed) 
     let skipped = match (changed.skipped, verb) {
         (0, _) => String::new(),
         (skipped, Verb::Requeue | Verb::Discard(_)) => {
-            format!(", {skipped} not changed because they are not dead",)
+            format!(", {skipped} not changed because they are not dead")
         }
         (skipped, Verb::Retry | Verb::Cancel) => format!(", {skipped} not changed"),
     };

@@ -167,12 +167,12 @@ async fn read_table(
         if from_file {
             return ledger.became(row.event_id, row.status.into());
         }
-        let place = match in_turn {
+        let moment = match in_turn {
             true => Moment::in_turn(row.seq),
             // The column has the time at which the transaction began.
             false => Moment::in_transaction(row.created_at.as_micros(), row.seq),
         };
-        ledger.stage(row.event_id, row.key.as_deref(), place, State::from(row.status));
+        ledger.stage(row.event_id, row.key.as_deref(), moment, State::from(row.status));
     })
     .await
 }

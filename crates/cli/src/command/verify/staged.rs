@@ -74,14 +74,14 @@ pub(crate) fn read(
         let at = |fault: Fault| fault.context(&format!("line {number}"));
         let line: LedgerLine =
             serde_json::from_str(text).map_err(|error| at(Fault::usage(error.to_string())))?;
-        let (ordered, place) = place(&line, number).map_err(at)?;
+        let (ordered, moment) = moment(&line, number).map_err(at)?;
         if *order.get_or_insert(ordered) != ordered {
             let why = "either all lines have staged_at and committed_at, or none has";
             return Err(at(Fault::usage(why)));
         }
         for (route, ledger) in ledgers.iter_mut() {
             if *route == line.route {
-                ledger.stage(line.event_id, line.key.as_deref(), place, State::Done);
+                ledger.stage(line.event_id, line.key.as_deref(), moment, State::Done);
             } else {
                 ledger.stage_elsewhere(line.event_id);
             }
@@ -91,7 +91,7 @@ pub(crate) fn read(
     Ok(())
 }
 
-fn place(line: &LedgerLine, number: u64) -> Result<(Order, Moment), Fault> {
+fn moment(line: &LedgerLine, number: u64) -> Result<(Order, Moment), Fault> {
     let number = i64::try_from(number).unwrap_or(i64::MAX);
     match (line.staged_at, line.committed_at) {
         (None, None) => Ok((Order::ByLine, Moment::in_turn(number))),

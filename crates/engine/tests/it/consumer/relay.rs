@@ -8,7 +8,7 @@ use pillarbox_core::port::Stage;
 use pillarbox_engine::{Consumer, Relay};
 use pillarbox_testkit::{MemoryBroker, MemoryInbox, MemoryOutbox, MemoryStore};
 
-use super::world::*;
+use super::rig::*;
 
 #[tokio::test]
 async fn what_was_staged_is_relayed_and_applied_once() {

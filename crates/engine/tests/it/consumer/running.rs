@@ -9,7 +9,7 @@ use pillarbox_core::port::{Message, Receipt, Source, SourceCapabilities, Subscri
 use pillarbox_core::{Error, ErrorKind, Result};
 use pillarbox_testkit::{MemorySource, eventually};
 
-use super::world::*;
+use super::rig::*;
 
 #[tokio::test(start_paused = true)]
 async fn what_waiting_cannot_mend_ends_the_run() {

@@ -7,7 +7,7 @@ use pillarbox_core::{Event, Received};
 use pillarbox_engine::sink::HandlerError;
 use pillarbox_testkit::{MemoryOutbox, MemoryStore, MemoryTx, eventually};
 
-use super::world::*;
+use super::rig::*;
 
 fn is_send<T: Send>(future: T) -> T {
     future

@@ -7,7 +7,7 @@ use pillarbox_engine::sink::HandlerError;
 use pillarbox_testkit::eventually;
 use tokio::time::Instant;
 
-use super::world::*;
+use super::rig::*;
 
 const BACKOFF: Duration = Duration::from_secs(5);
 

@@ -14,7 +14,7 @@ use pillarbox_testkit::MemoryStore;
 
 use super::*;
 
-/// The lanes of a world, each of whose failures happens once.
+/// The lanes of a rig, each of whose failures happens once.
 struct Failing {
     inner: MemoryStore,
     next: Mutex<Option<Fails>>,
@@ -46,10 +46,10 @@ enum Fails {
 }
 
 impl Failing {
-    fn new(world: &Rig) -> Arc<Self> {
+    fn new(rig: &Rig) -> Arc<Self> {
         let (next, fetched_most) = (Mutex::default(), AtomicUsize::default());
         let (reads, behind) = (AtomicUsize::default(), AtomicI64::default());
-        Arc::new(Self { inner: world.store.clone(), next, fetched_most, reads, behind })
+        Arc::new(Self { inner: rig.store.clone(), next, fetched_most, reads, behind })
     }
 
     fn next(&self, fails: Fails) {
@@ -147,251 +147,251 @@ impl Lanes for Failing {
     }
 }
 
-fn relay(world: &Rig, lanes: &Arc<Failing>, options: RelayOptions) -> Relay {
-    let (lanes, sink) = (Arc::clone(lanes) as Arc<dyn Lanes>, Arc::new(world.sink.clone()));
+fn relay(rig: &Rig, lanes: &Arc<Failing>, options: RelayOptions) -> Relay {
+    let (lanes, sink) = (Arc::clone(lanes) as Arc<dyn Lanes>, Arc::new(rig.sink.clone()));
     Relay::ordered(lanes, sink).route(ROUTE).options(options).owner("relay").build().unwrap()
 }
 
-fn refuse(world: &Rig, id: EventId) {
-    world.sink.on(Which::Event(id), Reply::Answer(Outcome::rejected("no", "")));
+fn refuse(rig: &Rig, id: EventId) {
+    rig.sink.on(Which::Event(id), Reply::Answer(Outcome::rejected("no", "")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_requeued_head_goes_first_also_when_the_look_for_it_fails() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 3).await;
-    refuse(&world, ids[0]);
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 3).await;
+    refuse(&rig, ids[0]);
     let mut options = options();
     // With room for one entry nothing is read as soon as one is known that could go.
     (options.batch, options.in_flight_max) = (1, 1);
     let requeue = async {
         sleep(Duration::from_secs(30)).await;
-        assert_eq!(world.first_received(), BTreeMap::new());
-        world.sink.heal();
+        assert_eq!(rig.first_received(), BTreeMap::new());
+        rig.sink.heal();
         lanes.next(Fails::Look);
-        world.requeue(ids[0]).await;
+        rig.requeue(ids[0]).await;
         sleep(Duration::from_secs(30)).await;
     };
-    relay(&world, &lanes, options).run(requeue).await.unwrap();
+    relay(&rig, &lanes, options).run(requeue).await.unwrap();
     assert!(lanes.next.lock().unwrap().is_none(), "the look did not fail");
-    assert_eq!(world.first_received()["k"], ids);
+    assert_eq!(rig.first_received()["k"], ids);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_head_whose_death_was_recorded_without_an_answer_holds_back_its_key() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 3).await;
-    refuse(&world, ids[0]);
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 3).await;
+    refuse(&rig, ids[0]);
     lanes.next(Fails::SettleAnswer);
     let options = options();
-    relay(&world, &lanes, options.clone()).run(sleep(options.lease * 5)).await.unwrap();
-    assert_eq!(world.entry(ids[0]).status, Status::Dead);
-    assert_eq!(world.first_received().get("k"), None);
+    relay(&rig, &lanes, options.clone()).run(sleep(options.lease * 5)).await.unwrap();
+    assert_eq!(rig.entry(ids[0]).status, Status::Dead);
+    assert_eq!(rig.first_received().get("k"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_goes_on_when_the_destination_has_what_was_before_and_need_not_wait_for_the_record_of_it() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 3).await;
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 3).await;
     lanes.next(Fails::SlowSettle(Duration::from_secs(5)));
-    let relay = relay(&world, &lanes, options());
+    let relay = relay(&rig, &lanes, options());
     let watch = async {
         sleep(Duration::from_secs(4)).await;
-        assert_eq!(world.sink.received_ids(), ids);
-        assert_eq!(world.with_status(Status::Delivered), 0);
+        assert_eq!(rig.sink.received_ids(), ids);
+        assert_eq!(rig.with_status(Status::Delivered), 0);
         sleep(Duration::from_secs(4)).await;
-        assert_eq!(world.with_status(Status::Delivered), 3);
+        assert_eq!(rig.with_status(Status::Delivered), 3);
     };
     relay.run(watch).await.unwrap();
-    assert_eq!(world.sink.received_ids(), ids, "nothing came twice");
+    assert_eq!(rig.sink.received_ids(), ids, "nothing came twice");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_confirmed_entry_that_was_never_recorded_comes_again_and_was_still_the_first() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 3).await;
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 3).await;
     // Longer than a call may take: it is given up, and tried again until the session is taken for dead.
     lanes.next(Fails::SlowSettle(Duration::from_secs(600)));
     let options = options();
     let lose = async {
         sleep(Duration::from_secs(10)).await;
-        assert_eq!(world.sink.received_ids(), ids);
+        assert_eq!(rig.sink.received_ids(), ids);
         lanes.next(Fails::Session);
         sleep(options.lease * 4).await;
     };
-    relay(&world, &lanes, options.clone()).run(lose).await.unwrap();
-    assert_eq!(world.first_received()["k"], ids);
-    assert_eq!(world.with_status(Status::Delivered), 3);
+    relay(&rig, &lanes, options.clone()).run(lose).await.unwrap();
+    assert_eq!(rig.first_received()["k"], ids);
+    assert_eq!(rig.with_status(Status::Delivered), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_cannot_be_read_holds_back_its_key_and_no_other() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 3).await;
-    let other = world.stage_keyed("other", 1).await;
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 3).await;
+    let other = rig.stage_keyed("other", 1).await;
     lanes.next(Fails::Row(ids[0]));
-    let relay = relay(&world, &lanes, options());
+    let relay = relay(&rig, &lanes, options());
     relay.run(sleep(Duration::from_secs(30))).await.unwrap();
-    assert_eq!(world.entry(ids[0]).status, Status::Dead);
-    assert_eq!(world.first_received(), BTreeMap::from([("other".to_owned(), other)]));
-    world.discard(ids[0]).await;
+    assert_eq!(rig.entry(ids[0]).status, Status::Dead);
+    assert_eq!(rig.first_received(), BTreeMap::from([("other".to_owned(), other)]));
+    rig.discard(ids[0]).await;
     relay.run(sleep(Duration::from_secs(30))).await.unwrap();
-    assert_eq!(world.first_received()["k"], ids[1..]);
+    assert_eq!(rig.first_received()["k"], ids[1..]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn behind_a_row_that_cannot_be_read_the_key_goes_on_where_dead_heads_are_skipped() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 3).await;
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 3).await;
     lanes.next(Fails::Row(ids[0]));
     let mut options = options();
     options.on_dead = OnDead::Skip;
-    relay(&world, &lanes, options).run(sleep(Duration::from_secs(30))).await.unwrap();
-    assert_eq!(world.entry(ids[0]).status, Status::Dead);
-    assert_eq!(world.first_received()["k"], ids[1..]);
+    relay(&rig, &lanes, options).run(sleep(Duration::from_secs(30))).await.unwrap();
+    assert_eq!(rig.entry(ids[0]).status, Status::Dead);
+    assert_eq!(rig.first_received()["k"], ids[1..]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_verdict_under_a_lost_session_does_not_touch_what_the_next_one_has_in_flight() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 2).await;
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 2).await;
     let options = options();
     // The first delivery ends after a claim has noticed, and before a renewal has: while the second one of the same
     // entry is under way.
-    world.sink.set_latency(options.lease * 3 / 10);
+    rig.sink.set_latency(options.lease * 3 / 10);
     let lose = async {
         sleep(Duration::from_secs(1)).await;
         lanes.next(Fails::Session);
         sleep(options.lease * 4).await;
     };
-    relay(&world, &lanes, options.clone()).run(lose).await.unwrap();
+    relay(&rig, &lanes, options.clone()).run(lose).await.unwrap();
     assert!(lanes.next.lock().unwrap().is_none(), "the session was not lost");
-    assert_eq!(world.sink.received_ids(), [ids[0], ids[0], ids[1]]);
-    assert_eq!(world.with_status(Status::Delivered), 2);
+    assert_eq!(rig.sink.received_ids(), [ids[0], ids[0], ids[1]]);
+    assert_eq!(rig.with_status(Status::Delivered), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rows_that_cannot_be_read_take_places_in_flight_as_others_do() {
-    let world = Rig::new();
-    let ids = world.stage_many(6).await;
+    let rig = Rig::new();
+    let ids = rig.stage_many(6).await;
     for id in &ids[..3] {
-        world.store.spoil_headers(*id);
+        rig.store.spoil_headers(*id);
     }
     let mut options = options();
     (options.batch, options.in_flight_max) = (2, 2);
-    let tally = world.ordered(options.clone()).build().unwrap().run_once().await.unwrap();
+    let tally = rig.ordered(options.clone()).build().unwrap().run_once().await.unwrap();
     assert_eq!((tally.claimed, tally.dead), (2, 2));
     // The third is nobody's now, so the next relay need not wait for it.
-    let tally = world.ordered(options).owner("next").build().unwrap().drain().await.unwrap();
+    let tally = rig.ordered(options).owner("next").build().unwrap().drain().await.unwrap();
     assert_eq!((tally.delivered, tally.dead), (3, 1));
-    assert_eq!(world.sink.received_ids(), ids[3..]);
+    assert_eq!(rig.sink.received_ids(), ids[3..]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_is_requeued_between_two_looks_goes_first() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let ids = world.stage_keyed("k", 3).await;
-    refuse(&world, ids[0]);
-    relay(&world, &lanes, options()).run(sleep(Duration::from_secs(10))).await.unwrap();
-    assert_eq!(world.entry(ids[0]).status, Status::Dead);
-    world.sink.heal();
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let ids = rig.stage_keyed("k", 3).await;
+    refuse(&rig, ids[0]);
+    relay(&rig, &lanes, options()).run(sleep(Duration::from_secs(10))).await.unwrap();
+    assert_eq!(rig.entry(ids[0]).status, Status::Dead);
+    rig.sink.heal();
     // The next owner has read the lane when the operator comes, and asks what is dead after that.
     lanes.next(Fails::Requeued(ids[0]));
-    relay(&world, &lanes, options()).run(sleep(Duration::from_secs(30))).await.unwrap();
+    relay(&rig, &lanes, options()).run(sleep(Duration::from_secs(30))).await.unwrap();
     assert!(lanes.next.lock().unwrap().is_none(), "nobody asked what is dead");
-    assert_eq!(world.first_received()["k"], ids);
+    assert_eq!(rig.first_received()["k"], ids);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_dies_while_the_store_says_what_is_dead_holds_back_its_key() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
     // Another key of the same lane, so that an operator can change the lane while the first key is under way.
-    let unkeyed = world.stage_many(1).await[0];
+    let unkeyed = rig.stage_many(1).await[0];
     let lane = |key: &str| pillarbox_core::lane_of(Some(key), unkeyed);
     let other = (0..).map(|n| format!("o-{n}")).find(|key| lane(key) == lane("k")).unwrap();
-    let gone = world.stage_keyed(&other, 1).await;
-    refuse(&world, gone[0]);
-    let relay = relay(&world, &lanes, options());
+    let gone = rig.stage_keyed(&other, 1).await;
+    refuse(&rig, gone[0]);
+    let relay = relay(&rig, &lanes, options());
     relay.run(sleep(Duration::from_secs(10))).await.unwrap();
-    let ids = world.stage_keyed("k", 2).await;
-    refuse(&world, ids[0]);
-    world.sink.set_latency(Duration::from_secs(5));
+    let ids = rig.stage_keyed("k", 2).await;
+    refuse(&rig, ids[0]);
+    rig.sink.set_latency(Duration::from_secs(5));
     let discard = async {
         sleep(Duration::from_secs(2)).await;
         lanes.next(Fails::SlowDead(Duration::from_secs(8)));
-        world.discard(gone[0]).await;
+        rig.discard(gone[0]).await;
         sleep(Duration::from_secs(60)).await;
     };
     relay.run(discard).await.unwrap();
     assert!(lanes.next.lock().unwrap().is_none(), "nobody asked what is dead");
-    assert_eq!(world.entry(ids[0]).status, Status::Dead);
-    assert_eq!(world.first_received().get("k"), None);
+    assert_eq!(rig.entry(ids[0]).status, Status::Dead);
+    assert_eq!(rig.first_received().get("k"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn payloads_that_were_let_go_come_back_a_few_keys_at_a_time() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
     for key in 0..10 {
-        let ids = world.stage_keyed(&format!("key-{key}"), 30).await;
+        let ids = rig.stage_keyed(&format!("key-{key}"), 30).await;
         // What is known behind it is let go while it waits, and by the third time that is all.
-        (1..=3).for_each(|nth| world.sink.on_nth(Which::Event(ids[0]), nth, fails()));
+        (1..=3).for_each(|nth| rig.sink.on_nth(Which::Event(ids[0]), nth, fails()));
     }
     let mut options = options();
     (options.batch, options.in_flight_max) = (10, 10);
-    relay(&world, &lanes, options).run(sleep(Duration::from_secs(600))).await.unwrap();
-    assert_eq!(world.with_status(Status::Delivered), 300);
+    relay(&rig, &lanes, options).run(sleep(Duration::from_secs(600))).await.unwrap();
+    assert_eq!(rig.with_status(Status::Delivered), 300);
     let most = lanes.fetched_most.load(Ordering::Relaxed);
     assert!((10..10 + 30).contains(&most), "{most}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_read_is_delivered_while_the_next_is_read() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    world.sink.set_capabilities(in_order());
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    rig.sink.set_capabilities(in_order());
     let mut staged = BTreeMap::new();
     for n in 0..200 {
         let key = format!("key-{}", n % 20);
-        staged.entry(key.clone()).or_insert_with(Vec::new).extend(world.stage_keyed(&key, 1).await);
+        staged.entry(key.clone()).or_insert_with(Vec::new).extend(rig.stage_keyed(&key, 1).await);
     }
-    world.sink.set_latency(Duration::from_millis(10));
+    rig.sink.set_latency(Duration::from_millis(10));
     let mut options = options();
     (options.batch, options.in_flight_max) = (4, 4);
-    let far = world.entry(staged["key-0"][5]).seq;
+    let far = rig.entry(staged["key-0"][5]).seq;
     lanes.next(Fails::SlowRead { from: far, wait: options.lease / 4 });
     let look = async {
         while lanes.next.lock().unwrap().is_some() {
             sleep(Duration::from_millis(1)).await;
         }
-        let before = world.sink.received_ids().len();
+        let before = rig.sink.received_ids().len();
         sleep(options.lease / 8).await;
-        let after = world.sink.received_ids().len();
+        let after = rig.sink.received_ids().len();
         assert!(after > before + 4, "{before} to {after}: no more than was in flight");
         sleep(options.lease).await;
     };
-    relay(&world, &lanes, options.clone()).run(look).await.unwrap();
-    assert_eq!(world.first_received(), staged);
+    relay(&rig, &lanes, options.clone()).run(look).await.unwrap();
+    assert_eq!(rig.first_received(), staged);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lane_that_has_given_all_is_not_asked_again() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
-    let relay = relay(&world, &lanes, options());
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
+    let relay = relay(&rig, &lanes, options());
     let mut reads = Vec::new();
     for events in [0, 3] {
         for n in 0..events {
-            world.stage_keyed(&format!("key-{n}"), 1).await;
+            rig.stage_keyed(&format!("key-{n}"), 1).await;
         }
         let before = lanes.reads.load(Ordering::Relaxed);
         assert_eq!(relay.run_once().await.unwrap().delivered, events);
@@ -403,16 +403,16 @@ async fn a_lane_that_has_given_all_is_not_asked_again() {
 /// So that a store can see from the numbers alone that there is next to nothing.
 #[tokio::test(start_paused = true)]
 async fn a_lane_without_entries_does_not_stay_behind() {
-    let world = Rig::new();
-    let lanes = Failing::new(&world);
+    let rig = Rig::new();
+    let lanes = Failing::new(&rig);
     let busy = async {
         for _ in 0..300 {
-            world.stage_keyed("key", 1).await;
+            rig.stage_keyed("key", 1).await;
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let _ = relay(&world, &lanes, options()).run(busy).await.unwrap();
-    assert_eq!(world.sink.received_ids().len(), 300);
+    let _ = relay(&rig, &lanes, options()).run(busy).await.unwrap();
+    assert_eq!(rig.sink.received_ids().len(), 300);
     let behind = lanes.behind.load(Ordering::Relaxed);
     assert!(behind < 100, "63 lanes are read from {behind} before the last one");
 }

@@ -38,7 +38,7 @@ impl From<Status> for State {
 struct Item {
     /// The number of its key; none without one.
     key: Option<u32>,
-    place: Moment,
+    moment: Moment,
     state: State,
     times: u32,
 }
@@ -107,7 +107,7 @@ impl Ledger {
     }
 
     /// Something was staged. The same id again is the same entry.
-    pub(crate) fn stage(&mut self, id: EventId, key: Option<&str>, place: Moment, state: State) {
+    pub(crate) fn stage(&mut self, id: EventId, key: Option<&str>, moment: Moment, state: State) {
         let key = key.map(|key| match self.keys.get(key) {
             Some(number) => *number,
             None => {
@@ -117,7 +117,7 @@ impl Ledger {
                 number
             }
         });
-        self.items.entry(id).or_insert(Item { key, place, state, times: 0 });
+        self.items.entry(id).or_insert(Item { key, moment, state, times: 0 });
     }
 
     /// Something was staged on another route.
@@ -153,7 +153,7 @@ impl Ledger {
         let line = item.key.and_then(|key| self.lines.get_mut(usize::try_from(key).ok()?));
         // Only the first delivery has a place in the order.
         if let Some(line) = line.filter(|_| item.times == 1)
-            && line.arrive(item.place)
+            && line.arrive(item.moment)
         {
             self.late.push(id);
         }
@@ -195,12 +195,12 @@ impl Ledger {
     pub(crate) fn findings(&self, was_purged: bool) -> Findings {
         let missing = |state: State| {
             let missing = self.items.iter().filter(|(_, item)| item.times == 0 && item.state == state);
-            let mut missing: Vec<_> = missing.map(|(id, item)| (item.place, *id)).collect();
-            missing.sort_unstable_by_key(|(place, id)| (place.rank(), *id));
+            let mut missing: Vec<_> = missing.map(|(id, item)| (item.moment, *id)).collect();
+            missing.sort_unstable_by_key(|(moment, id)| (moment.rank(), *id));
             missing.into_iter().map(|(_, id)| id).collect::<Vec<EventId>>()
         };
         let twice = self.items.iter().filter(|(_, item)| item.times > 1);
-        let mut duplicated: Vec<_> = twice.map(|(id, item)| (item.place.rank(), *id, item.times)).collect();
+        let mut duplicated: Vec<_> = twice.map(|(id, item)| (item.moment.rank(), *id, item.times)).collect();
         duplicated.sort_unstable();
         let mut findings = Findings {
             staged: count(self.items.len()),

@@ -55,15 +55,15 @@ pub(crate) struct KeyHistory {
 
 impl KeyHistory {
     /// Something arrives for the first time. Says whether something is there that should have come after it.
-    pub(crate) fn arrive(&mut self, place: Moment) -> bool {
-        let overtaken = self.staged.is_some_and(|staged| place.committed < staged);
-        self.staged = self.staged.max(Some(place.staged));
-        if place.is_alone() {
+    pub(crate) fn arrive(&mut self, moment: Moment) -> bool {
+        let overtaken = self.staged.is_some_and(|staged| moment.committed < staged);
+        self.staged = self.staged.max(Some(moment.staged));
+        if moment.is_alone() {
             return overtaken;
         }
-        let last = self.last.entry(place.committed).or_insert(place.rank);
-        let behind = *last > place.rank;
-        *last = place.rank.max(*last);
+        let last = self.last.entry(moment.committed).or_insert(moment.rank);
+        let behind = *last > moment.rank;
+        *last = moment.rank.max(*last);
         overtaken || behind
     }
 }

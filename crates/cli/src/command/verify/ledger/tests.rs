@@ -18,8 +18,8 @@ fn arrived(ledger: &mut Ledger, ids: &[u128]) {
 fn staged(count: u128) -> Ledger {
     let mut ledger = Ledger::new(Truth::Table);
     for n in 1..=count {
-        let place = Moment::in_turn(i64::try_from(n).unwrap());
-        ledger.stage(id(n), Some(if n % 2 == 1 { "odd" } else { "even" }), place, State::Done);
+        let moment = Moment::in_turn(i64::try_from(n).unwrap());
+        ledger.stage(id(n), Some(if n % 2 == 1 { "odd" } else { "even" }), moment, State::Done);
     }
     ledger
 }
@@ -129,14 +129,14 @@ fn permutations(count: usize) -> Vec<Vec<usize>> {
     shorter.into_iter().flat_map(with_last).collect()
 }
 
-fn agrees_with_the_definition(places: &[Moment]) {
-    for order in permutations(places.len()) {
+fn agrees_with_the_definition(moments: &[Moment]) {
+    for order in permutations(moments.len()) {
         let mut line = KeyHistory::default();
-        let late: Vec<bool> = order.iter().map(|n| line.arrive(places[*n])).collect();
+        let late: Vec<bool> = order.iter().map(|n| line.arrive(moments[*n])).collect();
         let expected: Vec<bool> = (0..order.len())
-            .map(|at| order[..at].iter().any(|earlier| places[order[at]].comes_before(places[*earlier])))
+            .map(|at| order[..at].iter().any(|earlier| moments[order[at]].comes_before(moments[*earlier])))
             .collect();
-        assert_eq!(late, expected, "{order:?} of {places:?}");
+        assert_eq!(late, expected, "{order:?} of {moments:?}");
     }
 }
 
