@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use crate::exec::Executor;
@@ -47,7 +48,7 @@ pub(crate) fn run(extent: Extent) -> crate::Result<u8> {
     let begin = Instant::now();
     let executor = Executor::new()?;
     let steps = Steps { executor: &executor, root: &root()? };
-    let outcome = all(&steps)
+    let outcome = all(&steps, extent)
         .and_then(|()| other_versions(&steps, extent))
         .and_then(|()| if extent == Extent::All { packages(&steps) } else { Ok(()) });
     let seconds = begin.elapsed().as_secs();
@@ -64,7 +65,7 @@ pub(crate) fn run(extent: Extent) -> crate::Result<u8> {
     }
 }
 
-fn all(steps: &Steps<'_>) -> Result<(), Stop> {
+fn all(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
     // A run that came as far as the documentation has built most of what there is.
     if !steps.root.join("target/doc").exists() {
         check_room(steps.root)?;
@@ -96,52 +97,41 @@ fn all(steps: &Steps<'_>) -> Result<(), Stop> {
         command.envs(servers.variables());
         command
     };
-    let tests = if find_program("cargo-nextest").is_none() {
-        steps.run("tests", with_servers(workspace(&["test", "--no-fail-fast"])))
-    } else {
+    if find_program("cargo-nextest").is_some() {
         // cargo-nextest does not run the examples of the documentation.
         steps.run("documentation tests", with_servers(workspace(&["test", "--doc"])))?;
-        steps.run("tests", with_servers(nextest(&WORKSPACE)?))
+    }
+    let part: &[&str] = match extent {
+        Extent::Push => &["--skip", AS_RELAY],
+        Extent::All => &[],
     };
+    let tests = steps.run("tests", with_servers(tests(&WORKSPACE, part)?));
     if tests.is_err() {
         servers.complaints().iter().for_each(|line| eprintln!("{line}"));
     }
     tests
 }
 
-/// The store on every supported version of PostgreSQL but Debian's, which had everything above. A server that cannot be had
-/// is a failure and says why.
+/// PostgreSQL in other versions than Debian's, which had everything above: at a push the store on the oldest and on the
+/// newest one, each with one way to connect; with `--all` everything on every version. A server that cannot be had is a
+/// failure and says why.
 fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
+    let push = [
+        ("postgres-14", vec!["--skip", "pool", "--skip", AS_RELAY, "--skip", "plans"]),
+        ("postgres-18", vec![AS_RELAY]),
+    ];
     for version in other_postgres_versions() {
-        let names: &[&str] = match extent {
-            Extent::Push => &[version],
-            Extent::All => &[version, "all"],
+        let (names, of, part) = match (extent, push.iter().find(|(name, _)| *name == version)) {
+            (Extent::Push, None) => continue,
+            (Extent::Push, Some((_, part))) => (vec![version], &OF_POSTGRES[..1], part.as_slice()),
+            (Extent::All, _) => (vec![version, "all"], &OF_POSTGRES[..], [].as_slice()),
         };
-        let servers = steps.timed(version, || Ok(Servers::start_named(steps.executor, names)?))?;
+        let servers = steps.timed(version, || Ok(Servers::start_named(steps.executor, &names)?))?;
         let mut packages: Vec<&str> = vec!["--all-features", "--locked"];
-        let of = match extent {
-            Extent::Push => &OF_POSTGRES[..1],
-            Extent::All => &OF_POSTGRES,
-        };
         of.iter().for_each(|package| packages.extend(["--package", package]));
-        let mut tests = if find_program("cargo-nextest").is_none() {
-            let mut tests = cargo(&["test", "--no-fail-fast"]);
-            tests.args(&packages);
-            if extent == Extent::Push {
-                tests.args(["--", "--skip", "pool", "--skip", "as_the_relays_role", "--skip", "plans"]);
-            }
-            tests
-        } else {
-            let mut tests = nextest(&packages)?;
-            if extent == Extent::Push {
-                tests.args(["-E", "not test(/pool|as_the_relays_role|plans/)"]);
-            }
-            tests
-        };
-        let outcome = steps.run(&format!("tests on {version}"), {
-            tests.envs(servers.variables());
-            tests
-        });
+        let mut tests = tests(&packages, part)?;
+        tests.envs(servers.variables());
+        let outcome = steps.run(&format!("tests on {version}"), tests);
         if outcome.is_err() {
             servers.complaints().iter().for_each(|line| eprintln!("{line}"));
         }
@@ -178,10 +168,23 @@ const UNPUBLISHED: [&str; 4] = ["pillarbox-bench", "pillarbox-examples", "pillar
 const OF_POSTGRES: [&str; 5] =
     ["pillarbox-store-postgres", "pillarbox-cli", "pillarbox-bench", "pillarbox", "pillarbox-examples"];
 
-/// cargo-nextest over this much. It reports on stderr; our stdout is the test runner's report, whichever runner it is.
-fn nextest(what: &[&str]) -> Result<Command, Stop> {
-    let mut tests = cargo(&["nextest", "run", "--no-fail-fast"]);
-    tests.args(what).stderr(io::stdout().as_fd().try_clone_to_owned()?);
+/// The suite as the role of relays: a third of the store's tests, so that a push runs it on one version only.
+const AS_RELAY: &str = "as_the_relays_role";
+
+/// The tests of these packages, all or those that `part` selects.
+fn tests(packages: &[&str], part: &[&str]) -> Result<Command, Stop> {
+    let mut tests = if find_program("cargo-nextest").is_none() {
+        cargo(&["test", "--no-fail-fast"])
+    } else {
+        let mut tests = cargo(&["nextest", "run", "--no-fail-fast"]);
+        // A test waits for its server half of the time.
+        let threads = 2 * thread::available_parallelism()?.get();
+        tests.args(["--test-threads", &threads.to_string()]);
+        // It reports on stderr; our stdout is the test runner's report, whichever runner it is.
+        tests.stderr(io::stdout().as_fd().try_clone_to_owned()?);
+        tests
+    };
+    tests.args(packages).arg("--").args(part);
     Ok(tests)
 }
 
