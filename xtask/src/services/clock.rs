@@ -20,8 +20,8 @@ impl Server for Clock {
     }
 
     // PostgreSQL is there: it is what every run of the tests begins with.
-    fn package(&self) -> &'static str {
-        "libfaketime"
+    fn packages(&self) -> &'static [&'static str] {
+        &["libfaketime"]
     }
 
     fn is_installed(&self) -> bool {

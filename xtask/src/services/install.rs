@@ -13,8 +13,9 @@ const SCRIPT: &str = include_str!("install.sh");
 
 /// Installs what is missing. Where everything is there, nothing is run and no privilege is needed.
 pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> Result<()> {
-    let absent = || servers.iter().filter(|server| !server.is_installed()).map(|server| server.package());
-    let packages: BTreeSet<&str> = absent().collect();
+    let absent =
+        || servers.iter().filter(|server| !server.is_installed()).flat_map(|server| server.packages());
+    let packages: BTreeSet<&str> = absent().copied().collect();
     if packages.is_empty() {
         return Ok(());
     }

@@ -8,6 +8,7 @@ mod clock;
 mod ground;
 mod install;
 mod keeper;
+mod mysql;
 mod nats;
 mod node;
 mod pair;
@@ -17,6 +18,7 @@ mod probe;
 mod python;
 mod rabbitmq;
 mod redis;
+mod shelf;
 mod wheel;
 
 use std::process::Command;
@@ -30,11 +32,12 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 9] = [
+const ALL: [&dyn Server; 10] = [
     &python::Python,
     &node::Node,
     &postgres::DEBIAN,
     &pgbouncer::PgBouncer,
+    &mysql::MariaDb,
     &rabbitmq::RabbitMq,
     &nats::DEBIAN,
     &nats::LATEST,
@@ -44,7 +47,7 @@ const ALL: [&dyn Server; 9] = [
 
 /// Servers that are started when they are named: other versions in the place of the one above, pairs, and one whose clock is
 /// set.
-const ON_REQUEST: [&dyn Server; 10] = [
+const ON_REQUEST: [&dyn Server; 12] = [
     &postgres::V14,
     &postgres::V16,
     &postgres::V17,
@@ -55,6 +58,8 @@ const ON_REQUEST: [&dyn Server; 10] = [
     &pair::V17,
     &pair::V18,
     &clock::Clock,
+    &mysql::MySql,
+    &mysql::Galera,
 ];
 
 /// The versions of PostgreSQL besides Debian's, by their names on the command line.
@@ -72,8 +77,8 @@ trait Server: Sync {
         self.name()
     }
 
-    /// Debian's package.
-    fn package(&self) -> &'static str;
+    /// Debian's packages.
+    fn packages(&self) -> &'static [&'static str];
 
     /// Whether the programs are there, so that the package need not be installed.
     fn is_installed(&self) -> bool;
@@ -234,6 +239,13 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         assert!(names.contains(&"postgres-14") && !names.contains(&"postgres"), "{names:?}");
         assert!(parse(&["postgres-14".to_owned(), "postgres-17".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn mysql_and_a_cluster_stand_in_the_place_of_mariadb() {
+        check("mysql", &["mysql"], None);
+        check("galera", &["galera"], None);
+        assert!(parse(&["mariadb".to_owned(), "mysql".to_owned()]).is_err());
     }
 
     #[test]

@@ -28,8 +28,8 @@ impl Server for Nats {
         self.name
     }
 
-    fn package(&self) -> &'static str {
-        if self.debian { "nats-server" } else { python::PACKAGE }
+    fn packages(&self) -> &'static [&'static str] {
+        if self.debian { &["nats-server"] } else { python::PACKAGES }
     }
 
     fn is_installed(&self) -> bool {

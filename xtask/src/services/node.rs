@@ -13,7 +13,7 @@ use crate::{Result, root};
 pub(crate) const NAME: &str = "node";
 
 /// Brings Node itself along, and what builds packages with a part in C++.
-const PACKAGE: &str = "npm";
+const PACKAGES: &[&str] = &["npm"];
 
 /// What is installed. The lock file has every version and checksum, and is the mark of a folder that is complete.
 const MANIFEST: &str = include_str!("../../node/package.json");
@@ -30,8 +30,8 @@ impl Server for Node {
         NAME
     }
 
-    fn package(&self) -> &'static str {
-        PACKAGE
+    fn packages(&self) -> &'static [&'static str] {
+        PACKAGES
     }
 
     fn is_installed(&self) -> bool {

@@ -22,8 +22,8 @@ impl Server for Pair {
         self.name
     }
 
-    fn package(&self) -> &'static str {
-        self.of.package()
+    fn packages(&self) -> &'static [&'static str] {
+        self.of.packages()
     }
 
     fn is_installed(&self) -> bool {

@@ -24,8 +24,8 @@ impl Server for PgBouncer {
         KIND.name
     }
 
-    fn package(&self) -> &'static str {
-        "pgbouncer"
+    fn packages(&self) -> &'static [&'static str] {
+        &["pgbouncer"]
     }
 
     fn is_installed(&self) -> bool {

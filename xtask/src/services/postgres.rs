@@ -45,8 +45,8 @@ impl Server for Postgres {
     }
 
     // The other versions use libraries that come with it.
-    fn package(&self) -> &'static str {
-        "postgresql"
+    fn packages(&self) -> &'static [&'static str] {
+        &["postgresql"]
     }
 
     fn is_installed(&self) -> bool {

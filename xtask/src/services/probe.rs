@@ -12,6 +12,11 @@ pub(super) fn answers(port: u16, question: &[u8], beginning: &[u8]) -> bool {
     ask(port, question, beginning.len()).is_ok_and(|answer| answer == beginning)
 }
 
+/// Whether the server at this port greets whoever connects, as MySQL and MariaDB do: a length, the number 0, version 10.
+pub(super) fn greets(port: u16) -> bool {
+    ask(port, b"", 5).is_ok_and(|greeting| greeting[3..] == [0, 10])
+}
+
 fn ask(port: u16, question: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), ANSWER_MAX)?;
     stream.set_read_timeout(Some(ANSWER_MAX))?;

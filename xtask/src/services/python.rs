@@ -13,7 +13,7 @@ use crate::{Result, root};
 pub(crate) const NAME: &str = "python";
 
 /// Debian splits what makes environments from Python itself.
-pub(crate) const PACKAGE: &str = "python3-venv";
+pub(crate) const PACKAGES: &[&str] = &["python3-venv"];
 
 /// The first one on the path that can make environments; Debian's own otherwise.
 const INTERPRETERS: [&str; 2] = ["python3", "/usr/bin/python3"];
@@ -29,8 +29,8 @@ impl Server for Python {
         NAME
     }
 
-    fn package(&self) -> &'static str {
-        PACKAGE
+    fn packages(&self) -> &'static [&'static str] {
+        PACKAGES
     }
 
     fn is_installed(&self) -> bool {

@@ -38,8 +38,8 @@ impl Server for RabbitMq {
         KIND.name
     }
 
-    fn package(&self) -> &'static str {
-        "rabbitmq-server"
+    fn packages(&self) -> &'static [&'static str] {
+        &["rabbitmq-server"]
     }
 
     fn is_installed(&self) -> bool {

