@@ -17,10 +17,11 @@
 //!
 //! - `sqlite` (default): `pillarbox::sqlite`, an outbox in a file, with nothing to install.
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
+//! - `mysql`: `pillarbox::mysql`, an outbox in a MySQL or MariaDB database.
 //! - `amqp`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, NATS JetStream and Redis Streams.
 //! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
 //!
-//! Both databases stage in transactions of `sqlx` 0.9.
+//! All databases stage in transactions of `sqlx` 0.9.
 // Shows beside each item which feature has it, on docs.rs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]
@@ -47,6 +48,12 @@ pub use pillarbox_host::process_clock;
 pub mod port {
     pub use pillarbox_core::NewAudit;
     pub use pillarbox_core::port::*;
+}
+
+/// An outbox and inbox in a MySQL or MariaDB database.
+#[cfg(feature = "mysql")]
+pub mod mysql {
+    pub use pillarbox_store_mysql::*;
 }
 
 /// An outbox and inbox in a PostgreSQL database.

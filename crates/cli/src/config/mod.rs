@@ -62,13 +62,13 @@ impl Config {
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DatabaseConfig {
-    /// `sqlite://` or `postgres://`. Default: `DATABASE_URL`, then `sqlite://pillarbox.db`.
+    /// `sqlite://`, `postgres://` or `mysql://`. Default: `DATABASE_URL`, then `sqlite://pillarbox.db`.
     pub(crate) url: Option<String>,
     /// How the names of the tables begin. Default: `pillarbox`.
     pub(crate) prefix: Option<Name>,
     /// The schema of the tables, PostgreSQL only. Default: the connection's own.
     pub(crate) schema: Option<Name>,
-    /// Whether plain text to a database on another machine is allowed, PostgreSQL only. Default: false.
+    /// Whether plain text to a database on another machine is allowed. Default: false.
     #[serde(default)]
     pub(crate) insecure: bool,
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use pillarbox_core::port::{Admin, Lanes, Presence, SagaAdmin, Schema, SchemaState, Store};
 use pillarbox_core::{Error, Ident, redact_refused_url, redact_url};
+#[cfg(feature = "mysql")]
+use pillarbox_store_mysql::{self as mysql, MySqlStore};
 #[cfg(feature = "postgres")]
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
@@ -27,9 +29,9 @@ pub struct DatabaseOptions {
     pub schema: Option<Ident>,
     /// Whether the index for claims by clock stamp is wanted.
     pub causal_order: bool,
-    /// Whether plain text to a database on another machine is allowed, PostgreSQL only.
+    /// Whether plain text to a database on another machine is allowed; not for SQLite, which has no other machine.
     pub insecure: bool,
-    /// Connections for the application's own transactions, PostgreSQL only. Default: the store's.
+    /// Connections for the application's own transactions; not for SQLite. Default: the store's.
     pub connections: Option<u32>,
     /// Whether a migration may create the schema, PostgreSQL only.
     pub create_schema: bool,
@@ -44,7 +46,7 @@ impl DatabaseOptions {
         }
     }
 
-    /// The schema of the tables. SQLite has none.
+    /// The schema of the tables. Only PostgreSQL has one.
     pub fn schema_at(&self, url: &str) -> Option<String> {
         let schema = self.schema.as_ref().map_or("public", Ident::as_str);
         matches!(scheme(url), Ok(Scheme::Postgres)).then(|| schema.to_owned())
@@ -76,18 +78,32 @@ pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fa
         #[cfg(feature = "postgres")]
         Scheme::Postgres => connect_postgres(url, options).await,
         #[cfg(not(feature = "postgres"))]
-        Scheme::Postgres => Err(Fault::usage(
-            "postgres: was left out of this build. Build pillarbox with its default features, or with --features postgres",
-        )),
+        Scheme::Postgres => Err(left_out("postgres")),
+        #[cfg(feature = "mysql")]
+        Scheme::MySql => connect_mysql(url, options).await,
+        #[cfg(not(feature = "mysql"))]
+        Scheme::MySql => Err(left_out("mysql")),
+    }
+}
+
+#[cfg(not(all(feature = "mysql", feature = "postgres")))]
+fn left_out(feature: &str) -> Fault {
+    Fault::usage(format!(
+        "{feature}: was left out of this build. Build pillarbox with its default features, or with --features {feature}"
+    ))
+}
+
+fn refuse_schema(options: &DatabaseOptions, database: &str) -> Result<(), Fault> {
+    match options.schema {
+        Some(_) => Err(Fault::usage(format!(
+            "database.schema works on PostgreSQL only. On {database}, use database.prefix instead"
+        ))),
+        None => Ok(()),
     }
 }
 
 async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
-    if options.schema.is_some() {
-        return Err(Fault::usage(
-            "database.schema works on PostgreSQL only. On SQLite, use database.prefix instead",
-        ));
-    }
+    refuse_schema(&options, "SQLite")?;
     let mut store_options = sqlite::Options::default();
     store_options.causal_order = options.causal_order;
     store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
@@ -126,22 +142,48 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
     })
 }
 
+#[cfg(feature = "mysql")]
+async fn connect_mysql(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
+    refuse_schema(&options, "MySQL and MariaDB")?;
+    let mut store_options = mysql::Options::default();
+    store_options.causal_order = options.causal_order;
+    store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
+    store_options.insecure = options.insecure;
+    store_options.connections = options.connections.unwrap_or(store_options.connections);
+    let store = MySqlStore::connect(url, store_options).await.map_err(|error| at(url, error))?;
+    let store_options = store.options().clone();
+    Ok(Database {
+        store: Arc::new(Apart(store.clone())),
+        lanes: Arc::new(Apart(store.clone())),
+        admin: Arc::new(store.clone()),
+        sagas: Arc::new(store.clone()),
+        presence: Arc::new(store.clone()),
+        schema: Arc::new(store.clone()),
+        staging: Staging::MySql(store, store_options),
+    })
+}
+
 /// Which database a URL means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
     Sqlite,
     Postgres,
+    MySql,
 }
+
+/// What a user may write.
+const KNOWN: &str = "Use sqlite://FILE, postgres://USER@HOST/NAME or mysql://USER@HOST/NAME";
 
 fn scheme(url: &str) -> Result<Scheme, Fault> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") => Ok(Scheme::Sqlite),
         Some("postgres" | "postgresql") => Ok(Scheme::Postgres),
-        Some(later @ ("mysql" | "mariadb" | "mongodb" | "mongodb+srv")) => Err(Fault::usage(format!(
-            "this build has no support for {later}: databases. Use sqlite://FILE or postgres://USER@HOST/NAME"
-        ))),
+        Some("mysql" | "mariadb") => Ok(Scheme::MySql),
+        Some(later @ ("mongodb" | "mongodb+srv")) => {
+            Err(Fault::usage(format!("this build has no support for {later}: databases. {KNOWN}")))
+        }
         _ => Err(Fault::usage(format!(
-            "{:?} is not the URL of a database. Use sqlite://FILE or postgres://USER@HOST/NAME",
+            "{:?} is not the URL of a database. {KNOWN}",
             redact_refused_url(url)
         ))),
     }
@@ -195,7 +237,7 @@ mod tests {
     #[test]
     fn an_unknown_database_says_what_is_known() {
         for (url, named) in [
-            ("mysql://h/x", "this build has no support for mysql:"),
+            ("mongodb://h/x", "this build has no support for mongodb:"),
             ("oracle:x", "is not the URL of a database"),
             ("", "sqlite://"),
         ] {

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use pillarbox_core::port::{AcceptRequest, Accepted, Sagas, StagedSaga};
 use pillarbox_core::{Error, ErrorKind, Event, Result, RouteName, Saga, Staged};
+#[cfg(feature = "mysql")]
+use pillarbox_store_mysql::{self as mysql, MySqlStore};
 #[cfg(feature = "postgres")]
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
-use sqlx::{Sqlite, Transaction};
+use sqlx::{AssertSqlSafe, Sqlite, Transaction};
 
 /// The same expression for every database of this build.
 macro_rules! each {
@@ -16,6 +18,8 @@ macro_rules! each {
             $of::Sqlite($($name),+) => $body,
             #[cfg(feature = "postgres")]
             $of::Postgres($($name),+) => $body,
+            #[cfg(feature = "mysql")]
+            $of::MySql($($name),+) => $body,
         }
     };
 }
@@ -27,7 +31,9 @@ macro_rules! pair {
             (StagingTx::Sqlite($a), $of::Sqlite($b)) => $body,
             #[cfg(feature = "postgres")]
             (StagingTx::Postgres($a), $of::Postgres($b)) => $body,
-            #[cfg(feature = "postgres")]
+            #[cfg(feature = "mysql")]
+            (StagingTx::MySql($a), $of::MySql($b)) => $body,
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
             _ => Err(mixed()),
         }
     };
@@ -41,6 +47,9 @@ pub enum Staging {
     /// On PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(PostgresStore, postgres::Options),
+    /// On MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(MySqlStore, mysql::Options),
 }
 
 /// The staging side of one route.
@@ -50,6 +59,9 @@ pub enum RouteOutbox {
     /// On PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(postgres::Outbox),
+    /// On MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(mysql::Outbox),
 }
 
 /// The inbox of either database.
@@ -59,6 +71,9 @@ pub enum AnyInbox {
     /// On PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(postgres::Inbox),
+    /// On MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(mysql::Inbox),
 }
 
 /// A transaction of one of the drivers. Dropped, it is rolled back.
@@ -68,6 +83,9 @@ pub enum StagingTx {
     /// On PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(Transaction<'static, sqlx::Postgres>),
+    /// On MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(Transaction<'static, sqlx::MySql>),
 }
 
 impl Staging {
@@ -77,6 +95,8 @@ impl Staging {
             Self::Sqlite(store, _) => store.begin().await.map(StagingTx::Sqlite),
             #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres).map_err(driver),
+            #[cfg(feature = "mysql")]
+            Self::MySql(store, _) => store.pool().begin().await.map(StagingTx::MySql).map_err(driver),
         }
     }
 
@@ -86,6 +106,8 @@ impl Staging {
             Self::Sqlite(store, _) => store.pool().begin().await.map(StagingTx::Sqlite),
             #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres),
+            #[cfg(feature = "mysql")]
+            Self::MySql(store, _) => store.pool().begin().await.map(StagingTx::MySql),
         }
         .map_err(driver)
     }
@@ -100,6 +122,10 @@ impl Staging {
             Self::Postgres(_, options) => {
                 RouteOutbox::Postgres(postgres::Outbox::new(route.as_str()).options(options.clone()))
             }
+            #[cfg(feature = "mysql")]
+            Self::MySql(_, options) => {
+                RouteOutbox::MySql(mysql::Outbox::new(route.as_str()).options(options.clone()))
+            }
         }
     }
 
@@ -109,6 +135,8 @@ impl Staging {
             Self::Sqlite(store, _) => AnyInbox::Sqlite(store.inbox()),
             #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => AnyInbox::Postgres(store.inbox()),
+            #[cfg(feature = "mysql")]
+            Self::MySql(store, _) => AnyInbox::MySql(store.inbox()),
         }
     }
 
@@ -127,6 +155,8 @@ impl Staging {
                     options.schema.as_ref().map(|schema| format!("\nschema = \"{}\"", schema.as_str()));
                 format!("prefix = \"{}\"{}", options.prefix.as_str(), schema.unwrap_or_default())
             }
+            #[cfg(feature = "mysql")]
+            Self::MySql(_, options) => format!("prefix = \"{}\"", options.prefix.as_str()),
         }
     }
 
@@ -136,6 +166,8 @@ impl Staging {
             Self::Sqlite(..) => "sqlite",
             #[cfg(feature = "postgres")]
             Self::Postgres(..) => "postgres",
+            #[cfg(feature = "mysql")]
+            Self::MySql(..) => "mysql",
         }
     }
 
@@ -145,6 +177,8 @@ impl Staging {
             Self::Sqlite(..) => "embedded".to_owned(),
             #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.mode().as_str().to_owned(),
+            #[cfg(feature = "mysql")]
+            Self::MySql(..) => "direct".to_owned(),
         }
     }
 
@@ -156,6 +190,7 @@ impl Staging {
 
     /// The texts of a query with one column and one parameter, `$1`.
     pub async fn texts(&self, sql: &'static str, value: &str) -> Result<Vec<String>> {
+        let sql = self.marked(sql);
         each!(self, Self(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await)
             .map_err(driver)
     }
@@ -163,6 +198,7 @@ impl Staging {
     /// Runs a statement of the command's own with a payload for `$1` and numbers for `$2` and `$3`.
     pub async fn load(&self, sql: &'static str, payload: &[u8], numbers: [u32; 2]) -> Result<()> {
         let [second, third] = numbers.map(i64::from);
+        let sql = self.marked(sql);
         each!(self, Self(store, _) => {
             let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
             query.execute(store.pool()).await.map(|_| ())
@@ -176,8 +212,23 @@ impl Staging {
             Self::Sqlite(store, _) => store.pool().close().await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store, _) => store.close().await,
+            #[cfg(feature = "mysql")]
+            Self::MySql(store, _) => store.close().await,
         }
     }
+
+    /// A statement whose parameters are `$1`, `$2`, … in this order, as this database writes them.
+    fn marked(&self, sql: &'static str) -> AssertSqlSafe<String> {
+        marked(sql, self.name())
+    }
+}
+
+/// MySQL has no numbered parameters. The statements are constants of this crate.
+fn marked(sql: &'static str, database: &str) -> AssertSqlSafe<String> {
+    if database != "mysql" {
+        return AssertSqlSafe(sql.to_owned());
+    }
+    AssertSqlSafe((1..=9).fold(sql.to_owned(), |sql, number| sql.replace(&format!("${number}"), "?")))
 }
 
 impl StagingTx {
@@ -198,6 +249,8 @@ impl StagingTx {
 
     /// Runs a statement of the command's own, with texts for `$1`, `$2`, …
     pub async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
+        #[cfg(feature = "mysql")]
+        let sql = marked(sql, if matches!(self, Self::MySql(_)) { "mysql" } else { "" });
         each!(self, Self(tx) => {
             let query = values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
             query.execute(&mut **tx).await.map(|_| ())
@@ -212,6 +265,8 @@ impl StagingTx {
             Self::Sqlite(tx) => sqlite::Outbox::new("-").commit(tx).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(tx) => postgres::Outbox::new("-").commit(tx).await,
+            #[cfg(feature = "mysql")]
+            Self::MySql(tx) => mysql::Outbox::new("-").commit(tx).await,
         }
     }
 
@@ -221,7 +276,7 @@ impl StagingTx {
     }
 }
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 fn mixed() -> Error {
     Error::new(ErrorKind::Internal, "the transaction and the outbox belong to different databases")
 }

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 
 /// The route of everything that is measured.
 pub const ROUTE: &str = "bench";
-/// The schema of the tables on PostgreSQL, and how their names begin on SQLite.
+/// The schema of the tables on PostgreSQL, and how their names begin on the others.
 const NAME: &str = "pillarbox_bench";
 /// Rows of one loading statement.
 const LOAD_ROWS: u32 = 50_000;
@@ -35,6 +35,8 @@ impl Ground {
             Staging::Sqlite(..) => (None, NAME),
             #[cfg(feature = "postgres")]
             Staging::Postgres(..) => (Some(Ident::new(NAME)?), "pillarbox"),
+            #[cfg(feature = "mysql")]
+            Staging::MySql(..) => (None, NAME),
         };
         if schema.is_some() {
             plain.staging.execute("create schema pillarbox_bench").await?;
@@ -97,7 +99,7 @@ fn drop_of(staging: &Staging) -> &'static str {
     match staging {
         #[cfg(feature = "postgres")]
         Staging::Postgres(..) => "drop schema if exists pillarbox_bench cascade",
-        Staging::Sqlite(..) => {
+        _ => {
             "
             drop table if exists pillarbox_bench_classic;
             drop table if exists pillarbox_bench_outbox;

@@ -10,7 +10,8 @@ use crate::fault::Fault;
 /// How a raw loop takes rows and lets go of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
-    /// Claim `UPDATE … RETURNING`, settle `UPDATE`: what most hand-written outboxes do.
+    /// Claim `UPDATE … RETURNING` (on MySQL a locking `SELECT` and an `UPDATE`), settle `UPDATE`: what most hand-written
+    /// outboxes do.
     Classic,
     /// One reader above its own cursor, settle `UPDATE`: what a lane comes to when entries are kept.
     LaneKept,
@@ -32,6 +33,8 @@ impl<'a> Raw<'a> {
             Staging::Sqlite(..) => &SQLITE,
             #[cfg(feature = "postgres")]
             Staging::Postgres(..) => &POSTGRES,
+            #[cfg(feature = "mysql")]
+            Staging::MySql(..) => &MYSQL,
         };
         Self { staging, sql }
     }
@@ -86,6 +89,19 @@ impl<'a> Raw<'a> {
             Staging::Sqlite(store, _) => taken!(store),
             #[cfg(feature = "postgres")]
             Staging::Postgres(store, _) => taken!(store),
+            #[cfg(feature = "mysql")]
+            Staging::MySql(store, _) if claims => {
+                let mut tx = store.pool().begin().await?;
+                let rows = sqlx::query(self.sql.claim).bind(limit).fetch_all(&mut *tx).await?;
+                let ids = rows.iter().map(id_of).collect::<sqlx::Result<Vec<i64>>>()?;
+                if !ids.is_empty() {
+                    sqlx::query(with_ids(MYSQL_TAKE, &ids)).execute(&mut *tx).await?;
+                }
+                tx.commit().await?;
+                Ok(ids)
+            }
+            #[cfg(feature = "mysql")]
+            Staging::MySql(store, _) => taken!(store),
         }
     }
 
@@ -102,6 +118,10 @@ impl<'a> Raw<'a> {
             }
             #[cfg(feature = "postgres")]
             Staging::Postgres(store, _) => sqlx::query(sql).bind(ids).execute(store.pool()).await.map(|_| ()),
+            #[cfg(feature = "mysql")]
+            Staging::MySql(store, _) => {
+                sqlx::query(with_ids(sql, ids)).execute(store.pool()).await.map(|_| ())
+            }
         }
     }
 }
@@ -116,6 +136,13 @@ where
 {
     std::hint::black_box((row.try_get::<String, _>(1)?, row.try_get::<Vec<u8>, _>(2)?));
     row.try_get(0)
+}
+
+/// A statement with numbers in the place of `{ids}`, as it is written by hand where there are no arrays.
+#[cfg(feature = "mysql")]
+fn with_ids(sql: &str, ids: &[i64]) -> sqlx::AssertSqlSafe<String> {
+    let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    sqlx::AssertSqlSafe(sql.replace("{ids}", &ids))
 }
 
 fn failed(error: sqlx::Error) -> Fault {
@@ -196,3 +223,42 @@ const POSTGRES: Sql = Sql {
         where id > $1 and status = 'pending' order by id limit $2",
     delete: "delete from pillarbox_bench.classic where id = any ($1)",
 };
+
+#[cfg(feature = "mysql")]
+const MYSQL: Sql = Sql {
+    create: "
+        create table pillarbox_bench_classic (
+            id bigint auto_increment primary key, type varchar(200) not null, payload longblob not null,
+            status varchar(20) not null default 'pending', attempts integer not null default 0,
+            due_at datetime(6) not null default now(6), locked_until datetime(6),
+            created_at datetime(6) not null default now(6), done_at datetime(6),
+            key pillarbox_bench_classic_due (status, due_at, id))",
+    clear: "truncate pillarbox_bench_classic",
+    load: "
+        insert into pillarbox_bench_classic (type, payload)
+        select 'bench.event', $1 from (
+            select d1.i + d2.i * 10 + d3.i * 100 + d4.i * 1000 + d5.i * 10000 as n
+            from json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d1,
+                 json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d2,
+                 json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d3,
+                 json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d4,
+                 json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d5) numbers
+        where n < $2 and $3 >= 0",
+    claim: "
+        select id, type, payload from pillarbox_bench_classic
+        where status = 'pending' and due_at <= now(6) order by due_at, id limit ? for update skip locked",
+    settle: "
+        update pillarbox_bench_classic set status = 'done', locked_until = null, done_at = now(6)
+        where id in ({ids})",
+    read: "
+        select id, type, payload from pillarbox_bench_classic
+        where id > ? and status = 'pending' order by id limit ?",
+    delete: "delete from pillarbox_bench_classic where id in ({ids})",
+};
+
+/// The second half of the classic claim.
+#[cfg(feature = "mysql")]
+const MYSQL_TAKE: &str = "
+    update pillarbox_bench_classic
+    set status = 'processing', attempts = attempts + 1, locked_until = now(6) + interval 30 second
+    where id in ({ids})";
