@@ -129,7 +129,7 @@ async fn fetch(sql: &Sql, bind: Bind, connection: &mut SqliteConnection) -> Resu
 /// Entries as an operator sees them: the standing and the head follow the columns.
 fn seen(rows: &[SqliteRow]) -> Result<Vec<Entry>> {
     let entry = |row: &SqliteRow| {
-        let mut entry = decode(row)?.entry;
+        let mut entry = decode(row).entry;
         let mut derived = Cells::from(row, COLUMNS.len());
         if derived.text()? == Status::InFlight.as_str() {
             entry.status = Status::InFlight;

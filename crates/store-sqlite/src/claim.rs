@@ -3,19 +3,20 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::held;
 pub(crate) use pillarbox_core::port::shared::micros;
 use pillarbox_core::port::{
     Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Purging, ReapRequest, Reaped,
-    SettleRequest, Settled, Steps, Store, Undecodable,
+    SettleRequest, Settled, Steps, Store,
 };
-use pillarbox_core::{COMPANY_MAX, Fence, Held, Result, RouteName, company};
+use pillarbox_core::{COMPANY_MAX, Held, Result, RouteName, company};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use crate::bind::Bind;
 pub(crate) use crate::bind::seqs_json;
 use crate::error::classify;
-use crate::row::decode;
+use crate::row::{Cells, decode};
 use crate::store::SqliteStore;
 
 #[async_trait]
@@ -45,7 +46,7 @@ impl Store for SqliteStore {
             .number(request.max_attempts.into())
             .value(request.steps == Steps::Take)
             .done()?;
-        read(&self.writer.fetch_all(sql.with(arguments)).await?, request.order)
+        Ok(read(&self.writer.fetch_all(sql.with(arguments)).await?, request.order))
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
@@ -109,7 +110,7 @@ impl SqliteStore {
             .text(&request.owner)
             .done()?;
         let take = self.statements.claim_suspects.with(arguments);
-        read(&self.writer.fetch_all(take).await?, request.order)
+        Ok(read(&self.writer.fetch_all(take).await?, request.order))
     }
 
     async fn is_claimable(&self, request: &ClaimRequest, connection: &mut SqliteConnection) -> Result<bool> {
@@ -125,31 +126,12 @@ impl SqliteStore {
     }
 }
 
-fn read(rows: &[SqliteRow], order: ClaimOrder) -> Result<Claim> {
-    let mut claim = Claim { entries: Vec::with_capacity(rows.len()), ..Claim::default() };
-    for row in rows {
-        let decoded = decode(row)?;
-        match decoded.failure() {
-            None => claim.entries.push(decoded.entry),
-            Some(failure) => claim.undecodable.push(Undecodable {
-                held: decoded.entry.held(),
-                event_id: decoded.id_known.then_some(decoded.entry.event_id),
-                failure,
-            }),
-        }
-    }
-    // RETURNING promises no order, and the two arms of a claim have one each.
-    order.sort(&mut claim.entries);
-    Ok(claim)
+/// RETURNING promises no order, and the two arms of a claim have one each.
+fn read(rows: &[SqliteRow], order: ClaimOrder) -> Claim {
+    Claim::of_rows(rows.iter().map(decode), order)
 }
 
 /// The claims that a statement returned.
 pub(crate) fn held_of(rows: &[SqliteRow]) -> Result<HashSet<Held>> {
-    rows.iter()
-        .map(|row| {
-            let seq = row.try_get_unchecked(0).map_err(classify)?;
-            let fence = Fence(row.try_get_unchecked(1).map_err(classify)?);
-            Ok(Held { seq, fence })
-        })
-        .collect()
+    rows.iter().map(|row| held(&mut Cells::of(row))).collect()
 }

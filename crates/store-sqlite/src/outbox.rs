@@ -8,7 +8,7 @@ use pillarbox_core::{Error, Event, EventId, NewEntry, Result, Staged, check_name
 use pillarbox_host::Staging;
 use sqlx::SqliteConnection;
 
-use crate::batch::StageBatch;
+use crate::batch::batch;
 use crate::bind::Bind;
 use crate::commit::{Tx, commit};
 use crate::error::classify;
@@ -129,7 +129,7 @@ impl Outbox {
             return Ok(vec![self.insert_one(connection, entry).await?]);
         }
         let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
-        let batch = StageBatch::new(&entries)?;
+        let batch = batch(&entries)?;
         let bind = Bind::new().text(self.staging.route_text()).value(batch.json).value(batch.payloads);
         let many = self.statements.stage_many.with(bind.done()?);
         let done = many.execute(&mut *connection).await.map_err(classify)?;

@@ -1,12 +1,10 @@
 //! Returning expired leases, and burying what has no attempts left.
 
 use async_trait::async_trait;
-use pillarbox_core::port::shared::Columns;
-use pillarbox_core::port::{Death, Effect, Leases, ReapRequest, Reaped, Steps};
-use pillarbox_core::{EventId, Failure, Result};
+use pillarbox_core::port::shared::{Columns, Stale};
+use pillarbox_core::port::{Effect, Leases, ReapRequest, Reaped, Steps};
+use pillarbox_core::{Failure, Result};
 use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
-use uuid::Uuid;
 
 use crate::bind::Bind;
 use crate::call::UnitOfWork;
@@ -39,36 +37,6 @@ pub(crate) async fn reap_rows(store: &SqliteStore, request: &ReapRequest) -> Res
     let mut reaped = store.writer.durably(&step).await?;
     reaped.suspects = suspects || reaped.released > 0;
     Ok(reaped)
-}
-
-/// A row that a reap is about.
-struct Stale {
-    seq: i64,
-    /// Whether it is in flight; if not, it is here because its attempts are spent.
-    leased: bool,
-    spent: bool,
-    error: String,
-    /// What would be told of its death.
-    death: Death,
-}
-
-impl Stale {
-    fn read(row: &SqliteRow) -> Result<Self> {
-        let mut row = Cells::of(row);
-        let seq = row.number()?;
-        let event_id = row.event_id()?.unwrap_or(EventId(Uuid::nil()));
-        let (route, event_type) = (row.route()?, row.text()?);
-        let attempts = u32::try_from(row.number()?).unwrap_or(u32::MAX);
-        let (leased, spent, error) = (row.flag()?, row.flag()?, row.text()?);
-        let failure = Failure::parse(&error);
-        Ok(Self {
-            seq,
-            leased,
-            spent,
-            error,
-            death: Death { event_id, route, event_type, attempts, failure },
-        })
-    }
 }
 
 struct Reap<'a> {
@@ -119,7 +87,7 @@ impl Reap<'_> {
                 .done()?;
             let stale = self.statements.stale.with(arguments);
             for row in &stale.fetch_all(&mut *connection).await.map_err(classify)? {
-                found.push(Stale::read(row)?);
+                found.push(Stale::read(&mut Cells::of(row))?);
             }
         }
         Ok(found)
@@ -132,7 +100,7 @@ impl UnitOfWork for &Reap<'_> {
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Reaped> {
         let found = self.find(&mut *tx).await?;
-        let rows: Vec<_> = found.iter().map(|stale| (stale.seq, stale.spent, &stale.error)).collect();
+        let rows: Vec<_> = found.iter().map(Stale::row).collect();
         // The audit row comes before the status that it explains.
         let audit = Bind::new().at(self.request.now).text(&self.request.owner).json(&rows).done()?;
         self.statements.reap_audit.with(audit).execute(&mut *tx).await.map_err(classify)?;
@@ -142,15 +110,6 @@ impl UnitOfWork for &Reap<'_> {
         let seqs: Vec<i64> = found.iter().map(|stale| stale.seq).collect();
         let revise = self.statements.lanes_revise.with(Bind::new().json(&seqs).done()?);
         revise.execute(tx).await.map_err(classify)?;
-        let mut reaped = Reaped::default();
-        for stale in found {
-            reaped.stale += u64::from(stale.leased);
-            if stale.spent {
-                reaped.dead.push(stale.death);
-            } else {
-                reaped.released += 1;
-            }
-        }
-        Ok(reaped)
+        Ok(Reaped::of_rows(found))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use pillarbox_core::port::shared::Found;
+use pillarbox_core::port::shared::{Found, TABLES, lacks};
 use pillarbox_core::port::{Migrated, Schema, SchemaState};
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::{Row, SqliteConnection};
@@ -11,7 +11,6 @@ use sqlx::{Row, SqliteConnection};
 use crate::call::UnitOfWork;
 use crate::error::classify;
 use crate::options::Options;
-use crate::row::{COLUMNS, SAGA};
 use crate::sql::{Sql, query};
 use crate::store::SqliteStore;
 use crate::tables::Tables;
@@ -21,55 +20,6 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
 /// Made by every migration, and again when one is missing.
 const INDEXES: &str = include_str!("migrations/indexes.sql");
 const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
-
-/// Tables and the columns that must be there.
-const WANTED: [(&str, &[&str]); 10] = [
-    ("outbox", &COLUMNS),
-    (
-        "audit",
-        &[
-            "seq",
-            "at",
-            "kind",
-            "actor",
-            "route",
-            "event_id",
-            "saga_id",
-            "subject_kind",
-            "subject_value",
-            "step",
-            "detail",
-        ],
-    ),
-    ("saga", &SAGA),
-    ("inbox", &["consumer", "event_id", "accepted_at"]),
-    ("inbox_fence", &["consumer", "lane", "fence", "stream", "position", "seen_at"]),
-    (
-        "relay",
-        &[
-            "run",
-            "route",
-            "owner",
-            "mode",
-            "wake",
-            "in_flight",
-            "circuit",
-            "down_since",
-            "outages",
-            "reason",
-            "started_at",
-            "seen_at",
-            "lease_until",
-        ],
-    ),
-    ("route_state", &["route", "on_dead", "paused_at", "paused_by", "pause_reason"]),
-    (
-        "lane_session",
-        &["rank", "route", "session", "owner", "leased_at", "lease_until", "shares", "handed", "isolated"],
-    ),
-    ("lane", &["route", "lane", "session", "fence", "revision"]),
-    ("schema", &["version", "applied_at"]),
-];
 
 /// Indexes without which everything works, slowly.
 const WANTED_INDEXES: [&str; 15] = [
@@ -155,16 +105,11 @@ async fn look(tables: &Tables, options: &Options, connection: &mut SqliteConnect
     let prefix = &tables.prefix;
     let mut present = 0;
     let mut differences = Vec::new();
-    for (table, columns) in WANTED {
+    for (table, columns) in TABLES {
         let table = format!("{prefix}_{table}");
         let found = strings("select name from pragma_table_info(?1)", &table, connection).await?;
-        if found.is_empty() {
-            differences.push(format!("the table {table} is missing"));
-            continue;
-        }
-        present += 1;
-        let absent = columns.iter().filter(|column| !found.contains(**column));
-        differences.extend(absent.map(|column| format!("the column {column} of {table} is missing")));
+        present += usize::from(!found.is_empty());
+        differences.extend(lacks(&table, columns, |column| found.contains(column), !found.is_empty()));
     }
     if present == 0 {
         return Ok(Found::default());

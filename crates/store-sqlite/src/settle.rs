@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 
 use crate::bind::{Bind, held_json};
 use crate::call::UnitOfWork;
-use crate::claim::{held_of, micros};
+use crate::claim::held_of;
 use crate::error::classify;
 use crate::sql::Statements;
 use crate::store::SqliteStore;
@@ -139,18 +139,6 @@ impl UnitOfWork for &SettleBatch<'_> {
 }
 
 fn verdicts_json(settlements: &[&Settlement]) -> Result<String> {
-    let rows: Vec<_> = settlements
-        .iter()
-        .map(|settlement| {
-            let (name, wait, failure) = match &settlement.verdict {
-                Verdict::Delivered => ("delivered", None, None),
-                Verdict::Retry { after, failure, .. } => ("retrying", Some(micros(*after)), Some(failure)),
-                Verdict::Dead { failure, .. } => ("dead", None, Some(failure)),
-                Verdict::Release { failure, .. } => ("released", None, failure.as_ref()),
-                Verdict::Park { after, failure, .. } => ("parked", Some(micros(*after)), Some(failure)),
-            };
-            (settlement.held.seq, settlement.held.fence, name, wait, failure)
-        })
-        .collect();
+    let rows: Vec<_> = settlements.iter().map(|settlement| settlement.row()).collect();
     serde_json::to_string(&rows).map_err(|_| Error::invalid("a verdict cannot be written as JSON"))
 }

@@ -1,6 +1,7 @@
 //! Heartbeats: joining, renewing, sharing, and burying the sessions that gave none.
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::share_of;
 use pillarbox_core::port::{AttendRequest, Attendance, LANES, LaneHeld};
 use pillarbox_core::{Fence, Result, Timestamp};
 use sqlx::{Row, SqliteConnection};
@@ -148,15 +149,4 @@ impl Attend<'_> {
         attendance.surplus = attendance.lanes.iter().skip(share).map(|held| held.lane).collect();
         Ok(())
     }
-}
-
-/// The oldest sessions share the lanes evenly, and the remainder goes to the oldest. Younger sessions wait.
-fn share_of(sessions: &[String], me: &str, shares: u8) -> usize {
-    if shares == 0 {
-        return 0;
-    }
-    let sharing = sessions.len().min(usize::from(shares)).max(1);
-    let place = sessions.iter().position(|session| session == me).unwrap_or(usize::MAX);
-    let lanes = usize::from(LANES);
-    if place >= sharing { 0 } else { lanes / sharing + usize::from(place < lanes % sharing) }
 }

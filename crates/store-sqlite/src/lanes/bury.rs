@@ -1,51 +1,20 @@
 //! Burying a session: what it may have had in flight has spent one attempt, and its lanes are free.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{AttendRequest, Death, Effect, Head, HeadKind, ReapRequest, Reaped};
-use pillarbox_core::{Error, EventId, Failure, FailureKind, Result, RouteName, Timestamp};
+use pillarbox_core::port::shared::{ReadEntry, in_flight, session_expired};
+use pillarbox_core::port::{AttendRequest, Death, Effect, ReapRequest, Reaped};
+use pillarbox_core::{Error, Result, RouteName, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
-use uuid::Uuid;
 
 use super::{hand_over, read};
 use crate::call::UnitOfWork;
 use crate::error::classify;
+use crate::row::Cells;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
-
-/// An entry that a session has read and not settled.
-struct Read {
-    seq: i64,
-    key: Option<String>,
-    lane: u8,
-    spent: bool,
-    due: bool,
-    /// What would be told of its death.
-    death: Death,
-}
-
-impl Read {
-    fn of(row: &SqliteRow, route: &RouteName, failure: &Failure) -> Result<Self> {
-        let id: &str = row.try_get_unchecked(1).map_err(classify)?;
-        let attempts: i64 = row.try_get_unchecked(5).map_err(classify)?;
-        Ok(Self {
-            seq: row.try_get_unchecked(0).map_err(classify)?,
-            key: row.try_get_unchecked(3).map_err(classify)?,
-            lane: row.try_get_unchecked(4).map_err(classify)?,
-            spent: row.try_get_unchecked(6).map_err(classify)?,
-            due: row.try_get_unchecked(7).map_err(classify)?,
-            death: Death {
-                event_id: Uuid::try_parse(id).map_or(EventId(Uuid::nil()), EventId),
-                route: route.clone(),
-                event_type: row.try_get_unchecked(2).map_err(classify)?,
-                attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-                failure: failure.clone(),
-            },
-        })
-    }
-}
 
 /// Buries sessions of lanes for a relay that reads the routes by rows, and counts those that are alive.
 pub(crate) async fn reap(store: &SqliteStore, request: &ReapRequest) -> Result<Reaped> {
@@ -151,11 +120,6 @@ async fn bury(
     now: Timestamp,
     tx: &mut SqliteConnection,
 ) -> Result<Vec<Death>> {
-    let failure = Failure::new(
-        FailureKind::LeaseExpired,
-        "lease_expired",
-        "its lease ended before a relay recorded an outcome",
-    );
     let route = request.route.to_string();
     let rows = query(&statements.lanes_in_flight)
         .bind(now.as_micros())
@@ -165,8 +129,8 @@ async fn bury(
         .fetch_all(&mut *tx)
         .await
         .map_err(classify)?;
-    let read: Vec<Read> =
-        rows.iter().map(|row| Read::of(row, request.route, &failure)).collect::<Result<_>>()?;
+    let read = rows.iter().map(|row| ReadEntry::read(&mut Cells::of(row), request.route));
+    let read = read.collect::<Result<Vec<_>>>()?;
     let lanes: BTreeSet<u8> = read.iter().map(|entry| entry.lane).collect();
     let lanes: Vec<u8> = lanes.into_iter().collect();
     let dead = if request.skips_dead {
@@ -176,7 +140,7 @@ async fn bury(
     };
     let in_flight = in_flight(read, dead);
     if !in_flight.is_empty() {
-        let error = failure.to_string();
+        let error = session_expired().to_string();
         let rows: Vec<_> = in_flight.iter().map(|entry| (entry.seq, entry.spent, &error)).collect();
         let json = serde_json::to_string(&rows)
             .map_err(|_| Error::invalid("an expired lease cannot be written as JSON"))?;
@@ -193,21 +157,4 @@ async fn bury(
     }
     hand_over::leave(statements, &route, &session, tx).await?;
     Ok(in_flight.into_iter().filter(|entry| entry.spent).map(|entry| entry.death).collect())
-}
-
-/// What may have been in flight: due, and not behind an entry of its key that waits for its time or is dead and not
-/// skipped, because the followers of that one were never handed out.
-fn in_flight(read: Vec<Read>, heads_known: Vec<Head>) -> Vec<Read> {
-    let waiting = read.iter().filter(|entry| !entry.due);
-    let waiting = waiting.filter_map(|entry| Some((entry.key.clone()?, entry.seq)));
-    let mut heads: HashMap<String, i64> = HashMap::new();
-    let dead = heads_known.into_iter().filter(|head| head.kind == HeadKind::Dead);
-    for (key, seq) in waiting.chain(dead.map(|head| (head.key, head.seq))) {
-        heads.entry(key).and_modify(|first| *first = seq.min(*first)).or_insert(seq);
-    }
-    let is_behind = |entry: &Read| {
-        let head = entry.key.as_ref().and_then(|key| heads.get(key));
-        head.is_some_and(|head| *head < entry.seq)
-    };
-    read.into_iter().filter(|entry| entry.due && !is_behind(entry)).collect()
 }

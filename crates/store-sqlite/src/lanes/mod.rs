@@ -7,21 +7,22 @@ mod hand_over;
 mod read;
 mod settle;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::Holding;
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
     LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, Purging, ReadRequest, ReapRequest, Reaped,
     SessionId, Settled,
 };
-use pillarbox_core::{Error, Fence, Result, RouteName, Timestamp};
-use sqlx::{Row, SqliteConnection};
+use pillarbox_core::{Error, Result, RouteName};
+use sqlx::SqliteConnection;
 
 use crate::claim::seqs_json;
 use crate::error::classify;
-use crate::sql::{Statements, query, timestamp};
+use crate::row::Cells;
+use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
 
 #[async_trait]
@@ -78,40 +79,15 @@ impl Lanes for SqliteStore {
 
 pub(crate) use bury::reap;
 
-/// A session as it is at one moment.
-struct Holding {
-    /// The highest seq that it has read; `None`: it was taken for dead.
-    handed: Option<i64>,
-    /// Fence and revision of each lane that it holds.
-    lanes: BTreeMap<u8, (Fence, i64)>,
-    now: Timestamp,
-}
-
-impl Holding {
-    async fn look(
-        statements: &Statements,
-        route: &RouteName,
-        session: SessionId,
-        connection: &mut SqliteConnection,
-    ) -> Result<Self> {
-        let rows = query(&statements.lanes_held)
-            .bind(route.to_string())
-            .bind(session.to_string())
-            .fetch_all(connection)
-            .await
-            .map_err(classify)?;
-        let mut holding = Self { handed: None, lanes: BTreeMap::new(), now: Timestamp::MIN };
-        for row in rows {
-            holding.now = timestamp(row.try_get_unchecked(0).map_err(classify)?)?;
-            holding.handed = row.try_get_unchecked(1).map_err(classify)?;
-            let lane: Option<i64> = row.try_get_unchecked(2).map_err(classify)?;
-            if let Some(lane) = lane.and_then(|lane| u8::try_from(lane).ok()) {
-                let fence = Fence(row.try_get_unchecked(3).map_err(classify)?);
-                holding.lanes.insert(lane, (fence, row.try_get_unchecked(4).map_err(classify)?));
-            }
-        }
-        Ok(holding)
-    }
+/// What a session holds at this moment.
+async fn holding(
+    statements: &Statements,
+    route: &RouteName,
+    session: SessionId,
+    connection: &mut SqliteConnection,
+) -> Result<Holding> {
+    let look = query(&statements.lanes_held).bind(route.to_string()).bind(session.to_string());
+    Holding::read(look.fetch_all(connection).await.map_err(classify)?.iter().map(Cells::of))
 }
 
 /// Numbers of lanes as the JSON parameter that statements read: `[lane, …]`.

@@ -1,20 +1,21 @@
 //! Reading lanes: what comes next, what is still there, and what is dead.
 
 use futures_util::{Stream, TryStreamExt};
+use pillarbox_core::port::shared::{Holding, LaneRows, head};
 use pillarbox_core::port::{
-    FetchRequest, Fetched, Head, HeadKind, HeadsRequest, LaneCursor, LaneRead, LaneRow, LaneSeen, LaneWish,
-    Passed, PassedRequest, ReadRequest, SessionId, Undecodable,
+    FetchRequest, Fetched, Head, HeadsRequest, LaneCursor, LaneRead, LaneSeen, LaneWish, Passed,
+    PassedRequest, ReadRequest, SessionId,
 };
-use pillarbox_core::{Entry, Error, Held, Result, RouteName};
+use pillarbox_core::{Error, Result, RouteName};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use super::cursor::Cursor;
-use super::{Holding, lanes_json};
+use super::lanes_json;
 use crate::claim::seqs_json;
 use crate::error::classify;
 use crate::patience::patiently;
-use crate::row::decode;
+use crate::row::{Cells, decode};
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
 
@@ -25,13 +26,13 @@ pub(super) async fn read(store: &SqliteStore, request: ReadRequest) -> Result<La
     // A read transaction: one moment for all of it, in no writer's way.
     let mut reader = store.reader().await?;
     let mut tx = reader.begin().await.map_err(classify)?;
-    let holding = Holding::look(statements, &request.route, request.session, &mut tx).await?;
+    let holding = super::holding(statements, &request.route, request.session, &mut tx).await?;
     let Some(handed) = holding.handed else { return Ok(LaneRead::lost(holding.now)) };
     let is_read = |wish: &&LaneWish| wish.limit > 0 && holding.lanes.contains_key(&wish.lane);
     let wishes: Vec<&LaneWish> = request.lanes.iter().filter(is_read).collect();
     let positions = positions_json(&cursor, &wishes)?;
     let next = query(&statements.lanes_next).bind(request.route.to_string()).bind(positions);
-    let rows = Rows::read(next.fetch(&mut *tx), &holding).await?;
+    let rows = take(next.fetch(&mut *tx), &holding).await?;
     tx.rollback().await.map_err(classify)?;
     drop(reader);
     if rows.newest > handed && !note(store, &request.route, request.session, rows.newest).await? {
@@ -59,7 +60,7 @@ pub(super) async fn passed(store: &SqliteStore, request: PassedRequest) -> Resul
     let cursor = Cursor::of(&request.cursor, &request.lanes);
     let mut reader = store.reader().await?;
     let mut tx = reader.begin().await.map_err(classify)?;
-    let holding = Holding::look(statements, &request.route, request.session, &mut tx).await?;
+    let holding = super::holding(statements, &request.route, request.session, &mut tx).await?;
     if holding.handed.is_none() {
         return Ok(Passed { lost: true, ..Passed::default() });
     }
@@ -78,7 +79,7 @@ pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<
     let statements = &store.statements;
     let mut reader = store.reader().await?;
     let mut tx = reader.begin().await.map_err(classify)?;
-    let holding = Holding::look(statements, &request.route, request.session, &mut tx).await?;
+    let holding = super::holding(statements, &request.route, request.session, &mut tx).await?;
     let mut fetched = Fetched::nothing(holding.now);
     let Some(handed) = holding.handed else {
         return Ok(Fetched { lost: true, ..fetched });
@@ -87,7 +88,7 @@ pub(super) async fn fetch(store: &SqliteStore, request: FetchRequest) -> Result<
         return Ok(fetched);
     }
     let rows = query(&statements.lanes_fetch).bind(request.route.to_string()).bind(seqs_json(&request.seqs)?);
-    let rows = Rows::read(rows.fetch(&mut *tx), &holding).await?;
+    let rows = take(rows.fetch(&mut *tx), &holding).await?;
     tx.rollback().await.map_err(classify)?;
     drop(reader);
     if rows.newest > handed && !note(store, &request.route, request.session, rows.newest).await? {
@@ -115,18 +116,7 @@ pub(super) async fn heads_in(
         .fetch_all(connection)
         .await
         .map_err(classify)?;
-    let mut heads = rows
-        .iter()
-        .map(|row| {
-            let dead: bool = row.try_get_unchecked(3).map_err(classify)?;
-            Ok(Head {
-                seq: row.try_get_unchecked(0).map_err(classify)?,
-                key: row.try_get_unchecked(1).map_err(classify)?,
-                lane: row.try_get_unchecked(2).map_err(classify)?,
-                kind: if dead { HeadKind::Dead } else { HeadKind::Leased },
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let mut heads = rows.iter().map(|row| head(&mut Cells::of(row))).collect::<Result<Vec<_>>>()?;
     heads.sort_unstable_by_key(|head| head.seq);
     Ok(heads)
 }
@@ -139,51 +129,21 @@ async fn note(store: &SqliteStore, route: &RouteName, session: SessionId, seq: i
     Ok(store.writer.execute(note).await? > 0)
 }
 
-/// Rows of held lanes, in order of seq.
-#[derive(Default)]
-struct Rows {
-    entries: Vec<Entry>,
-    undecodable: Vec<LaneRow>,
-    newest: i64,
-}
-
-impl Rows {
-    /// Takes each row as it comes: all of them together are several times as large as their entries.
-    async fn read(
-        mut rows: impl Stream<Item = sqlx::Result<SqliteRow>> + Unpin,
-        holding: &Holding,
-    ) -> Result<Self> {
-        let mut read = Self::default();
-        let all = async {
-            while let Some(row) = rows.try_next().await.map_err(classify)? {
-                read.put(&row, holding)?;
-            }
-            Ok(())
-        };
-        patiently(all).await?;
-        read.entries.sort_unstable_by_key(|entry| entry.seq);
-        Ok(read)
-    }
-
-    fn put(&mut self, row: &SqliteRow, holding: &Holding) -> Result<()> {
-        let mut decoded = decode(row)?;
-        let held = decoded.lane.and_then(|lane| Some((lane, holding.lanes.get(&lane)?.0)));
-        let Some((lane, fence)) = held else { return Ok(()) };
-        self.newest = self.newest.max(decoded.entry.seq);
-        match decoded.failure() {
-            None => {
-                decoded.entry.lane = Some(lane);
-                self.entries.push(decoded.entry);
-            }
-            Some(failure) => {
-                let held = Held { seq: decoded.entry.seq, fence };
-                let event_id = decoded.id_known.then_some(decoded.entry.event_id);
-                let row = Undecodable { held, event_id, failure };
-                self.undecodable.push(LaneRow { lane, row });
-            }
+/// Takes each row of held lanes as it comes: all of them together are several times as large as their entries.
+async fn take(
+    mut rows: impl Stream<Item = sqlx::Result<SqliteRow>> + Unpin,
+    holding: &Holding,
+) -> Result<LaneRows> {
+    let mut read = LaneRows::default();
+    let all = async {
+        while let Some(row) = rows.try_next().await.map_err(classify)? {
+            read.put(decode(&row), holding);
         }
         Ok(())
-    }
+    };
+    patiently(all).await?;
+    read.entries.sort_unstable_by_key(|entry| entry.seq);
+    Ok(read)
 }
 
 /// Positions as the JSON parameter that statements read: `[[lane, cursor, wanted], …]`.

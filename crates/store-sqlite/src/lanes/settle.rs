@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Keep, LaneSettleRequest, LaneSettlement, Settled, Verdict};
-use pillarbox_core::{Error, Failure, Fence, Held, Result, Timestamp};
+use pillarbox_core::{Error, Fence, Held, Result, Timestamp};
 use sqlx::SqliteConnection;
 
 use crate::call::UnitOfWork;
-use crate::claim::{held_of, micros, seqs_json};
+use crate::claim::{held_of, seqs_json};
 use crate::error::classify;
 use crate::sql::{Statements, query};
 use crate::store::SqliteStore;
@@ -140,7 +140,7 @@ impl UnitOfWork for &LaneSettleBatch<'_> {
         let settled = self.settleable(&mut *tx).await?;
         let counts = |settlement: &&LaneSettlement| settled.contains(&settlement.held);
         let counting: Vec<&LaneSettlement> = self.settlements.iter().copied().filter(counts).collect();
-        let failed: Vec<Failed<'_>> = counting.iter().filter_map(|settlement| failed(settlement)).collect();
+        let failed: Vec<_> = counting.iter().filter_map(|settlement| settlement.failed()).collect();
         if !failed.is_empty() {
             let json = serde_json::to_string(&failed).map_err(|_| unwritable())?;
             // The audit row comes before the status that it explains.
@@ -154,7 +154,7 @@ impl UnitOfWork for &LaneSettleBatch<'_> {
             let write = query(&self.statements.lanes_settle_failed).bind(self.now()).bind(json);
             write.execute(&mut *tx).await.map_err(classify)?;
         }
-        let released: Vec<(i64, &Failure)> = counting.iter().filter_map(|one| released(one)).collect();
+        let released: Vec<_> = counting.iter().filter_map(|one| one.released()).collect();
         if !released.is_empty() {
             let json = serde_json::to_string(&released).map_err(|_| unwritable())?;
             let write = query(&self.statements.lanes_settle_released).bind(json);
@@ -163,27 +163,6 @@ impl UnitOfWork for &LaneSettleBatch<'_> {
         let delivered = counting.into_iter().filter(|settlement| settlement.verdict == Verdict::Delivered);
         self.deliver(delivered, tx).await?;
         Ok(settled)
-    }
-}
-
-/// `[seq, is a death, failure, attempts, wait]`, as the statements read it.
-type Failed<'a> = (i64, bool, &'a Failure, u32, Option<i64>);
-
-fn failed(settlement: &LaneSettlement) -> Option<Failed<'_>> {
-    let (failure, wait) = match &settlement.verdict {
-        Verdict::Retry { after, failure, .. } => (failure, Some(micros(*after))),
-        Verdict::Dead { failure, .. } => (failure, None),
-        // No park by lanes: see the lane reader of the engine.
-        Verdict::Delivered | Verdict::Release { .. } | Verdict::Park { .. } => return None,
-    };
-    Some((settlement.held.seq, wait.is_none(), failure, settlement.attempts, wait))
-}
-
-/// `[seq, failure]` of an entry that is given back for a reason.
-fn released(settlement: &LaneSettlement) -> Option<(i64, &Failure)> {
-    match &settlement.verdict {
-        Verdict::Release { failure, .. } => Some((settlement.held.seq, failure.as_ref()?)),
-        _ => None,
     }
 }
 

@@ -48,6 +48,6 @@ pub(super) async fn load(
     let saga = saga(&row, 0)?;
     let entries = Bind::new().json(&saga.event_ids()).text(&id.to_string()).done()?;
     let rows = statements.saga_entries.with(entries).fetch_all(connection).await.map_err(classify)?;
-    let entries = rows.iter().map(|row| Ok(decode(row)?.entry)).collect::<Result<Vec<_>>>()?;
+    let entries = rows.iter().map(|row| decode(row).entry).collect();
     Ok(Some((saga, entries)))
 }

@@ -2,24 +2,34 @@
 //! rows of an answer, adding up counts, judging the state of tables, and deciding on the outcomes of steps. A store
 //! adds its SQL, its types and its error table.
 
+mod batch;
 mod change;
 mod columns;
 mod counting;
 mod draft;
+mod entry_row;
+mod lanes;
+mod layout;
 mod look;
+mod outcomes;
 mod statement;
 mod statements;
 mod steps;
 
 use std::time::Duration;
 
+pub use batch::StageBatch;
 pub use change::{Asked, Candidate, Verb, sift};
 pub use columns::{
     Columns, audit_record, blocking_head, candidate, inventory_row, relay_seen, route_pause, saga_columns,
 };
 pub use counting::RouteTally;
 pub use draft::SagaDraft;
+pub use entry_row::{Decoded, EntryCells, Read};
+pub use lanes::{FailedRow, Holding, LaneRows, ReadEntry, head, in_flight, session_expired, share_of};
+pub use layout::{ENTRY, SAGA, TABLES, lacks};
 pub use look::Found;
+pub use outcomes::{EntryMoveRow, SagaAuditRow, SagaMoveRow, SagaRows, Stale, VerdictRow, held};
 pub use statement::{Param, Statement, headers_json, parse_headers, stage_params};
 pub use steps::StepDecisions;
 

@@ -1,0 +1,237 @@
+//! One read of lanes in a store that does not know which transactions may still commit: it looks at everything that is
+//! open, from the beginning of each lane, with every read.
+
+use crate::port::{LANES, LaneCursor, LaneWish};
+
+/// How many entries beyond those that are known a read can find behind the cursor of one lane. If there are more, the
+/// rest is found by the next read, and nothing new of that lane is read before.
+const LATE_AT_ONCE: u32 = 16;
+
+/// A reader's position: how far it has read in each lane, and which entries up to there it knows to be open.
+#[derive(Clone, Debug)]
+pub struct OpenCursor {
+    lanes: [Option<Run>; LANES as usize],
+}
+
+/// One run through a lane.
+#[derive(Clone, Debug, Default)]
+struct Run {
+    number: u64,
+    /// The highest sequence number that was read.
+    mark: i64,
+    /// The entries up to the mark that the last look found open, in order.
+    known: Vec<i64>,
+}
+
+impl Default for OpenCursor {
+    fn default() -> Self {
+        Self { lanes: [const { None }; LANES as usize] }
+    }
+}
+
+/// What to ask about a lane: its open entries from the beginning, in order, by their sequence numbers alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenAsk {
+    /// The lane's number.
+    pub lane: u8,
+    /// The most sequence numbers to tell. Enough for all that the cursor knows and all that is wanted.
+    pub limit: u32,
+}
+
+/// What a look at the open entries of lanes has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Entries above the marks. They are to be fetched.
+    pub fresh: Vec<i64>,
+    /// Entries below the marks that no earlier look has shown: they were committed late.
+    pub late: Vec<i64>,
+}
+
+impl OpenCursor {
+    /// Where these runs stand. A run that is not known stands at the beginning of its lane. Lanes that are not named are
+    /// forgotten.
+    #[must_use]
+    pub fn of(cursor: &LaneCursor, lanes: &[LaneWish]) -> Self {
+        let kept = cursor.get::<Self>();
+        let mut runs = Self::default();
+        for wish in lanes {
+            let known = kept.and_then(|kept| kept.run(wish.lane)).filter(|run| run.number == wish.run);
+            let begun = || Run { number: wish.run, ..Run::default() };
+            if let Some(run) = runs.lanes.get_mut(usize::from(wish.lane)) {
+                *run = Some(known.cloned().unwrap_or_else(begun));
+            }
+        }
+        runs
+    }
+
+    fn run(&self, lane: u8) -> Option<&Run> {
+        self.lanes.get(usize::from(lane))?.as_ref()
+    }
+
+    /// How far a lane was read.
+    #[must_use]
+    pub fn at(&self, lane: u8) -> i64 {
+        self.run(lane).map_or(0, |run| run.mark)
+    }
+
+    /// What to ask about a lane.
+    #[must_use]
+    pub fn ask(&self, wish: &LaneWish) -> OpenAsk {
+        let known = self.run(wish.lane).map_or(0, |run| u32::try_from(run.known.len()).unwrap_or(u32::MAX));
+        let limit = known.saturating_add(wish.limit).saturating_add(LATE_AT_ONCE);
+        OpenAsk { lane: wish.lane, limit }
+    }
+
+    /// Takes the answer about one lane: `open` in order, and as many as were asked for or all there are. Says which are
+    /// new, at most as many as were wished for, and which came late, and moves the cursor.
+    pub fn take(&mut self, wish: &LaneWish, open: &[i64], shown: &mut Shown) {
+        let asked = self.ask(wish);
+        let Some(run) = self.lanes.get_mut(usize::from(wish.lane)).and_then(Option::as_mut) else { return };
+        let (behind, above) = open.split_at(open.partition_point(|seq| *seq <= run.mark));
+        shown.late.extend(behind.iter().filter(|seq| run.known.binary_search(seq).is_err()));
+        // What is known and was not looked at stays known. The look ended before it if the answer is full.
+        let is_full = open.len() >= usize::try_from(asked.limit).unwrap_or(usize::MAX);
+        let seen_to = if is_full { open.last().copied().unwrap_or(0) } else { i64::MAX };
+        let unseen = run.known.split_off(run.known.partition_point(|seq| *seq <= seen_to));
+        run.known.clear();
+        run.known.extend_from_slice(behind);
+        run.known.extend(unseen);
+        let wanted = usize::try_from(wish.limit).unwrap_or(usize::MAX);
+        let fresh = &above[..above.len().min(wanted)];
+        run.known.extend_from_slice(fresh);
+        run.mark = fresh.last().copied().unwrap_or(run.mark);
+        shown.fresh.extend_from_slice(fresh);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LANE: u8 = 3;
+
+    fn wish(limit: u32) -> LaneWish {
+        LaneWish { lane: LANE, run: 1, limit }
+    }
+
+    /// One read of a lane in which these entries are open.
+    fn read(cursor: &mut LaneCursor, open: &BTreeSet<i64>, limit: u32) -> Shown {
+        let wish = wish(limit);
+        let mut runs = OpenCursor::of(cursor, &[wish]);
+        let limit = usize::try_from(runs.ask(&wish).limit).unwrap();
+        let told: Vec<i64> = open.iter().copied().take(limit).collect();
+        let mut shown = Shown::default();
+        runs.take(&wish, &told, &mut shown);
+        *cursor = LaneCursor::new(runs);
+        shown
+    }
+
+    #[test]
+    fn an_entry_below_the_mark_is_late_once() {
+        let mut cursor = LaneCursor::default();
+        let shown = read(&mut cursor, &[2, 5, 9].into(), 2);
+        assert_eq!((shown.fresh, shown.late), (vec![2, 5], vec![]));
+        let shown = read(&mut cursor, &[2, 3, 5, 9].into(), 2);
+        assert_eq!((shown.fresh, shown.late), (vec![9], vec![3]));
+        assert_eq!(read(&mut cursor, &[3, 5, 9].into(), 2), Shown::default());
+        assert_eq!(cursor.get::<OpenCursor>().unwrap().at(LANE), 9);
+    }
+
+    #[test]
+    fn a_run_that_is_not_known_begins_at_the_beginning() {
+        let mut cursor = LaneCursor::default();
+        let _ = read(&mut cursor, &[2, 5].into(), 2);
+        let again = LaneWish { run: 2, ..wish(1) };
+        assert_eq!(OpenCursor::of(&cursor, &[again]).at(LANE), 0);
+        assert_eq!(OpenCursor::of(&cursor, &[]).at(LANE), 0);
+    }
+
+    #[test]
+    fn more_late_entries_than_one_look_tells_come_before_anything_new() {
+        let mut cursor = LaneCursor::default();
+        let _ = read(&mut cursor, &[1000].into(), 1);
+        let open: BTreeSet<i64> = (1..=50).chain([1000, 1001]).collect();
+        let (mut late, mut fresh) = (Vec::new(), Vec::new());
+        while fresh.is_empty() {
+            let shown = read(&mut cursor, &open, 1);
+            late.extend(shown.late);
+            fresh.extend(shown.fresh);
+        }
+        assert_eq!((late, fresh), ((1..=50).collect(), vec![1001]));
+    }
+
+    /// What may happen to the one lane.
+    #[derive(Clone, Debug)]
+    enum Happens {
+        /// A transaction draws a sequence number.
+        Draw,
+        /// One of the open transactions commits.
+        Commit(prop::sample::Index),
+        /// One of the open entries is settled.
+        Settle(prop::sample::Index),
+        Read(u32),
+    }
+
+    fn happens() -> impl Strategy<Value = Happens> {
+        prop_oneof![
+            3 => Just(Happens::Draw),
+            3 => any::<prop::sample::Index>().prop_map(Happens::Commit),
+            2 => any::<prop::sample::Index>().prop_map(Happens::Settle),
+            2 => (1..6_u32).prop_map(Happens::Read),
+        ]
+    }
+
+    proptest! {
+        /// Every entry is shown once, and no entry before one that was committed when it was drawn.
+        #[test]
+        fn nothing_is_missed_doubled_or_out_of_order(
+            history in proptest::collection::vec(happens(), 1..200),
+        ) {
+            let (mut drawn, mut open) = (Vec::new(), BTreeSet::new());
+            // The committed entries that each one must come after.
+            let (mut before, mut committed) = (BTreeMap::new(), BTreeSet::new());
+            let (mut shown, mut settled) = (BTreeSet::new(), BTreeSet::new());
+            let mut cursor = LaneCursor::default();
+            let mut next = 0_i64;
+            for happens in history.into_iter().chain((0..200).map(|_| Happens::Read(5))) {
+                match happens {
+                    Happens::Draw => {
+                        next += 1;
+                        before.insert(next, committed.clone());
+                        drawn.push(next);
+                    }
+                    Happens::Commit(which) if !drawn.is_empty() => {
+                        let seq = drawn.swap_remove(which.index(drawn.len()));
+                        committed.insert(seq);
+                        open.insert(seq);
+                    }
+                    // Only what was shown can be settled.
+                    Happens::Settle(which) => {
+                        let can: Vec<i64> = open.intersection(&shown).copied().collect();
+                        if !can.is_empty() {
+                            let seq = can[which.index(can.len())];
+                            open.remove(&seq);
+                            settled.insert(seq);
+                        }
+                    }
+                    Happens::Read(limit) => {
+                        let read = read(&mut cursor, &open, limit);
+                        for seq in read.late.iter().chain(&read.fresh) {
+                            prop_assert!(shown.insert(*seq), "{} is shown twice", seq);
+                        }
+                        for seq in &read.fresh {
+                            let missed: Vec<_> = before[seq].difference(&shown).collect();
+                            prop_assert!(missed.is_empty(), "{} comes before {:?}", seq, missed);
+                        }
+                    }
+                    Happens::Commit(_) => {}
+                }
+            }
+            prop_assert_eq!(shown, committed);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Binding values: what cannot be encoded is one typed error at the end. Lists are JSON, which the server reads as
+//! rows.
+
+use pillarbox_core::{Error, Held, Result, Timestamp};
+use serde::Serialize;
+use sqlx::Arguments;
+use sqlx::mysql::MySqlArguments;
+
+/// One value. It may stand in several places of a statement.
+#[derive(Clone, Debug)]
+enum Value {
+    Number(Option<i64>),
+    Text(Option<String>),
+    Bytes(Vec<u8>),
+}
+
+/// The values of one call by their numbers, `?1` first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bind {
+    values: Vec<Value>,
+    refused: bool,
+}
+
+impl Bind {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    fn push(mut self, value: Value) -> Self {
+        self.values.push(value);
+        self
+    }
+
+    pub(crate) fn text(self, text: impl Into<String>) -> Self {
+        self.push(Value::Text(Some(text.into())))
+    }
+
+    pub(crate) fn optional_text(self, text: Option<impl Into<String>>) -> Self {
+        self.push(Value::Text(text.map(Into::into)))
+    }
+
+    /// Bytes are taken as they are, whatever the character set of the connection.
+    pub(crate) fn bytes(self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.push(Value::Bytes(bytes.into()))
+    }
+
+    pub(crate) fn number(self, number: i64) -> Self {
+        self.push(Value::Number(Some(number)))
+    }
+
+    pub(crate) fn optional_number(self, number: Option<i64>) -> Self {
+        self.push(Value::Number(number))
+    }
+
+    pub(crate) fn flag(self, flag: bool) -> Self {
+        self.number(flag.into())
+    }
+
+    pub(crate) fn at(self, at: Option<Timestamp>) -> Self {
+        self.push(Value::Number(at.map(Timestamp::as_micros)))
+    }
+
+    /// Claims as `[[seq, fence], …]`.
+    pub(crate) fn held(self, held: impl Iterator<Item = Held>) -> Self {
+        self.json(&held.map(|held| (held.seq, held.fence.0)).collect::<Vec<_>>())
+    }
+
+    /// Anything else as JSON.
+    pub(crate) fn json(self, value: &impl Serialize) -> Self {
+        match serde_json::to_string(value) {
+            Ok(json) => self.text(json),
+            Err(_) => self.refuse(),
+        }
+    }
+
+    /// There is no way to send a value.
+    pub(crate) fn refuse(self) -> Self {
+        Self { refused: true, ..self }
+    }
+
+    /// The values in the order of a statement's places.
+    pub(crate) fn placed(&self, places: &[u8]) -> Result<MySqlArguments> {
+        let unsendable = || Error::invalid("a value cannot be passed to the database");
+        let mut arguments = MySqlArguments::default();
+        for place in places {
+            let value = usize::from(*place).checked_sub(1).and_then(|place| self.values.get(place));
+            let added = match value.ok_or_else(unsendable)? {
+                Value::Number(number) => arguments.add(*number),
+                Value::Text(text) => arguments.add(text.as_deref()),
+                Value::Bytes(bytes) => arguments.add(bytes.as_slice()),
+            };
+            added.map_err(|_| unsendable())?;
+        }
+        if self.refused { Err(unsendable()) } else { Ok(arguments) }
+    }
+}

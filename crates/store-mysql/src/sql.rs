@@ -1,0 +1,384 @@
+//! The SQL of this crate: one file each, and the one place where a text with names in it becomes a query.
+
+use std::sync::Arc;
+
+use pillarbox_core::port::shared::Columns;
+use pillarbox_core::{Error, ErrorKind, Result, Timestamp, statements};
+use sqlx::mysql::{MySqlArguments, MySqlRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, MySql, MySqlConnection};
+
+use crate::bind::Bind;
+use crate::error::{Phase, classify};
+use crate::options::Options;
+use crate::row::Cells;
+use crate::tables::Tables;
+
+/// A statement with the names of the tables filled in, and the number of the value that stands in each of its places.
+/// The files number their values, `?1` and so on, and the servers only know `?`.
+#[derive(Clone, Debug)]
+pub(crate) struct Sql {
+    text: Arc<str>,
+    places: Arc<[u8]>,
+}
+
+impl Sql {
+    /// Fills the names in. They are the only part that is not a constant of this crate.
+    pub(crate) fn new(template: &str, tables: &Tables) -> Self {
+        Self::of(&tables.fill(template))
+    }
+
+    fn of(filled: &str) -> Self {
+        let code = without_comments(filled);
+        let (mut text, mut places) = (String::with_capacity(code.len()), Vec::new());
+        let mut rest = code.as_str();
+        while let Some((before, after)) = rest.split_once('?') {
+            let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+            places.push(after[..digits].parse().unwrap_or(0));
+            text.push_str(before);
+            text.push('?');
+            rest = &after[digits..];
+        }
+        text.push_str(rest);
+        Self { text: text.into(), places: places.into() }
+    }
+
+    /// The text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Adds the text to those of a list.
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        texts.push((name.to_owned(), self.text.to_string()));
+    }
+
+    /// The statement with its values.
+    pub(crate) fn with(&self, bind: Bind) -> Result<Bound> {
+        Ok(Bound { sql: Arc::clone(&self.text), arguments: bind.placed(&self.places)? })
+    }
+}
+
+/// A statement with its values. It may be sent again.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    sql: Arc<str>,
+    arguments: MySqlArguments,
+}
+
+/// What a statement did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// How many rows it found to change.
+    pub(crate) rows: u64,
+    /// The number that it told, if it told one.
+    pub(crate) told: u64,
+}
+
+impl Bound {
+    /// As the driver takes it.
+    pub(crate) fn query(&self) -> Query<'static, MySql, MySqlArguments> {
+        // Safe: the template is a constant and every name in it went through `Ident`.
+        sqlx::query_with(AssertSqlSafe(Arc::clone(&self.sql)), self.arguments.clone())
+    }
+
+    /// Runs it in a transaction, or by itself.
+    pub(crate) async fn execute(&self, connection: &mut MySqlConnection) -> Result<Done> {
+        self.execute_in(connection, Phase::Before).await
+    }
+
+    /// The same, where a lost connection means something else.
+    pub(crate) async fn execute_in(&self, connection: &mut MySqlConnection, phase: Phase) -> Result<Done> {
+        let done = self.query().execute(connection).await.map_err(|error| classify(error, phase))?;
+        Ok(Done { rows: done.rows_affected(), told: done.last_insert_id() })
+    }
+
+    /// Reads its rows.
+    pub(crate) async fn rows(&self, connection: &mut MySqlConnection) -> Result<Vec<MySqlRow>> {
+        self.rows_in(connection, Phase::Before).await
+    }
+
+    pub(crate) async fn rows_in(
+        &self,
+        connection: &mut MySqlConnection,
+        phase: Phase,
+    ) -> Result<Vec<MySqlRow>> {
+        self.query().fetch_all(connection).await.map_err(|error| classify(error, phase))
+    }
+}
+
+/// A script of several statements without values, as migrations are.
+pub(crate) fn script(text: &str) -> sqlx::RawSql {
+    // Safe for the same reason.
+    sqlx::raw_sql(AssertSqlSafe(text.to_owned()))
+}
+
+/// The text without its comments, which talk about values, too.
+pub(crate) fn without_comments(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split("-- ").next().unwrap_or_default().trim_end());
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+impl Statements {
+    /// The pinned time, or the database's.
+    pub(crate) async fn now_or(
+        &self,
+        pinned: Option<Timestamp>,
+        connection: &mut MySqlConnection,
+    ) -> Result<Timestamp> {
+        if let Some(now) = pinned {
+            return Ok(now);
+        }
+        let rows = self.clock.with(Bind::new())?.rows(connection).await?;
+        let now = rows.first().map_or(Ok(None), |row| Cells::of(row).time())?;
+        now.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Internal,
+                "the clock of the database is before the year 1970 or after 9999; set the clock of its machine",
+            )
+        })
+    }
+}
+
+/// One statement over the entries that an operator means, in a text for each way to find them.
+#[derive(Debug)]
+pub(crate) struct Meant {
+    /// By their ids.
+    pub(crate) ids: Sql,
+    /// By the index of live entries: many delivered ones may come before them.
+    pub(crate) live: Sql,
+    /// By the index of those at their end, in which the dead are few.
+    pub(crate) ended: Sql,
+    /// In the order of staging.
+    pub(crate) any: Sql,
+}
+
+impl Meant {
+    fn new(template: &str, tables: &Tables) -> Self {
+        let by = |scope: &str| Sql::of(&tables.fill(&tables.fill(template).replace("{scope}", scope)));
+        let stored = "entry.status + 0 in (select seq from {seqs:2} as wanted)";
+        Self {
+            ids: by("json_table(?11, '$[*]' columns (id varchar(36) path '$')) as named \
+                 straight_join {outbox} as entry on entry.event_id = unhex(replace(named.id, '-', ''))"),
+            live: by(&format!(
+                "{{outbox}} as entry force index ({{open_index}}) inner join (select 1 as one) as one \
+                 on entry.live in (1, 2) and {stored}"
+            )),
+            ended: by("{seqs:2} as wanted straight_join {outbox} as entry force index ({ended_index}) \
+                 on entry.ended = wanted.seq"),
+            any: by(&format!("{{outbox}} as entry inner join (select 1 as one) as one on {stored}")),
+        }
+    }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        for (way, sql) in
+            [("ids", &self.ids), ("live", &self.live), ("ended", &self.ended), ("any", &self.any)]
+        {
+            sql.name(&format!("{name}.{way}"), texts);
+        }
+    }
+}
+
+/// One look in two texts.
+#[derive(Debug)]
+pub(crate) struct Lockable {
+    /// Only looks.
+    pub(crate) look: Sql,
+    /// Keeps the rows until the transaction ends. What another transaction has locked is waited for, or left out if that
+    /// transaction would not let go of it before its own end.
+    pub(crate) lock: Sql,
+}
+
+impl Lockable {
+    fn new(template: &str, tables: &Tables) -> Self {
+        // A reap leaves alone what a relay is just settling; a saga is waited for.
+        let lock = if template.contains("union all") { "\nfor update skip locked" } else { "\nfor update" };
+        let with = |lock: &str| Sql::new(&template.replace("{lock}", lock), tables);
+        Self { look: with(""), lock: with(lock) }
+    }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        self.look.name(name, texts);
+        self.lock.name(&format!("{name}.lock"), texts);
+    }
+}
+
+/// A look at some lanes at once, in a text for each number of them: powers of two, so that few are prepared.
+#[derive(Debug)]
+pub(crate) struct PerLane([Sql; 7]);
+
+/// The values of one lane.
+const VALUES_PER_LANE: usize = 3;
+
+impl PerLane {
+    fn new(template: &str, tables: &Tables) -> Self {
+        let arm = without_comments(&tables.fill(template));
+        Self([0, 1, 2, 3, 4, 5, 6].map(|power| {
+            let arms: Vec<String> = (0..1_usize << power)
+                .map(|lane| {
+                    let numbered = |text: String, value: usize| {
+                        text.replace(&format!("?{value}"), &format!("?<{}>", lane * VALUES_PER_LANE + value))
+                    };
+                    (1..=VALUES_PER_LANE).fold(arm.clone(), numbered).replace(['<', '>'], "")
+                })
+                .collect();
+            Sql::of(&arms.join("\nunion all\n"))
+        }))
+    }
+
+    /// The text for at least this many lanes, and for how many it is.
+    pub(crate) fn of(&self, lanes: usize) -> (&Sql, usize) {
+        let power = usize::try_from(lanes.next_power_of_two().trailing_zeros()).unwrap_or(0);
+        let power = power.min(self.0.len() - 1);
+        (&self.0[power], 1 << power)
+    }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        self.0[0].name(name, texts);
+    }
+}
+
+statements! {
+    /// What an outbox, an inbox and a store run.
+    Statements {
+        accept,
+        announce,
+        announce_route,
+        audit,
+        audit_of,
+        audit_subject,
+        change_audit,
+        claim_causal,
+        claim_due,
+        claim_lock,
+        claim_staged,
+        claim_suspects,
+        claim_take,
+        clock,
+        count_blocked,
+        count_by: Meant,
+        count_due,
+        count_ended,
+        count_handed,
+        count_ready,
+        created,
+        discard,
+        extend,
+        fence_lock,
+        fence_of,
+        fence_purge,
+        fence_raise,
+        hasten,
+        held,
+        inbox_purge,
+        inbox_purge_audit,
+        inbox_purgeable,
+        inventory,
+        lanes_alone,
+        lanes_expired,
+        lanes_fetch,
+        lanes_free,
+        lanes_heads,
+        lanes_held,
+        lanes_in_flight,
+        lanes_isolate,
+        lanes_join,
+        lanes_leave,
+        lanes_lock,
+        lanes_make,
+        lanes_note,
+        lanes_of,
+        lanes_open: PerLane,
+        lanes_owners,
+        lanes_renew,
+        lanes_revise,
+        lanes_sessions,
+        lanes_sessions_count,
+        lanes_settle_deleted,
+        lanes_settle_delivered,
+        lanes_settle_failed,
+        lanes_settle_released,
+        lanes_settleable,
+        lanes_share,
+        lanes_spend,
+        lanes_take,
+        list: Meant,
+        marked,
+        pause,
+        pause_audit,
+        pause_of,
+        pauses,
+        purge,
+        purge_audit,
+        purgeable,
+        reap,
+        reap_audit,
+        relays,
+        requeue,
+        resume,
+        route_make,
+        routes,
+        saga_audit,
+        saga_audit_write,
+        saga_counts,
+        saga_deleted,
+        saga_entries: Lockable,
+        saga_entry,
+        saga_held,
+        saga_known,
+        saga_list,
+        saga_move,
+        saga_open,
+        saga_purge,
+        saga_purge_audit,
+        saga_purgeable,
+        saga_show: Lockable,
+        saga_stage,
+        saga_sweep,
+        selected: Meant,
+        selected_lock,
+        serialize,
+        serialize_end,
+        settle_dead,
+        settle_deleted,
+        settle_delivered,
+        settle_mixed,
+        stage_fresh,
+        stage_many,
+        stage_one,
+        stale: Lockable,
+        suspects,
+        sweep,
+        withdraw,
+    }
+}
+
+/// Every statement by its name, with the names of the tables filled in. For tests of query plans.
+#[doc(hidden)]
+#[must_use]
+pub fn statements(options: &Options) -> Vec<(String, String)> {
+    Statements::new(Tables::new(options)).named()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_values_become_places() {
+        let sql = Sql::of("-- ?9 is talk\nselect ?2, ?1 -- ?3\nfrom t where a = ?2 and b = ?12");
+        assert_eq!(sql.as_str(), "select ?, ?\nfrom t where a = ? and b = ?");
+        assert_eq!(*sql.places, [2, 1, 2, 12]);
+    }
+
+    #[test]
+    fn lanes_are_looked_at_by_powers_of_two() {
+        let open = Statements::new(Tables::new(&Options::default())).lanes_open;
+        for (lanes, arms) in [(1, 1), (3, 4), (64, 64)] {
+            let (sql, found) = open.of(lanes);
+            assert_eq!((found, sql.places.len()), (arms, arms * VALUES_PER_LANE));
+            let wanted: Vec<u8> = (1..=sql.places.len()).map(|place| u8::try_from(place).unwrap()).collect();
+            assert_eq!(*sql.places, *wanted);
+        }
+    }
+}

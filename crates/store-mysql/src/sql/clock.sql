@@ -1,0 +1,2 @@
+-- The database's clock, in microseconds.
+select {now}

@@ -1,0 +1,12 @@
+-- What a session has read and not settled: what it may have been delivering.
+-- ?1 now, ?2 route, ?3 session, ?4 attempts where the entry does not say
+select entry.seq, entry.event_id, entry.type, entry.`key`, entry.lane, entry.attempts + 1,
+  entry.attempts + 1 - least(entry.crashes + 1, {in_company}) >= coalesce(entry.max_attempts, ?4) as spent,
+  coalesce(entry.due_at <= ?1, 1) as due
+from {lane_session} as reader
+straight_join {lane} as held on held.route = reader.route and held.session = reader.session
+straight_join {outbox} as entry force index ({lane_index})
+  on entry.live_lane = held.lane and entry.route = held.route and entry.seq <= reader.handed
+where reader.route = ?2 and reader.session = ?3
+  and (reader.isolated is null or json_contains(reader.isolated, cast(entry.seq as char)))
+for update

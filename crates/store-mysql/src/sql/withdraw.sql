@@ -1,0 +1,2 @@
+-- ?1 run
+delete from {relay} where run = ?1
