@@ -137,6 +137,17 @@ fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
         }
         outcome?;
     }
+    if extent == Extent::All { other_mysql(steps) } else { Ok(()) }
+}
+
+/// The store for MariaDB on its relatives.
+fn other_mysql(steps: &Steps<'_>) -> Result<(), Stop> {
+    for name in ["mysql", "galera"] {
+        let servers = steps.timed(name, || Ok(Servers::start_named(steps.executor, &[name])?))?;
+        let mut tests = tests(&["--all-features", "--locked", "--package", "pillarbox-store-mysql"], &[])?;
+        tests.envs(servers.variables());
+        steps.run(&format!("tests on {name}"), tests)?;
+    }
     Ok(())
 }
 

@@ -78,8 +78,8 @@ fn an_unknown_scheme_says_what_is_allowed() {
     refused(&relay("sqs://r/q"), &["this build has no support for sqs:", "file:", "stdout:", "null:"]);
     refused(&relay("events.ndjson"), &["it is not a URL"]);
     refused(
-        &["--database", "mysql://h/x", "status"],
-        &["this build has no support for mysql:", "sqlite://", "postgres://"],
+        &["--database", "mongodb://h/x", "status"],
+        &["this build has no support for mongodb:", "sqlite://", "postgres://", "mysql://"],
     );
     refused(&["--database", "h/x", "status"], &["sqlite://", "postgres://"]);
 }

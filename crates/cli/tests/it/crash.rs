@@ -1,19 +1,32 @@
 //! SIGKILL, again and again.
 
 use crate::home::{Home, eventually};
+use crate::many_relays::on_mysql;
 use crate::signals::{CONFIG, hold};
 
 #[test]
 fn a_relay_killed_again_and_again_loses_nothing_and_its_entries_move_again() {
     let home = Home::migrated();
     home.write("pillarbox.toml", CONFIG);
+    killed_again_and_again(&home);
+}
+
+#[test]
+fn a_relay_killed_again_and_again_on_mysql_loses_nothing_and_its_entries_move_again() {
+    let home = on_mysql();
+    let database = home.read("pillarbox.toml");
+    home.write("pillarbox.toml", &format!("{database}{CONFIG}"));
+    killed_again_and_again(&home);
+}
+
+fn killed_again_and_again(home: &Home) {
     let ids = home.stage_many("r", 300);
     for round in 0..5 {
         let before = home.delivered(&["out.ndjson"]).len();
         let relay = home.start(["relay"]);
         if round % 2 == 0 {
             // In mid-flight for certain: claimed, and the delivery cannot end.
-            let _lock = hold(&home, "out.ndjson");
+            let _lock = hold(home, "out.ndjson");
             eventually("something is in flight or done", || {
                 let totals = home.totals();
                 totals["in_flight"] != 0 || totals["delivered"] == 300

@@ -236,6 +236,16 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// The PostgreSQL server of the tests. Without one a test fails: it must not seem to have run.
 pub(crate) fn postgres() -> String {
-    std::env::var("PILLARBOX_TEST_POSTGRES")
-        .expect("PILLARBOX_TEST_POSTGRES is not set: run this through `cargo xtask services -- cargo test`")
+    server("PILLARBOX_TEST_POSTGRES")
+}
+
+/// The MariaDB of the tests, or MySQL in its place.
+pub(crate) fn mysql() -> String {
+    server("PILLARBOX_TEST_MYSQL")
+}
+
+fn server(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run this through `cargo xtask services -- cargo test`")
+    })
 }

@@ -1,6 +1,6 @@
 //! Eight relays at once on one database.
 
-use crate::home::{Home, Running, postgres};
+use crate::home::{Home, Running, mysql, postgres};
 
 fn eight_drains_deliver_everything_once(home: &Home) {
     let ids = home.stage_many("r", 20_000);
@@ -40,14 +40,36 @@ pub(crate) fn on_postgres() -> Home {
     home
 }
 
+/// A home whose configuration names the MariaDB or MySQL of the tests, with tables of its own.
+pub(crate) fn on_mysql() -> Home {
+    let home = Home::new();
+    let prefix = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
+    home.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\nprefix = \"{prefix}\"\n", mysql()));
+    home.ok(["migrate"]);
+    home
+}
+
+#[test]
+fn eight_drains_on_one_mysql_deliver_20000_entries_once() {
+    eight_drains_deliver_everything_once(&on_mysql());
+}
+
 #[test]
 fn eight_drains_on_one_postgres_deliver_20000_entries_once() {
     eight_drains_deliver_everything_once(&on_postgres());
 }
 
 #[test]
+fn the_commands_of_an_operator_work_on_mysql() {
+    the_commands_of_an_operator_work(&on_mysql());
+}
+
+#[test]
 fn the_commands_of_an_operator_work_on_postgres() {
-    let home = on_postgres();
+    the_commands_of_an_operator_work(&on_postgres());
+}
+
+fn the_commands_of_an_operator_work(home: &Home) {
     let said = home.ok([
         "stage",
         "--route",
@@ -74,11 +96,11 @@ fn the_commands_of_an_operator_work_on_postgres() {
 }
 
 #[test]
-fn the_demo_works_on_postgres() {
-    let home = Home::new();
-    let url = postgres();
-    let said = home.ok(["demo", "--database", &url, "--events", "300", "--json"]);
-    assert_eq!(said.json()["ok"], true);
+fn the_demo_works_on_every_server() {
+    for url in [postgres(), mysql()] {
+        let said = Home::new().ok(["demo", "--database", &url, "--events", "300", "--json"]);
+        assert_eq!(said.json()["ok"], true);
+    }
 }
 
 #[test]
