@@ -4,6 +4,6 @@
 select entry.seq, verdict.fence
 from json_table(?2, '$[*]' columns (seq bigint path '$[0]', fence bigint path '$[1]', lane bigint path '$[2]',
   attempts bigint path '$[3]')) as verdict
-straight_join {outbox} as entry on entry.seq = verdict.seq
+straight_join {outbox} as entry force index (primary) on entry.seq = verdict.seq
 where entry.route = ?1 and entry.live_lane = verdict.lane and coalesce(entry.attempts + 1 = verdict.attempts, 1)
 for update
