@@ -47,8 +47,7 @@ const TRIGGERS_OF: &str = "select trigger_name, null from information_schema.tri
 const SETTINGS_OF: &str = "show variables where variable_name in ('read_only', 'innodb_read_only', 'log_bin', \
     'binlog_format', 'max_allowed_packet', 'character_set_client')";
 /// Waits for other migrations, not for ever; making an index on a large table may take its time.
-const LOCK: &str =
-    "select cast(get_lock(concat('pillarbox ', sha1(concat(database(), '.', ?1))), 60) as char), null";
+const LOCK: &str = "select cast(get_lock(concat('pillarbox ', left(sha2(concat(database(), '.', ?1), 256), 40)), 60) as char), null";
 const PATIENCE: &str =
     "set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', session lock_wait_timeout = 60";
 
@@ -270,10 +269,18 @@ async fn version(tables: &Tables, connection: &mut MySqlConnection) -> Result<u3
     Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-/// Runs a statement without values.
+/// Runs a statement without values. What the server says of one quotes no data.
 async fn run(statement: &str, tables: &Tables, connection: &mut MySqlConnection) -> Result<()> {
-    let done = script(&tables.fill(statement)).execute(connection).await;
-    done.map(|_| ()).map_err(|error| classify(error, Phase::Before))
+    let Err(error) = script(&tables.fill(statement)).execute(connection).await else { return Ok(()) };
+    let said = error.as_database_error().map(|error| error.message().to_owned());
+    let error = classify(error, Phase::Before);
+    Err(match (error.kind(), said) {
+        (ErrorKind::Internal | ErrorKind::Schema, Some(said)) => {
+            Error::new(error.kind(), format!("the database refuses a statement of the migration: {said}"))
+                .with_code(error.code().unwrap_or_default().to_owned())
+        }
+        _ => error,
+    })
 }
 
 /// The first two columns of rows, as texts.

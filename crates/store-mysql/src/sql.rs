@@ -158,8 +158,8 @@ impl Meant {
         let by = |scope: &str| Sql::of(&tables.fill(&tables.fill(template).replace("{scope}", scope)));
         let stored = "entry.status + 0 in (select seq from {seqs:2} as wanted)";
         Self {
-            ids: by("json_table(?11, '$[*]' columns (id varchar(36) path '$')) as named \
-                 straight_join {outbox} as entry on entry.event_id = unhex(replace(named.id, '-', ''))"),
+            ids: by("json_table(?11, '$[*]' columns (id varchar(36) {text} path '$')) as named \
+                 straight_join {outbox} as entry force index ({event_index}) on entry.event_id = unhex(replace(named.id, '-', ''))"),
             live: by(&format!(
                 "{{outbox}} as entry force index ({{open_index}}) inner join (select 1 as one) as one \
                  on entry.live in (1, 2) and {stored}"

@@ -44,6 +44,8 @@ const NAMES: [(&str, &str); 31] = [
 pub(crate) const NOW: &str = "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)))";
 /// Texts are compared byte by byte, whatever the database's own default is.
 const TABLE: &str = "engine = InnoDB default charset = utf8mb4 collate = utf8mb4_bin row_format = dynamic";
+/// Texts of a list: otherwise they would have the character set of the database.
+const TEXT: &str = "character set utf8mb4 collate utf8mb4_bin";
 /// The attempts that count towards the allowed ones; see `attempts_counted`.
 const COUNTED: &str = "(attempts - least(crashes, {in_company}))";
 /// Not a step of a saga: the entries that a relay without sagas may claim. Steps are in the lane that no
@@ -61,12 +63,12 @@ const PARTS: [(&str, &str); 3] = [
 const LISTS: [(&str, &str); 5] = [
     ("seqs", "seq bigint path '$'"),
     ("held", "seq bigint path '$[0]', fence bigint path '$[1]'"),
-    ("ids", "id varchar(36) path '$'"),
-    ("stale", "seq bigint path '$[0]', spent tinyint path '$[1]', error longtext path '$[2]'"),
+    ("ids", "id varchar(36) {text} path '$'"),
+    ("stale", "seq bigint path '$[0]', spent tinyint path '$[1]', error longtext {text} path '$[2]'"),
     (
         "verdicts",
-        "seq bigint path '$[0]', fence bigint path '$[1]', name varchar(16) path '$[2]', \
-         wait bigint path '$[3]', failure longtext path '$[4]'",
+        "seq bigint path '$[0]', fence bigint path '$[1]', name varchar(16) {text} path '$[2]', \
+         wait bigint path '$[3]', failure longtext {text} path '$[4]'",
     ),
 ];
 
@@ -99,6 +101,7 @@ impl Tables {
         let parts = [
             ("{now}", NOW.to_owned()),
             ("{table}", TABLE.to_owned()),
+            ("{text}", TEXT.to_owned()),
             ("{counted}", COUNTED.to_owned()),
             ("{plain}", PLAIN.to_owned()),
             ("{columns}", of("", &COLUMNS)),

@@ -20,11 +20,11 @@ create table if not exists {outbox} (
   type varbinary(1021) not null check (char_length(convert(type using utf8mb4)) between 1 and 255),
   `key` varbinary(1021) check (char_length(convert(`key` using utf8mb4)) between 1 and 255),
   payload longtext,
-  payload_bytes longblob check ((payload is null) <> (payload_bytes is null)),
+  payload_bytes longblob,
   content_type varbinary(1021) not null default 'application/json'
     check (char_length(convert(content_type using utf8mb4)) between 1 and 255),
   headers longtext not null default ('{}')
-    check (case when headers = '{}' then true when json_valid(headers) then json_type(headers) = 'OBJECT' else false end),
+    check (headers = '{}' or json_valid(headers) and json_type(headers) = 'OBJECT'),
   tenant varbinary(1021) check (char_length(convert(tenant using utf8mb4)) between 1 and 255),
   correlation_id varbinary(1021) check (char_length(convert(correlation_id using utf8mb4)) between 1 and 255),
   causation_id varbinary(1021) check (char_length(convert(causation_id using utf8mb4)) between 1 and 255),
@@ -40,7 +40,7 @@ create table if not exists {outbox} (
   -- How many of them ended because the lease expired.
   crashes int not null default 0 check (crashes >= 0),
   max_attempts int check (max_attempts between 1 and 1000000),
-  due_at bigint check (due_at is null or status + 0 <= 3),
+  due_at bigint,
   -- When the lease was taken or last prolonged: one that begins later than it is long was made before the clock was set back.
   leased_at bigint,
   fence bigint not null default 0,
@@ -67,6 +67,8 @@ create table if not exists {outbox} (
   ended tinyint generated always as (case when status + 0 > 3 then status + 0 end) stored,
   -- The order of causal claims: those without a stamp last.
   hlc_order bigint generated always as (coalesce(hlc, 9223372036854775807)) stored,
+  check ((payload is null) <> (payload_bytes is null)),
+  check (due_at is null or status + 0 <= 3),
   -- The id comes first: operators ask for an event without naming a route.
   unique key {event_index} (event_id, route)
 ) {table};

@@ -1,6 +1,6 @@
 -- Takes rows that this transaction has locked under a lease. ?1 now, ?2 lease in microseconds, ?3 owner, ?4 [seq, …]
 update {seqs:4} as picked
-straight_join {outbox} as entry on entry.seq = picked.seq
+straight_join {outbox} as entry force index (primary) on entry.seq = picked.seq
 set
   entry.status = 'in_flight',
   entry.attempts = entry.attempts + 1,

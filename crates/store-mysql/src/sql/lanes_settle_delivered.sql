@@ -1,6 +1,6 @@
 -- Deliveries, of lanes that the session holds. ?1 now or null, ?2 [[seq, attempts], …], ?3 route
 update {held:2} as verdict
-straight_join {outbox} as entry on entry.seq = verdict.seq
+straight_join {outbox} as entry force index (primary) on entry.seq = verdict.seq
 set
   entry.status = 'delivered',
   entry.attempts = greatest(entry.attempts, verdict.fence),

@@ -1,8 +1,8 @@
 -- Records retries and deaths of entries that this transaction has locked.
 -- ?1 now or null, ?2 [[seq, is a death, failure, attempts, wait in microseconds], …]
-update json_table(?2, '$[*]' columns (seq bigint path '$[0]', death tinyint path '$[1]', failure longtext path '$[2]',
+update json_table(?2, '$[*]' columns (seq bigint path '$[0]', death tinyint path '$[1]', failure longtext {text} path '$[2]',
   spent bigint path '$[3]', wait bigint path '$[4]')) as verdict
-straight_join {outbox} as entry on entry.seq = verdict.seq
+straight_join {outbox} as entry force index (primary) on entry.seq = verdict.seq
 set
   entry.status = if(verdict.death, 'dead', 'retrying'),
   entry.attempts = greatest(entry.attempts, verdict.spent),

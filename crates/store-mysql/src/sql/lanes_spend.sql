@@ -1,7 +1,7 @@
 -- Counts the attempt that a dead session may have made, and buries what has none left. Of entries that this transaction has
 -- locked. ?1 now, ?2 [[seq, spent, error], …]
 update {stale:2} as stale
-straight_join {outbox} as entry on entry.seq = stale.seq
+straight_join {outbox} as entry force index (primary) on entry.seq = stale.seq
 set
   entry.status = if(stale.spent, 'dead', 'retrying'),
   entry.attempts = entry.attempts + 1,

@@ -1,7 +1,7 @@
 -- What becomes of the entries of sagas. ?1 now, ?2 [[seq, fence, status before, change, failure], …]
-update json_table(?2, '$[*]' columns (seq bigint path '$[0]', fence bigint path '$[1]', seen varchar(16) path '$[2]',
-  changes varchar(16) path '$[3]', failure longtext path '$[4]')) as moved
-straight_join {outbox} as entry on entry.seq = moved.seq and entry.fence = moved.fence
+update json_table(?2, '$[*]' columns (seq bigint path '$[0]', fence bigint path '$[1]', seen varchar(16) {text} path '$[2]',
+  changes varchar(16) {text} path '$[3]', failure longtext {text} path '$[4]')) as moved
+straight_join {outbox} as entry force index (primary) on entry.seq = moved.seq and entry.fence = moved.fence
 set
   entry.last_error = if(moved.changes = 'delivered', null, coalesce(moved.failure, entry.last_error)),
   entry.status = if(moved.changes = 'requeued', 'pending', moved.changes),
@@ -10,4 +10,4 @@ set
   entry.due_at = null,
   entry.owner = null,
   entry.settled_at = if(moved.changes = 'requeued', null, ?1)
-where cast(entry.status as char) = moved.seen collate utf8mb4_bin
+where entry.status = moved.seen

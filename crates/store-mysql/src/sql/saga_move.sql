@@ -1,7 +1,7 @@
 -- Where sagas are now. ?1 now, ?2 [[id, version before, status, dead, due, body, ended], …]
-update json_table(?2, '$[*]' columns (id varchar(64) path '$[0]', version bigint path '$[1]', status varchar(64) path '$[2]',
-  dead bigint path '$[3]', due bigint path '$[4]', body longtext path '$[5]', ended tinyint path '$[6]')) as moved
-straight_join {saga} as saga on saga.id = cast(moved.id as binary) and saga.version = moved.version
+update json_table(?2, '$[*]' columns (id varchar(64) {text} path '$[0]', version bigint path '$[1]', status varchar(64) {text} path '$[2]',
+  dead bigint path '$[3]', due bigint path '$[4]', body longtext {text} path '$[5]', ended tinyint path '$[6]')) as moved
+straight_join {saga} as saga force index (primary) on saga.id = cast(moved.id as binary) and saga.version = moved.version
 set
   saga.status = moved.status,
   saga.dead = moved.dead,

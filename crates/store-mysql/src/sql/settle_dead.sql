@@ -3,5 +3,5 @@
 insert into {audit} (at, kind, actor, route, event_id, detail)
 select coalesce(?1, {now}), 'dead', ?2, entry.route, entry.event_id, coalesce(verdict.failure, '')
 from {verdicts:3} as verdict
-straight_join {outbox} as entry on entry.seq = verdict.seq and entry.fence = verdict.fence
+straight_join {outbox} as entry force index (primary) on entry.seq = verdict.seq and entry.fence = verdict.fence
 where verdict.name = 'dead' and entry.status = 'in_flight'

@@ -1,7 +1,7 @@
 -- Records verdicts other than deliveries, of claims that this transaction has locked.
 -- ?1 now or null, ?2 [[seq, fence, verdict, wait in microseconds, failure], …]
 update {verdicts:2} as verdict
-straight_join {outbox} as entry on entry.seq = verdict.seq and entry.fence = verdict.fence
+straight_join {outbox} as entry force index (primary) on entry.seq = verdict.seq and entry.fence = verdict.fence
 set
   entry.status = case verdict.name
     when 'released' then if(entry.attempts <= 1, 'pending', 'retrying')

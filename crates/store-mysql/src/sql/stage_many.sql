@@ -8,8 +8,8 @@ select unhex(replace(event.id, '-', '')), ?1, event.type, event.named, event.con
   event.correlation_id, event.causation_id, event.execution_id, event.occurred_at, event.priority, event.group_id, event.hlc,
   event.max_attempts, {now} + event.delay, substr(?3, event.begins, event.bytes)
 from json_table(convert(?2 using utf8mb4), '$[*]' columns (
-  id varchar(36) path '$[0]', type longtext path '$[1]', named longtext path '$[2]', content_type longtext path '$[3]',
-  headers longtext path '$[4]', tenant longtext path '$[5]', correlation_id longtext path '$[6]',
-  causation_id longtext path '$[7]', execution_id longtext path '$[8]', occurred_at bigint path '$[9]',
-  priority smallint path '$[10]', group_id longtext path '$[11]', hlc bigint path '$[12]', max_attempts int path '$[13]',
+  id varchar(36) {text} path '$[0]', type longtext {text} path '$[1]', named longtext {text} path '$[2]', content_type longtext {text} path '$[3]',
+  headers longtext {text} path '$[4]', tenant longtext {text} path '$[5]', correlation_id longtext {text} path '$[6]',
+  causation_id longtext {text} path '$[7]', execution_id longtext {text} path '$[8]', occurred_at bigint path '$[9]',
+  priority smallint path '$[10]', group_id longtext {text} path '$[11]', hlc bigint path '$[12]', max_attempts int path '$[13]',
   delay bigint path '$[14]', begins bigint path '$[15][0]', bytes bigint path '$[15][1]')) as event
