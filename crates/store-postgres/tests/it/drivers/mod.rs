@@ -1,6 +1,14 @@
 //! The drivers that an outbox stages with and an inbox accepts with, each under the same suite.
 
+#[cfg(feature = "diesel")]
+mod diesel;
+#[cfg(feature = "diesel-async")]
+mod diesel_async;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
 mod sqlx;
+#[cfg(feature = "tokio-postgres")]
+mod tokio_postgres;
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,5 +1,11 @@
 //! The drivers that an outbox stages with and an inbox accepts with, each under the same suite.
 
+#[cfg(feature = "diesel")]
+mod diesel;
+#[cfg(feature = "rusqlite")]
+mod rusqlite;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
 mod sqlx;
 
 use std::marker::PhantomData;
