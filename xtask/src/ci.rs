@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::exec::Executor;
 use crate::root;
-use crate::services::{Servers, other_postgres_versions};
+use crate::services::{Servers, install_libraries, other_postgres_versions};
 
 /// What every command over the whole workspace gets, so that all of them mean the same build.
 const WORKSPACE: [&str; 3] = ["--workspace", "--all-features", "--locked"];
@@ -72,6 +72,7 @@ fn all(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
         check_room(&env::temp_dir())?;
     }
     steps.run("format", cargo(&["fmt", "--all", "--check"]))?;
+    install_libraries(steps.executor)?;
 
     let mut clippy = workspace(&["clippy", "--all-targets"]);
     clippy.args(["--", "-D", "warnings"]);

@@ -6,7 +6,7 @@ use pillarbox_cli::measure::{Design, Ground, Raw, load, migrated};
 use pillarbox_core::Ident;
 
 use super::BenchArgs;
-use super::sql::{POSTGRES, SQLITE, Sql};
+use super::sql::{MYSQL, POSTGRES, SQLITE, Sql};
 
 pub(crate) use pillarbox_cli::measure::ROUTE;
 
@@ -35,6 +35,7 @@ impl Bed {
         let (sql, prefix) = match plain.staging {
             Staging::Sqlite(..) => (&SQLITE, "pillarbox_bench_big"),
             Staging::Postgres(..) => (&POSTGRES, "big"),
+            Staging::MySql(..) => (&MYSQL, "pillarbox_bench_big"),
         };
         plain.staging.execute(sql.drop).await?;
         plain.staging.close().await;

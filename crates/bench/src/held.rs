@@ -51,7 +51,7 @@ enum Holder {
 }
 
 pub(crate) async fn measure(bed: &Bed, args: &BenchArgs, progress: &Progress) -> Result<HeldFigures, Fault> {
-    let is_server = matches!(bed.main.staging, Staging::Postgres(..));
+    let is_server = !matches!(bed.main.staging, Staging::Sqlite(..));
     let mut all: [Vec<[f64; QUARTERS]>; 6] = Default::default();
     for _ in 0..args.repeat {
         let [classic, relays @ .., staging] = &mut all;

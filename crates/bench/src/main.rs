@@ -121,7 +121,7 @@ pub(crate) struct BenchArgs {
     /// Business transactions of each staging measurement, in 20 turns with the other measurements
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     transactions: u32,
-    /// Concurrent writers on PostgreSQL; SQLite has one
+    /// Concurrent writers on a server; SQLite has one
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: u32,
     /// Rounds; the median is printed

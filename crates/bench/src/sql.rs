@@ -145,3 +145,67 @@ pub(crate) const POSTGRES: Sql = Sql {
             and application_name = current_setting('application_name'))",
     ),
 };
+
+/// Parameters are in their order, each once: there are no numbers for them.
+pub(crate) const MYSQL: Sql = Sql {
+    create: "
+        create table pillarbox_bench_number (i int primary key);
+        insert into pillarbox_bench_number
+            with recursive n (i) as (select 1 union all select i + 1 from n where i < 1000)
+            select (a.i - 1) * 1000 + b.i from n a, n b where a.i <= 50;
+        create table pillarbox_bench_business (id bigint auto_increment primary key, note text not null);
+        create table pillarbox_bench_product (
+            id bigint primary key, name text not null, price bigint not null, stock bigint not null);
+        create table pillarbox_bench_order (
+            id varchar(100) primary key, customer text not null, status varchar(20) not null default 'placed',
+            total bigint not null, placed_at datetime(6) not null default now(6));
+        create table pillarbox_bench_line (
+            order_id varchar(100) not null, product bigint not null, quantity bigint not null, price bigint not null,
+            primary key (order_id, product));",
+    drop: "
+        drop table if exists pillarbox_bench_number;
+        drop table if exists pillarbox_bench_business;
+        drop table if exists pillarbox_bench_product;
+        drop table if exists pillarbox_bench_order;
+        drop table if exists pillarbox_bench_line;
+        drop table if exists pillarbox_bench_big_outbox;
+        drop table if exists pillarbox_bench_big_audit;
+        drop table if exists pillarbox_bench_big_inbox;
+        drop table if exists pillarbox_bench_big_inbox_fence;
+        drop table if exists pillarbox_bench_big_lane;
+        drop table if exists pillarbox_bench_big_lane_session;
+        drop table if exists pillarbox_bench_big_relay;
+        drop table if exists pillarbox_bench_big_saga;
+        drop table if exists pillarbox_bench_big_schema;",
+    business: "insert into pillarbox_bench_business (note) values (?)",
+    order: [
+        "select price from pillarbox_bench_product where id = cast(? as signed)",
+        "update pillarbox_bench_product set stock = stock - 1 where id = cast(? as signed)",
+        "insert into pillarbox_bench_order (id, customer, total) values (?, concat('a customer of product ', ?), 1999)",
+        "insert into pillarbox_bench_line (order_id, product, quantity, price) values (?, cast(? as signed), 1, 1999)",
+    ],
+    load_products: "
+        insert into pillarbox_bench_product
+        select i, concat('product ', i), 1999, 1000000 from pillarbox_bench_number where i <= 1000",
+    clear_outbox: "truncate pillarbox_bench_outbox",
+    clear_sagas: "truncate pillarbox_bench_saga",
+    load_outbox: "
+        insert into pillarbox_bench_outbox (route, type, payload_bytes, `key`)
+        select 'bench', 'bench.event', payload, case when many > 0 then concat('k-', i % many) end
+        from pillarbox_bench_number, (select ? as payload, ? as wanted, ? as many) given where i <= wanted",
+    clear_big: "truncate pillarbox_bench_big_outbox",
+    load_big_settled: "
+        insert into pillarbox_bench_big_outbox (route, type, payload_bytes, `key`, status, attempts, settled_at)
+        select 'bench', 'bench.event', payload, case when many > 0 then concat('k-', i % many) end, 'delivered', 1,
+            unix_timestamp() * 1000000
+        from pillarbox_bench_number, (select ? as payload, ? as wanted, ? as many) given where i <= wanted",
+    load_big_pending: "
+        insert into pillarbox_bench_big_outbox (route, type, payload_bytes, `key`)
+        select 'bench', 'bench.event', payload, case when many > 0 then concat('k-', i % many) end
+        from pillarbox_bench_number, (select ? as payload, ? as wanted, ? as many) given where i <= wanted",
+    settle_down: "analyze table pillarbox_bench_outbox, pillarbox_bench_classic",
+    write_down: "do 0",
+    hold: "select count(*) from pillarbox_bench_outbox",
+    wal_bytes: None,
+    processes: None,
+};

@@ -13,6 +13,7 @@
 pub(crate) mod case;
 pub mod consumer;
 pub mod delivery;
+pub mod driver;
 pub mod fault;
 pub mod handler;
 mod harness;
@@ -32,6 +33,7 @@ pub mod transcript;
 
 pub use case::{Case, CaseFuture};
 pub use consumer::{InboxHarness, SourceHarness};
+pub use driver::DriverHarness;
 pub use fault::{FaultHarness, ServerHarness, Timeouts, Told};
 pub use handler::HandlerHarness;
 pub use harness::{Ruin, StoreHarness, Tamper};

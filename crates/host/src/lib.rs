@@ -1,8 +1,10 @@
 //! What a process provides to the pure core: a wall clock, fresh ids, and one source of clock stamps. It also holds
-//! what every outbox does with them: [`Staging`] and [`outbox!`].
+//! what every outbox does with them, [`Staging`] and [`outbox!`], and how it uses the application's transaction:
+//! [`Step`] and [`transactions!`].
 //!
 //! The core takes these as arguments, so that tests can control them. Production code takes them from here.
 
+mod driver;
 mod outbox;
 mod staging;
 
@@ -15,6 +17,7 @@ use pillarbox_core::port::{Clock, Entropy};
 use pillarbox_core::{EventId, HybridClock, Timestamp};
 use uuid::Uuid;
 
+pub use driver::{Blocking, Call, Next, Pending, Row, Step, Waiting, run_blocking, run_waiting};
 pub use staging::{Staging, Trace};
 
 /// How far the stamp of a consumed event may be ahead of this process's wall clock. A stamp further ahead is

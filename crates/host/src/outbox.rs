@@ -29,7 +29,8 @@ macro_rules! outbox {
                 self
             }
 
-            /// Sets the relay in this process that [`commit`](Self::commit) wakes. Default: none.
+            /// Sets the relay in this process that [`commit`](Self::commit) and [`committed`](Self::committed) wake.
+            /// Default: none.
             #[must_use]
             pub fn wake(mut self, wake: impl ::pillarbox_core::port::Wake + 'static) -> Self {
                 self.staging.wake = Some(::std::sync::Arc::new(wake));
@@ -49,6 +50,12 @@ macro_rules! outbox {
             pub fn clock(mut self, clock: ::std::sync::Arc<::pillarbox_core::HybridClock>) -> Self {
                 self.staging.clock = Some(clock);
                 self
+            }
+
+            /// Wakes the relay of this process, if there is one. Call it after the commit of a driver that has its own:
+            /// [`commit`](Self::commit) does it by itself. Without it, the relay finds the event when it polls.
+            pub fn committed(&self) {
+                self.staging.committed();
             }
 
             /// Runs an operation in a transaction. It begins the transaction, runs the operation, and stages the

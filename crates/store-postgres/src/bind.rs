@@ -44,11 +44,6 @@ impl Bind {
         self.value(seqs).value(fences)
     }
 
-    /// There is no way to send a value.
-    pub(crate) fn refuse(self) -> Self {
-        Self { refused: true, ..self }
-    }
-
     pub(crate) fn done(self) -> Result<PgArguments> {
         if self.refused {
             return Err(Error::too_large(

@@ -5,7 +5,6 @@
 use std::io;
 
 use pillarbox_core::{Error, ErrorKind, Retry, redact};
-use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
 /// What was under way. It decides what a lost connection means.
@@ -67,11 +66,19 @@ fn kind_of(state: &str, routine: Option<&str>) -> ErrorKind {
     STATES.iter().find(|(prefix, _)| state.starts_with(prefix)).map_or(ErrorKind::Internal, |(_, kind)| *kind)
 }
 
-/// Classifies what the driver said.
+/// Classifies what sqlx said.
 pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
+    explain(&error, phase)
+}
+
+/// The same where the error belongs to someone else.
+pub(crate) fn explain(error: &sqlx::Error, phase: Phase) -> Error {
     match error {
-        sqlx::Error::Database(error) => of_server(&*error, phase),
-        sqlx::Error::Io(error) => lost(&error, phase),
+        sqlx::Error::Database(error) => {
+            let routine = error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
+            of_server(&error.code().unwrap_or_default(), routine, error.message(), phase)
+        }
+        sqlx::Error::Io(error) => lost(error, phase),
         sqlx::Error::PoolTimedOut => Error::new(
             ErrorKind::Timeout,
             "no database connection became free in time; all of them are in use",
@@ -101,7 +108,7 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
         sqlx::Error::Protocol(text) => {
             let error = Error::new(
                 ErrorKind::Unavailable,
-                format!("the database broke the protocol, so the connection is closed: {}", redact(&text)),
+                format!("the database broke the protocol, so the connection is closed: {}", redact(text)),
             );
             if phase == Phase::Committing { error.with_retry(Retry::Unknown) } else { error }
         }
@@ -109,15 +116,14 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
     }
 }
 
-fn of_server(error: &dyn DatabaseError, phase: Phase) -> Error {
-    let state = error.code().unwrap_or_default().into_owned();
-    let routine = error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
-    let kind = match kind_of(&state, routine) {
+/// Classifies what the server said: an SQLSTATE, the function of the server that said it, and a text.
+pub(crate) fn of_server(state: &str, routine: Option<&str>, message: &str, phase: Phase) -> Error {
+    let kind = match kind_of(state, routine) {
         // The values of our own calls are our own: the caller did nothing wrong.
         ErrorKind::Invalid if phase != Phase::Application => ErrorKind::Internal,
         kind => kind,
     };
-    let message = match &*state {
+    let message = match state {
         "26000" | "42P05" => {
             "prepared statements do not work on this connection. Behind a transaction pooler such as \
              PgBouncer, set the mode to pooled"
@@ -132,18 +138,19 @@ fn of_server(error: &dyn DatabaseError, phase: Phase) -> Error {
         }
         // The message quotes the value.
         _ if state.starts_with("22") => "the database rejected a value".into(),
-        _ => redact(error.message()),
+        _ => redact(message),
     };
     let result = Error::new(kind, message);
     // 08007 and 40003: the server itself does not know whether the transaction was committed. The others of
     // class 08 are what a pooler says when it lost the server: it does not know either.
     let unknown =
-        matches!(&*state, "08007" | "40003") || (phase == Phase::Committing && state.starts_with("08"));
+        matches!(state, "08007" | "40003") || (phase == Phase::Committing && state.starts_with("08"));
     let result = if unknown { result.with_retry(Retry::Unknown) } else { result };
     if state.is_empty() { result } else { result.with_code(state) }
 }
 
-fn lost(error: &io::Error, phase: Phase) -> Error {
+/// Classifies a lost connection.
+pub(crate) fn lost(error: &io::Error, phase: Phase) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::TimedOut => ErrorKind::Timeout,
         io::ErrorKind::PermissionDenied => ErrorKind::Denied,
@@ -157,6 +164,8 @@ fn lost(error: &io::Error, phase: Phase) -> Error {
 mod tests {
     use std::borrow::Cow;
     use std::fmt;
+
+    use sqlx::error::DatabaseError;
 
     use super::*;
 

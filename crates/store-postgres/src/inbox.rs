@@ -4,16 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::Result;
-use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Transactions};
-use sqlx::postgres::PgArguments;
-use sqlx::{PgPool, Row};
+use pillarbox_core::port::{self, AcceptRequest, Accepted, Transactions};
+use pillarbox_core::{Error, ErrorKind, Result};
+use pillarbox_host::{Call, Step};
+use sqlx::PgPool;
 
-use crate::bind::Bind;
 use crate::commit::{Tx, commit_pooled};
+use crate::driver::Transaction;
 use crate::error::{Phase, classify};
 use crate::options::{Mode, Options};
 use crate::sql::{Accepting, Sql};
+use crate::statement::Value;
 use crate::store::PostgresStore;
 use crate::tables::Tables;
 
@@ -71,7 +72,8 @@ impl Inbox {
         Self { pool, statements, mode: options.mode.unwrap_or(Mode::Direct) }
     }
 
-    /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
+    /// Marks the event for this consumer, in a transaction of any [supported driver](Transaction). The handler
+    /// may only run on [`Accepted::Fresh`].
     ///
     /// A concurrent duplicate waits until this transaction ends, at most for the lock timeout of its own
     /// connection.
@@ -79,54 +81,54 @@ impl Inbox {
     /// # Errors
     /// When the consumer's name is out of bounds, or when the database fails. The transaction should then be
     /// rolled back.
-    pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
+    pub fn accept<'t, T: Transaction>(
+        &self,
+        tx: &'t mut T,
+        request: AcceptRequest,
+    ) -> T::Answer<'t, Accepted> {
+        tx.run(self.mark(request))
+    }
+
+    fn mark(&self, request: AcceptRequest) -> Result<Step<Value, Accepted>> {
         request.check()?;
-        let bind = Bind::new().text(&request.consumer).value(request.event_id.0).at(request.now);
-        let Some(origin) = &request.origin else {
-            let marked = self.execute(tx, &self.statements.accept, bind.done()?).await?;
-            return Ok(if marked == 0 { Accepted::Duplicate } else { Accepted::Fresh });
+        let mut values =
+            vec![Value::text(&request.consumer), Value::text(request.event_id), Value::at(request.now)];
+        let Some(origin) = request.origin else {
+            return Ok(Step::change(self.call(&self.statements.accept, values), |marked| {
+                Ok(Step::Done(if marked == 0 { Accepted::Duplicate } else { Accepted::Fresh }))
+            }));
         };
-        let arguments = bind
-            .text(&origin.lane)
-            .number(origin.fence.0)
-            .text(&origin.position.stream)
-            .number(origin.position.offset)
-            .done()?;
-        let query = self.statements.accept_origin.with(arguments).persistent(self.mode == Mode::Direct);
-        let row = query.fetch_one(&mut **tx).await.map_err(failed)?;
-        let is = |column: &str| row.try_get::<bool, _>(column).map_err(failed);
-        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
-        if is("newer")? {
-            self.raise(tx, &request, origin).await?;
-        }
-        Ok(match (is("fresh")?, is("stale")?) {
-            (true, _) => Accepted::Fresh,
-            (false, true) => Accepted::Stale,
-            (false, false) => Accepted::Duplicate,
-        })
+        let owner = [
+            Value::Text(Some(origin.lane)),
+            Value::Integer(Some(origin.fence.0)),
+            Value::Text(Some(origin.position.stream)),
+            Value::Integer(Some(origin.position.offset)),
+        ];
+        values.extend(owner.clone());
+        let mut raised = vec![Value::Text(Some(request.consumer))];
+        raised.extend(owner);
+        raised.push(Value::at(request.now));
+        let raise = self.call(&self.statements.fence_raise, raised);
+        Ok(Step::ask(self.call(&self.statements.accept_origin, values), move |rows| {
+            let row = rows.first().ok_or_else(|| {
+                Error::new(ErrorKind::Corrupt, "the database did not say whether the event is known")
+            })?;
+            let accepted = match (row.flag(0)?, row.flag(1)?) {
+                (true, _) => Accepted::Fresh,
+                (false, true) => Accepted::Stale,
+                (false, false) => Accepted::Duplicate,
+            };
+            // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
+            Ok(match row.flag(2)? {
+                true => Step::change(raise, move |_| Ok(Step::Done(accepted))),
+                false => Step::Done(accepted),
+            })
+        }))
     }
 
-    async fn raise(&self, tx: &mut Tx<'_>, request: &AcceptRequest, origin: &Origin) -> Result<()> {
-        let arguments = Bind::new()
-            .text(&request.consumer)
-            .text(&origin.lane)
-            .number(origin.fence.0)
-            .text(&origin.position.stream)
-            .number(origin.position.offset)
-            .at(request.now)
-            .done()?;
-        self.execute(tx, &self.statements.fence_raise, arguments).await?;
-        Ok(())
+    fn call(&self, sql: &Sql, values: Vec<Value>) -> Call<Value> {
+        Call::new(sql.shared(), values).keep(self.mode == Mode::Direct)
     }
-
-    async fn execute(&self, tx: &mut Tx<'_>, sql: &Sql, arguments: PgArguments) -> Result<u64> {
-        let query = sql.with(arguments).persistent(self.mode == Mode::Direct);
-        Ok(query.execute(&mut **tx).await.map_err(failed)?.rows_affected())
-    }
-}
-
-fn failed(error: sqlx::Error) -> pillarbox_core::Error {
-    classify(error, Phase::Application)
 }
 
 #[async_trait]

@@ -1,6 +1,7 @@
 //! Pillarbox on PostgreSQL: an outbox inside your own database.
 //!
-//! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
+//! - [`Outbox`] stages events inside the application's own transaction, of `sqlx` or of any other
+//!   [supported driver](Transaction).
 //! - [`PostgresStore`] is the store that relays and operators use. It implements the ports
 //!   [`Store`](pillarbox_core::port::Store), [`Admin`](pillarbox_core::port::Admin),
 //!   [`Lanes`](pillarbox_core::port::Lanes), [`Schema`](pillarbox_core::port::Schema) and
@@ -43,6 +44,7 @@ mod change;
 mod claim;
 mod commit;
 mod connect;
+mod driver;
 mod error;
 mod floor;
 mod inbox;
@@ -64,6 +66,7 @@ mod store;
 mod tables;
 mod transaction;
 
+pub use driver::Transaction;
 pub use inbox::Inbox;
 pub use options::{Mode, Options};
 pub use outbox::Outbox;

@@ -3,19 +3,16 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use pillarbox_core::{Event, EventId, NewEntry, Result, Staged, check_name};
-use pillarbox_host::Staging;
-use sqlx::Row;
-use sqlx::postgres::PgArguments;
+use pillarbox_core::{Event, EventId, Result, Staged, check_name};
+use pillarbox_host::{Call, Staging, Step};
 
 use crate::batch::StageBatch;
-use crate::bind::Bind;
 use crate::commit::{Tx, commit};
-use crate::error::{Phase, classify};
+use crate::driver::Transaction;
 use crate::lean;
 use crate::options::{Mode, Options};
-use crate::sql::Staging as Statements;
-use crate::statement::{NUMBERS, Param, Statement, params};
+use crate::sql::{Sql, Staging as Statements};
+use crate::statement::{Statement, Value, params, values};
 use crate::store::PostgresStore;
 use crate::tables::Tables;
 
@@ -58,25 +55,13 @@ impl Outbox {
         self
     }
 
-    /// Stages one event.
+    /// Stages one event in the application's transaction, of any [supported driver](Transaction).
     ///
     /// # Errors
     /// When the event is out of bounds, before anything is written. When the database fails: the transaction
     /// should then be rolled back.
-    pub async fn stage(&self, tx: &mut Tx<'_>, event: Event) -> Result<Staged> {
-        let known = event.id.is_some();
-        let entry = self.staging.entry(&self.staging.route()?, event)?;
-        let id = entry.event_id;
-        let (sql, values) = if known {
-            (&self.statements.stage_one, bind_all(entry)?)
-        } else if lean::is_lean(&entry) {
-            (&self.statements.stage_lean, lean::values(&entry)?)
-        } else {
-            (&self.statements.stage_fresh, bind_all(entry)?)
-        };
-        let query = sql.with(values).persistent(self.mode == Mode::Direct);
-        let done = query.execute(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
-        Ok(if done.rows_affected() == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
+    pub fn stage<'t, T: Transaction>(&self, tx: &'t mut T, event: Event) -> T::Answer<'t, Staged> {
+        tx.run(self.one(event))
     }
 
     /// Stages any number of events in one statement. The outcomes are in the order of the events. Without
@@ -84,35 +69,12 @@ impl Outbox {
     ///
     /// # Errors
     /// As for [`stage`](Self::stage). Then none of the events is staged.
-    pub async fn stage_all(
+    pub fn stage_all<'t, T: Transaction>(
         &self,
-        tx: &mut Tx<'_>,
+        tx: &'t mut T,
         events: impl IntoIterator<Item = Event>,
-    ) -> Result<Vec<Staged>> {
-        let mut events: Vec<Event> = events.into_iter().collect();
-        // One alone costs half as much by its own statement.
-        if events.len() == 1
-            && let Some(event) = events.pop()
-        {
-            return Ok(vec![self.stage(tx, event).await?]);
-        }
-        let route = self.staging.route()?;
-        let mut batch = StageBatch::default();
-        let mut ids = Vec::with_capacity(events.len());
-        for event in events {
-            let entry = self.staging.entry(&route, event)?;
-            ids.push(entry.event_id);
-            batch.push(entry)?;
-        }
-        if ids.is_empty() {
-            return Ok(vec![]);
-        }
-        let many = self.statements.stage_many.with(batch.bind(route.as_str())?);
-        let query = many.persistent(self.mode == Mode::Direct);
-        let rows = query.fetch_all(&mut **tx).await.map_err(|error| classify(error, Phase::Application))?;
-        let fresh: sqlx::Result<HashSet<EventId>> =
-            rows.iter().map(|row| row.try_get(0).map(EventId)).collect();
-        Ok(Staged::tell(ids, fresh.map_err(|error| classify(error, Phase::Application))?))
+    ) -> T::Answer<'t, Vec<Staged>> {
+        tx.run(self.many(events))
     }
 
     /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
@@ -124,12 +86,8 @@ impl Outbox {
     ///
     /// # Errors
     /// When the route or the key breaks a rule, or when the database fails.
-    pub async fn serialize(&self, tx: &mut Tx<'_>, key: &str) -> Result<()> {
-        let route = self.staging.route()?;
-        check_name("key", key)?;
-        let bind = Bind::new().text(route.as_str()).text(key).done()?;
-        let query = self.statements.serialize.with(bind).persistent(self.mode == Mode::Direct);
-        query.execute(&mut **tx).await.map(|_| ()).map_err(|error| classify(error, Phase::Application))
+    pub fn serialize<'t, T: Transaction>(&self, tx: &'t mut T, key: &str) -> T::Answer<'t, ()> {
+        tx.run(self.lock(key))
     }
 
     /// Commits the transaction and wakes the relay of this process.
@@ -157,19 +115,57 @@ impl Outbox {
         let entry = self.staging.entry(&self.staging.route()?, event)?;
         Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))
     }
-}
 
-/// The values of `stage_one.sql` and `stage_fresh.sql`, in their order.
-fn bind_all(entry: NewEntry) -> Result<PgArguments> {
-    let params = params(entry)?.into_iter().enumerate();
-    let bind = params.fold(Bind::new(), |bind, (place, param)| match param {
-        // What is not there has a type as well: the prepared statement is kept for what will be there.
-        Param::Null if place >= NUMBERS => bind.value(None::<i64>),
-        Param::Null => bind.value(None::<&str>),
-        Param::Text(text) => bind.value(text),
-        Param::Integer(number) => bind.value(number),
-        Param::Bytes(bytes) => bind.value(bytes),
-        _ => bind.refuse(),
-    });
-    bind.done()
+    fn one(&self, event: Event) -> Result<Step<Value, Staged>> {
+        let known = event.id.is_some();
+        let entry = self.staging.entry(&self.staging.route()?, event)?;
+        let id = entry.event_id;
+        let call = if known {
+            self.call(&self.statements.stage_one, values(entry)?)
+        } else if lean::is_lean(&entry) {
+            self.call(&self.statements.stage_lean, lean::values(entry)?)
+        } else {
+            self.call(&self.statements.stage_fresh, values(entry)?)
+        };
+        Ok(Step::change(call, move |rows| {
+            Ok(Step::Done(if rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
+        }))
+    }
+
+    pub(crate) fn many(&self, events: impl IntoIterator<Item = Event>) -> Result<Step<Value, Vec<Staged>>> {
+        let mut events: Vec<Event> = events.into_iter().collect();
+        // One alone costs half as much by its own statement.
+        if events.len() == 1
+            && let Some(event) = events.pop()
+        {
+            return Ok(self.one(event)?.map(|staged| vec![staged]));
+        }
+        let route = self.staging.route()?;
+        let mut batch = StageBatch::default();
+        let mut ids = Vec::with_capacity(events.len());
+        for event in events {
+            let entry = self.staging.entry(&route, event)?;
+            ids.push(entry.event_id);
+            batch.push(entry)?;
+        }
+        if ids.is_empty() {
+            return Ok(Step::Done(vec![]));
+        }
+        let call = self.call(&self.statements.stage_many, batch.values(route.as_str()));
+        Ok(Step::ask(call, |rows| {
+            let fresh: Result<HashSet<EventId>> = rows.iter().map(|row| row.text(0)?.parse()).collect();
+            Ok(Step::Done(Staged::tell(ids, fresh?)))
+        }))
+    }
+
+    fn lock(&self, key: &str) -> Result<Step<Value, ()>> {
+        let route = self.staging.route()?;
+        check_name("key", key)?;
+        let call = self.call(&self.statements.serialize, vec![Value::text(route), Value::text(key)]);
+        Ok(Step::change(call, |_| Ok(Step::Done(()))))
+    }
+
+    pub(crate) fn call(&self, sql: &Sql, values: Vec<Value>) -> Call<Value> {
+        Call::new(sql.shared(), values).keep(self.mode == Mode::Direct)
+    }
 }

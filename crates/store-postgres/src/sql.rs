@@ -80,6 +80,16 @@ impl Sql {
         &self.0
     }
 
+    /// The text for a driver that runs it.
+    pub(crate) fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
+    /// The statement of a call, whose text came from [`shared`](Self::shared).
+    pub(crate) fn again(text: Arc<str>) -> Self {
+        Self(text)
+    }
+
     /// Adds the text to those of a list.
     fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
         texts.push((name.to_owned(), self.0.to_string()));

@@ -27,8 +27,13 @@ const CODES: &[(i64, ErrorKind, &str)] = &[
     (1811, ErrorKind::Internal, "a trigger of the database rejects the row"),
 ];
 
-/// What a failed call means.
+/// What a failed call of sqlx means.
 pub(crate) fn classify(error: sqlx::Error) -> Error {
+    explain(&error)
+}
+
+/// The same where the error belongs to someone else.
+pub(crate) fn explain(error: &sqlx::Error) -> Error {
     match error {
         sqlx::Error::Database(error) => {
             let code = error.code().and_then(|code| code.parse::<i64>().ok()).unwrap_or(1);
@@ -82,7 +87,8 @@ pub(crate) fn classify_commit(error: sqlx::Error) -> Error {
     }
 }
 
-fn from_code(code: i64, message: &str) -> Error {
+/// What a result code of SQLite means, with the text that came with it.
+pub(crate) fn from_code(code: i64, message: &str) -> Error {
     let row = |code| CODES.iter().find(move |row| row.0 == code);
     // The driver reports the extended code; its low byte is the primary one.
     let error = match row(code).or_else(|| row(code & 0xff)) {

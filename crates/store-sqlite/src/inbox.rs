@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::shared::Columns;
 use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
 use pillarbox_core::{Fence, Result};
-use sqlx::{SqliteConnection, SqlitePool};
+use pillarbox_host::{Call, Step};
+use sqlx::SqlitePool;
 
-use crate::bind::Bind;
 use crate::call::Writer;
 use crate::commit::{Tx, commit};
+use crate::driver::Transaction;
 use crate::error::classify;
 use crate::options::Options;
-use crate::row::Cells;
-use crate::sql::{Sql, Statements};
+use crate::sql::Statements;
+use crate::statement::Value;
 use crate::store::SqliteStore;
 use crate::tables::Tables;
 
@@ -72,7 +72,8 @@ impl Inbox {
         Self { writer: Writer::shared(pool), statements }
     }
 
-    /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
+    /// Marks the event for this consumer, in a transaction of any [supported driver](Transaction). The handler
+    /// may only run on [`Accepted::Fresh`].
     ///
     /// SQLite allows one writer at a time: a concurrent duplicate waits until this transaction ends, at most
     /// for the busy timeout of its own connection. Begin the transaction with `BEGIN IMMEDIATE`, because this
@@ -80,63 +81,74 @@ impl Inbox {
     ///
     /// # Errors
     /// When the consumer's name breaks a rule, before anything is written. Also any error of the database.
-    pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
-        request.check()?;
-        let known = self.known(&mut *tx, &request).await?;
-        let stale =
-            request.origin.as_ref().zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest));
-        if stale {
-            let marked = self.is_marked(tx, &request).await?;
-            return Ok(if marked { Accepted::Duplicate } else { Accepted::Stale });
-        }
-        let bind = Bind::new().text(&request.consumer).text(&request.event_id.to_string()).at(request.now);
-        let marked = self.execute(tx, &self.statements.accept, bind).await?;
-        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
-        if let Some(origin) = request.origin.as_ref().filter(|own| own.is_newer(known.as_ref())) {
-            self.raise(tx, &request, origin).await?;
-        }
-        Ok(if marked == 0 { Accepted::Duplicate } else { Accepted::Fresh })
-    }
-
-    /// The newest owner that was seen of the lane that the event comes from.
-    async fn known(
+    pub fn accept<'t, T: Transaction>(
         &self,
-        connection: &mut SqliteConnection,
-        request: &AcceptRequest,
-    ) -> Result<Option<Origin>> {
-        let Some(origin) = &request.origin else { return Ok(None) };
-        let arguments = Bind::new().text(&request.consumer).text(&origin.lane).done()?;
-        let newest = self.statements.fence_of.with(arguments);
-        let Some(row) = newest.fetch_optional(connection).await.map_err(classify)? else { return Ok(None) };
-        let mut row = Cells::of(&row);
-        let (lane, fence) = (origin.lane.clone(), Fence(row.number()?));
-        Ok(Some(Origin { lane, fence, position: Position { stream: row.text()?, offset: row.number()? } }))
+        tx: &'t mut T,
+        request: AcceptRequest,
+    ) -> T::Answer<'t, Accepted> {
+        tx.run(request.check().and_then(|()| Marking::new(self, request).begin()))
+    }
+}
+
+/// The way of one event through the inbox.
+struct Marking {
+    statements: Arc<Statements>,
+    request: AcceptRequest,
+}
+
+impl Marking {
+    fn new(inbox: &Inbox, request: AcceptRequest) -> Self {
+        Self { statements: Arc::clone(&inbox.statements), request }
     }
 
-    async fn is_marked(&self, connection: &mut SqliteConnection, request: &AcceptRequest) -> Result<bool> {
-        let bind = Bind::new().text(&request.consumer).text(&request.event_id.to_string());
-        let marked = self.statements.marked.with(bind.done()?);
-        Cells::of(&marked.fetch_one(connection).await.map_err(classify)?).flag()
+    /// First the newest owner that was seen of the lane that the event comes from.
+    fn begin(self) -> Result<Step<Value, Accepted>> {
+        let Some(own) = self.request.origin.clone() else { return Ok(self.mark(None)) };
+        let values = vec![Value::text(&self.request.consumer), Value::text(&own.lane)];
+        Ok(Step::ask(Call::new(self.statements.fence_of.shared(), values), move |rows| {
+            let known = match rows.first() {
+                Some(row) => {
+                    let position = Position { stream: row.text(1)?.to_owned(), offset: row.number(2)? };
+                    Some(Origin { lane: own.lane.clone(), fence: Fence(row.number(0)?), position })
+                }
+                None => None,
+            };
+            if known.as_ref().is_some_and(|known| own.is_stale(known)) {
+                return Ok(self.refuse());
+            }
+            let newer = own.is_newer(known.as_ref()).then_some(own);
+            Ok(self.mark(newer))
+        }))
     }
 
-    async fn raise(
-        &self,
-        connection: &mut SqliteConnection,
-        request: &AcceptRequest,
-        origin: &Origin,
-    ) -> Result<()> {
-        let bind = Bind::new()
-            .text(&request.consumer)
-            .text(&origin.lane)
-            .number(origin.fence.0)
-            .text(&origin.position.stream)
-            .number(origin.position.offset)
-            .at(request.now);
-        self.execute(connection, &self.statements.fence_raise, bind).await.map(drop)
+    /// A stale event is not marked. It may have been before.
+    fn refuse(self) -> Step<Value, Accepted> {
+        let values = vec![Value::text(&self.request.consumer), Value::text(self.request.event_id)];
+        Step::ask(Call::new(self.statements.marked.shared(), values), |rows| {
+            let marked = rows.first().map_or(Ok(false), |row| row.flag(0))?;
+            Ok(Step::Done(if marked { Accepted::Duplicate } else { Accepted::Stale }))
+        })
     }
 
-    async fn execute(&self, connection: &mut SqliteConnection, sql: &Sql, bind: Bind) -> Result<u64> {
-        Ok(sql.with(bind.done()?).execute(connection).await.map_err(classify)?.rows_affected())
+    fn mark(self, newer: Option<Origin>) -> Step<Value, Accepted> {
+        let Self { statements, request } = self;
+        let values =
+            vec![Value::text(&request.consumer), Value::text(request.event_id), Value::at(request.now)];
+        Step::change(Call::new(statements.accept.shared(), values), move |rows| {
+            let accepted = if rows == 0 { Accepted::Duplicate } else { Accepted::Fresh };
+            // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
+            let Some(origin) = newer else { return Ok(Step::Done(accepted)) };
+            let values = vec![
+                request.consumer.into(),
+                origin.lane.into(),
+                Value::Integer(origin.fence.0),
+                origin.position.stream.into(),
+                Value::Integer(origin.position.offset),
+                Value::at(request.now),
+            ];
+            let raise = Call::new(statements.fence_raise.shared(), values);
+            Ok(Step::change(raise, move |_| Ok(Step::Done(accepted))))
+        })
     }
 }
 

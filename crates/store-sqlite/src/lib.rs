@@ -1,6 +1,7 @@
 //! Pillarbox on SQLite: an outbox inside your own database file, and nothing else to install.
 //!
-//! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
+//! - [`Outbox`] stages events inside the application's own transaction, of `sqlx` or of any other
+//!   [supported driver](Transaction).
 //! - [`SqliteStore`] is the store that relays and operators use. It implements the ports
 //!   [`Store`](pillarbox_core::port::Store), [`Lanes`](pillarbox_core::port::Lanes),
 //!   [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
@@ -55,6 +56,7 @@ mod change;
 mod claim;
 mod commit;
 mod connect;
+mod driver;
 mod error;
 mod file;
 mod inbox;
@@ -77,6 +79,7 @@ mod tables;
 mod transaction;
 
 pub use connect::app_pool;
+pub use driver::Transaction;
 pub use inbox::Inbox;
 pub use options::Options;
 pub use outbox::Outbox;

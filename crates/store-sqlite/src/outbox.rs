@@ -3,19 +3,15 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use pillarbox_core::port::shared::Columns;
-use pillarbox_core::{Error, Event, EventId, NewEntry, Result, Staged, check_name};
-use pillarbox_host::Staging;
-use sqlx::SqliteConnection;
+use pillarbox_core::{Event, EventId, NewEntry, Result, Staged, check_name};
+use pillarbox_host::{Call, Staging, Step};
 
 use crate::batch::batch;
-use crate::bind::Bind;
 use crate::commit::{Tx, commit};
-use crate::error::classify;
+use crate::driver::Transaction;
 use crate::options::Options;
-use crate::row::Cells;
-use crate::sql::{Statements, query};
-use crate::statement::{Param, Statement, params};
+use crate::sql::Statements;
+use crate::statement::{Statement, Value, params, values};
 use crate::store::SqliteStore;
 use crate::tables::Tables;
 
@@ -55,26 +51,25 @@ impl Outbox {
         self
     }
 
-    /// Stages one event.
+    /// Stages one event in the application's transaction, of any [supported driver](Transaction).
     ///
     /// # Errors
     /// When the route or the event breaks a rule, before anything is written. Also any error of the database.
-    pub async fn stage(&self, tx: &mut Tx<'_>, event: Event) -> Result<Staged> {
-        let staged = self.stage_all(tx, [event]).await?;
-        staged.into_iter().next().ok_or_else(|| Error::invalid("nothing was staged"))
+    pub fn stage<'t, T: Transaction>(&self, tx: &'t mut T, event: Event) -> T::Answer<'t, Staged> {
+        let entry = self.staging.route().and_then(|route| self.staging.entry(&route, event));
+        tx.run(entry.and_then(|entry| self.one(entry)))
     }
 
     /// Stages any number of events in one statement. The outcomes are in the order of the events.
     ///
     /// # Errors
     /// When the route or an event breaks a rule, before anything is written. Also any error of the database.
-    pub async fn stage_all(
+    pub fn stage_all<'t, T: Transaction>(
         &self,
-        tx: &mut Tx<'_>,
+        tx: &'t mut T,
         events: impl IntoIterator<Item = Event>,
-    ) -> Result<Vec<Staged>> {
-        let entries = self.staging.entries(events)?;
-        self.insert(tx, entries).await
+    ) -> T::Answer<'t, Vec<Staged>> {
+        tx.run(self.many(events))
     }
 
     /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
@@ -87,10 +82,8 @@ impl Outbox {
     ///
     /// # Errors
     /// When the route or the key breaks a rule, or when the lock is not free within the busy timeout.
-    pub async fn serialize(&self, tx: &mut Tx<'_>, key: &str) -> Result<()> {
-        self.staging.route()?;
-        check_name("key", key)?;
-        query(&self.statements.serialize).execute(&mut **tx).await.map(|_| ()).map_err(classify)
+    pub fn serialize<'t, T: Transaction>(&self, tx: &'t mut T, key: &str) -> T::Answer<'t, ()> {
+        tx.run(self.lock(key))
     }
 
     /// Commits the transaction, then wakes the relay of this process if there is one.
@@ -115,51 +108,48 @@ impl Outbox {
         Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))
     }
 
-    async fn insert(
-        &self,
-        connection: &mut SqliteConnection,
-        mut entries: Vec<NewEntry>,
-    ) -> Result<Vec<Staged>> {
+    /// One event without the detour that any number of them take.
+    fn one(&self, entry: NewEntry) -> Result<Step<Value, Staged>> {
+        let id = entry.event_id;
+        let call = Call::new(self.statements.stage_one.shared(), values(entry)?);
+        Ok(Step::change(call, move |rows| {
+            Ok(Step::Done(if rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
+        }))
+    }
+
+    pub(crate) fn many(&self, events: impl IntoIterator<Item = Event>) -> Result<Step<Value, Vec<Staged>>> {
+        let mut entries = self.staging.entries(events)?;
         if entries.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Step::Done(Vec::new()));
         }
         if entries.len() == 1
             && let Some(entry) = entries.pop()
         {
-            return Ok(vec![self.insert_one(connection, entry).await?]);
+            return Ok(self.one(entry)?.map(|staged| vec![staged]));
         }
         let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
         let batch = batch(&entries)?;
-        let bind = Bind::new().text(self.staging.route_text()).value(batch.json).value(batch.payloads);
-        let many = self.statements.stage_many.with(bind.done()?);
-        let done = many.execute(&mut *connection).await.map_err(classify)?;
-        let mut fresh: HashSet<EventId> = ids.iter().copied().collect();
-        // Having every row told back costs a quarter of staging it, and duplicates are rare: only then ask.
-        if done.rows_affected() < fresh.len() as u64 {
-            fresh = self.newest(connection, done.rows_affected()).await?;
-        }
-        Ok(Staged::tell(ids, fresh))
+        let values =
+            vec![Value::text(self.staging.route_text()), batch.json.into(), Value::Bytes(batch.payloads)];
+        let newest = self.statements.stage_newest.shared();
+        Ok(Step::change(Call::new(self.statements.stage_many.shared(), values), move |rows| {
+            let fresh: HashSet<EventId> = ids.iter().copied().collect();
+            if rows >= fresh.len() as u64 {
+                return Ok(Step::Done(Staged::tell(ids, fresh)));
+            }
+            // Having every row told back costs a quarter of staging it, and duplicates are rare: only then ask.
+            let count = Value::Integer(i64::try_from(rows).unwrap_or(i64::MAX));
+            Ok(Step::ask(Call::new(newest, vec![count]), |rows| {
+                let fresh: Result<HashSet<EventId>> = rows.iter().map(|row| row.text(0)?.parse()).collect();
+                Ok(Step::Done(Staged::tell(ids, fresh?)))
+            }))
+        }))
     }
 
-    /// One event without the detour that any number of them take.
-    async fn insert_one(&self, connection: &mut SqliteConnection, entry: NewEntry) -> Result<Staged> {
-        let id = entry.event_id;
-        let bind = params(entry)?.into_iter().fold(Bind::new(), |bind, param| match param {
-            Param::Null => bind.value(None::<i64>),
-            Param::Integer(number) => bind.value(number),
-            Param::Text(text) => bind.value(text),
-            Param::Bytes(bytes) => bind.value(bytes),
-            _ => bind.refuse(),
-        });
-        let one = self.statements.stage_one.with(bind.done()?);
-        let done = one.execute(connection).await.map_err(classify)?;
-        Ok(if done.rows_affected() == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
-    }
-
-    async fn newest(&self, connection: &mut SqliteConnection, count: u64) -> Result<HashSet<EventId>> {
-        let bind = Bind::new().number(i64::try_from(count).unwrap_or(i64::MAX));
-        let newest = self.statements.stage_newest.with(bind.done()?);
-        let rows = newest.fetch_all(connection).await.map_err(classify)?;
-        rows.iter().map(|row| Cells::of(row).text()?.parse()).collect()
+    fn lock(&self, key: &str) -> Result<Step<Value, ()>> {
+        self.staging.route()?;
+        check_name("key", key)?;
+        let call = Call::new(self.statements.serialize.shared(), vec![]);
+        Ok(Step::change(call, |_| Ok(Step::Done(()))))
     }
 }

@@ -1,6 +1,7 @@
 //! The examples do what they say: each is run as a program, and what it delivered is read back.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
+mod drivers;
 mod languages;
 mod sagas;
 mod services;
@@ -42,19 +43,25 @@ fn the_order_service_on_sqlite_delivers_what_it_committed() {
 
 #[test]
 fn the_order_service_on_postgresql_delivers_what_it_committed() {
+    on_postgresql(env!("CARGO_BIN_EXE_order-service-postgres"));
+}
+
+/// Runs an order service in a database of its own, because it uses the default names. Returns what it said.
+fn on_postgresql(program: &str) -> String {
     let server = std::env::var("PILLARBOX_TEST_POSTGRES")
         .expect("PILLARBOX_TEST_POSTGRES is not set: run this through `cargo xtask services -- cargo test`");
-    // The example uses the default names, so it gets a database of its own.
-    let database = format!("example_{}", std::process::id());
+    let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    let database = format!("example_{}_{nanos}", std::process::id());
     psql(&server, &format!("create database {database}"));
     let (base, _) = server.rsplit_once('/').unwrap();
     let folder = tempfile::tempdir().unwrap();
     let events = folder.path().join("events.ndjson");
-    run(env!("CARGO_BIN_EXE_order-service-postgres"), |command| {
+    let output = run(program, |command| {
         command.arg(&events).env("DATABASE_URL", format!("{base}/{database}"));
     });
     psql(&server, &format!("drop database {database} with (force)"));
     assert_eq!(delivered_keys(&events), ["o-1", "o-2", "o-3"]);
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn psql(server: &str, sql: &str) {

@@ -1,4 +1,4 @@
-//! Installs Debian's packages of servers that are missing.
+//! Installs Debian's packages of servers and libraries that are missing.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,15 +11,35 @@ use crate::exec::Executor;
 /// The installation as a script, because root may have to be asked for it as a whole.
 const SCRIPT: &str = include_str!("install.sh");
 
-/// Installs what is missing. Where everything is there, nothing is run and no privilege is needed.
+/// The package of the library that diesel reaches PostgreSQL through, and the program of it that the build asks.
+const LIBPQ: (&str, &str) = ("libpq-dev", "pg_config");
+
+/// Installs the servers that are missing.
 pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> Result<()> {
-    let absent =
-        || servers.iter().filter(|server| !server.is_installed()).flat_map(|server| server.packages());
-    let packages: BTreeSet<&str> = absent().copied().collect();
+    install(executor, &|| {
+        servers
+            .iter()
+            .filter(|server| !server.is_installed())
+            .flat_map(|server| server.packages())
+            .copied()
+            .collect()
+    })
+}
+
+/// Installs the libraries that all features need to be built.
+pub(crate) fn libraries(executor: &Executor) -> Result<()> {
+    let (package, program) = LIBPQ;
+    let is_there =
+        || Command::new(program).arg("--libdir").output().is_ok_and(|output| output.status.success());
+    install(executor, &|| if is_there() { BTreeSet::new() } else { BTreeSet::from([package]) })
+}
+
+/// Installs what is absent. Where everything is there, nothing is run and no privilege is needed.
+fn install(executor: &Executor, absent: &dyn Fn() -> BTreeSet<&'static str>) -> Result<()> {
+    let packages = Vec::from_iter(absent());
     if packages.is_empty() {
         return Ok(());
     }
-    let packages = Vec::from_iter(packages);
     eprintln!("xtask: installing {}", packages.join(", "));
     let mut command = if is_root()? { Command::new("sh") } else { Command::new("sudo") };
     if !is_root()? {
@@ -27,7 +47,7 @@ pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> R
     }
     let code = executor.run(command.args(["-c", SCRIPT, "install"]).args(&packages));
     match code {
-        Ok(0) if absent().next().is_none() => Ok(()),
+        Ok(0) if absent().is_empty() => Ok(()),
         _ => {
             Err(format!("could not install them; run as root: apt-get install {}", packages.join(" ")).into())
         }

@@ -28,6 +28,7 @@ use crate::exec::Executor;
 use crate::process::Running;
 use ground::Ground;
 
+pub(crate) use install::libraries as install_libraries;
 pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 

@@ -20,7 +20,11 @@ const SQLITE: &[&str] = &["store-sqlite"];
 
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
 /// hand out is its own.
-const FILES: [Own; 4] = [
+const FILES: [Own; 8] = [
+    own("driver/diesel_async.rs", POSTGRES, "on SQLite diesel-async calls diesel in another thread"),
+    own("driver/diesel_query.rs", POSTGRES, "what both kinds of diesel share"),
+    own("driver/tokio_postgres.rs", POSTGRES, "a driver of PostgreSQL alone"),
+    own("driver/rusqlite.rs", SQLITE, "a driver of SQLite alone"),
     own(
         "floor.rs",
         POSTGRES,

@@ -98,6 +98,12 @@ impl FromSource {
                 };
                 consume(source, store.inbox(), args, inbox, write).await
             }
+            Staging::MySql(store, _) => {
+                let write = async |tx: &mut sqlx::Transaction<'static, sqlx::MySql>| {
+                    sqlx::query(sql).bind(NOTE).execute(&mut **tx).await.map(drop)
+                };
+                consume(source, store.inbox(), args, inbox, write).await
+            }
         }
     }
 }

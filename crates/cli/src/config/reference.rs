@@ -88,7 +88,12 @@ fn database() -> Vec<Setting> {
     let url = format!("`DATABASE_URL` of the environment, else `{DATABASE_DEFAULT}`");
     let prefix = format!("`{}`", Ident::default().as_str());
     vec![
-        setting("url", "URL", url, "the database: `sqlite://FILE`, `postgres://USER@HOST/NAME` or `mysql://USER@HOST/NAME`"),
+        setting(
+            "url",
+            "URL",
+            url,
+            "the database: `sqlite://FILE`, `postgres://USER@HOST/NAME` or `mysql://USER@HOST/NAME`",
+        ),
         setting("prefix", "name", prefix, "the beginning of the table names"),
         setting(
             "schema",

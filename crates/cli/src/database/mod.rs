@@ -182,10 +182,9 @@ fn scheme(url: &str) -> Result<Scheme, Fault> {
         Some(later @ ("mongodb" | "mongodb+srv")) => {
             Err(Fault::usage(format!("this build has no support for {later}: databases. {KNOWN}")))
         }
-        _ => Err(Fault::usage(format!(
-            "{:?} is not the URL of a database. {KNOWN}",
-            redact_refused_url(url)
-        ))),
+        _ => {
+            Err(Fault::usage(format!("{:?} is not the URL of a database. {KNOWN}", redact_refused_url(url))))
+        }
     }
 }
 

@@ -1,17 +1,13 @@
 //! Staging a saga inside the application's own transaction.
 
 use pillarbox_core::port::StagedSaga;
-use pillarbox_core::port::shared::Columns;
+use pillarbox_core::port::shared::SagaDraft;
 use pillarbox_core::{Error, ErrorKind, Result, Saga};
-use sqlx::postgres::{PgArguments, PgRow};
+use pillarbox_host::Step;
 
-use crate::bind::Bind;
-use crate::commit::Tx;
-use crate::error::{Phase, classify};
-use crate::options::Mode;
+use crate::driver::Transaction;
 use crate::outbox::Outbox;
-use crate::row::Cells;
-use crate::sql::Sql;
+use crate::statement::Value;
 
 /// Others that stage the same subject at the same time come first at most this often.
 const TRIES: usize = 16;
@@ -21,40 +17,40 @@ impl Outbox {
     ///
     /// # Errors
     /// When the database fails. The transaction should then be rolled back.
-    pub async fn stage_saga(&self, tx: &mut Tx<'_>, saga: Saga) -> Result<StagedSaga> {
-        let draft = self.staging.saga(saga)?;
-        let columns = &draft.columns;
-        for _ in 0..TRIES {
-            let arguments = Bind::new()
-                .text(&columns.id)
-                .text(&columns.name)
-                .text(&columns.route)
-                .text(&columns.subject_kind)
-                .text(&columns.subject_value)
-                .text(&columns.status)
-                .text(&columns.body)
-                .value(draft.timeout_micros)
-                .value(draft.is_due);
-            let rows = self.rows(tx, &self.statements.saga_stage, arguments.done()?).await?;
-            if let Some(row) = rows.first() {
-                let (steps, staged) = draft.written(Cells::of(row).number()?)?;
-                self.stage_all(tx, steps).await?;
-                return Ok(staged);
-            }
-            let arguments = Bind::new().text(&columns.id).done()?;
-            if !self.rows(tx, &self.statements.saga_exists, arguments).await?.is_empty() {
-                return Ok(StagedSaga::Duplicate(draft.id));
-            }
-        }
-        Err(Error::new(
-            ErrorKind::Contention,
-            "other transactions kept staging sagas on the same subject, so this saga was not staged. Roll \
-             back and try again",
-        ))
+    pub fn stage_saga<'t, T: Transaction>(&self, tx: &'t mut T, saga: Saga) -> T::Answer<'t, StagedSaga> {
+        tx.run(self.staging.saga(saga).and_then(|draft| self.clone().try_saga(draft, TRIES)))
     }
 
-    async fn rows(&self, tx: &mut Tx<'_>, sql: &Sql, arguments: PgArguments) -> Result<Vec<PgRow>> {
-        let query = sql.with(arguments).persistent(self.mode == Mode::Direct);
-        query.fetch_all(&mut **tx).await.map_err(|error| classify(error, Phase::Application))
+    fn try_saga(self, draft: SagaDraft, tries: usize) -> Result<Step<Value, StagedSaga>> {
+        if tries == 0 {
+            return Err(Error::new(
+                ErrorKind::Contention,
+                "other transactions kept staging sagas on the same subject, so this saga was not staged. Roll \
+                 back and try again",
+            ));
+        }
+        let columns = &draft.columns;
+        let values = vec![
+            Value::text(&columns.id),
+            Value::text(&columns.name),
+            Value::text(&columns.route),
+            Value::text(&columns.subject_kind),
+            Value::text(&columns.subject_value),
+            Value::text(&columns.status),
+            Value::text(&columns.body),
+            Value::Integer(draft.timeout_micros),
+            Value::Integer(draft.timeout_micros.filter(|_| draft.is_due)),
+        ];
+        Ok(Step::ask(self.call(&self.statements.saga_stage, values), move |rows| {
+            if let Some(row) = rows.first() {
+                let (steps, staged) = draft.written(row.number(0)?)?;
+                return Ok(self.many(steps)?.map(move |_| staged));
+            }
+            let call = self.call(&self.statements.saga_exists, vec![Value::text(&draft.columns.id)]);
+            Ok(Step::ask(call, move |rows| match rows.is_empty() {
+                true => self.try_saga(draft, tries - 1),
+                false => Ok(Step::Done(StagedSaga::Duplicate(draft.id))),
+            }))
+        }))
     }
 }

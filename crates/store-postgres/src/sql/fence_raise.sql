@@ -3,8 +3,8 @@
 -- database may have the same consumer and lane.
 -- $1 consumer, $2 lane, $3 fence, $4 stream, $5 position, $6 now or null
 insert into {inbox_fence} as known (consumer, lane, fence, stream, position, seen_at)
-select $1, $2, $3, $4, $5, coalesce($6, statement_timestamp())
-where pg_try_advisory_xact_lock(hashtextextended('pillarbox fence ' || $1 || ' ' || $2, '{inbox_fence}'::regclass::oid::bigint))
+select $1::text, $2::text, $3::bigint, $4::text, $5::bigint, coalesce($6::text::timestamptz, statement_timestamp())
+where pg_try_advisory_xact_lock(hashtextextended('pillarbox fence ' || $1::text || ' ' || $2::text, '{inbox_fence}'::regclass::oid::bigint))
 on conflict (consumer, lane) do update
 set fence = excluded.fence, stream = excluded.stream, position = excluded.position, seen_at = excluded.seen_at
 where excluded.fence > known.fence

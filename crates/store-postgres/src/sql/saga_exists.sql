@@ -1,2 +1,2 @@
 -- Whether a saga of this id is there.
-select 1 from {saga} where id = $1
+select id::text from {saga} where id = $1::text

@@ -11,6 +11,7 @@ mod claiming;
 mod committing;
 mod connecting;
 mod consuming;
+mod drivers;
 mod faults;
 mod floor;
 mod harness;

@@ -44,8 +44,8 @@ fn write(batch: usize) -> Subject {
 fn stage() -> Subject {
     subject!(
         "saga_stage",
-        "text, text, text, text, text, text, text, bigint, boolean",
-        "'s', 'erase', 'sagas', 'person', 'p-1', 'running', '{}', null, false",
+        "text, text, text, text, text, text, text, bigint, bigint",
+        "'s', 'erase', 'sagas', 'person', 'p-1', 'running', '{}', null, null",
         ["saga_name_subject_kind_subject_value_generation_key"]
     )
 }

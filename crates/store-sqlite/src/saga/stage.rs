@@ -1,39 +1,42 @@
 //! Staging a saga inside the application's own transaction.
 
+use pillarbox_core::Saga;
 use pillarbox_core::port::StagedSaga;
-use pillarbox_core::port::shared::Columns;
-use pillarbox_core::{Result, Saga};
+use pillarbox_core::port::shared::SagaDraft;
+use pillarbox_host::{Call, Step};
 
-use crate::bind::Bind;
-use crate::commit::Tx;
-use crate::error::classify;
+use crate::driver::Transaction;
 use crate::outbox::Outbox;
-use crate::row::Cells;
+use crate::statement::Value;
 
 impl Outbox {
     /// Stages a saga on this route, with the entries of the steps that can run at once.
     ///
     /// # Errors
     /// Any error of the database. The transaction should then be rolled back.
-    pub async fn stage_saga(&self, tx: &mut Tx<'_>, saga: Saga) -> Result<StagedSaga> {
-        let draft = self.staging.saga(saga)?;
+    pub fn stage_saga<'t, T: Transaction>(&self, tx: &'t mut T, saga: Saga) -> T::Answer<'t, StagedSaga> {
+        tx.run(self.staging.saga(saga).map(|draft| self.clone().saga_row(draft)))
+    }
+
+    fn saga_row(self, draft: SagaDraft) -> Step<Value, StagedSaga> {
         let columns = &draft.columns;
-        let arguments = Bind::new()
-            .text(&columns.id)
-            .text(&columns.name)
-            .text(&columns.route)
-            .text(&columns.subject_kind)
-            .text(&columns.subject_value)
-            .text(&columns.status)
-            .text(&columns.body)
-            .value(draft.timeout_micros)
-            .value(draft.is_due);
-        let stage = self.statements.saga_stage.with(arguments.done()?);
-        let Some(row) = stage.fetch_optional(&mut **tx).await.map_err(classify)? else {
-            return Ok(StagedSaga::Duplicate(draft.id));
-        };
-        let (steps, staged) = draft.written(Cells::of(&row).number()?)?;
-        self.stage_all(tx, steps).await?;
-        Ok(staged)
+        let values = vec![
+            Value::text(&columns.id),
+            Value::text(&columns.name),
+            Value::text(&columns.route),
+            Value::text(&columns.subject_kind),
+            Value::text(&columns.subject_value),
+            Value::text(&columns.status),
+            Value::text(&columns.body),
+            draft.timeout_micros.into(),
+            draft.timeout_micros.filter(|_| draft.is_due).into(),
+        ];
+        Step::ask(Call::new(self.statements.saga_stage.shared(), values), move |rows| {
+            let Some(row) = rows.first() else {
+                return Ok(Step::Done(StagedSaga::Duplicate(draft.id)));
+            };
+            let (steps, staged) = draft.written(row.number(0)?)?;
+            Ok(self.many(steps)?.map(move |_| staged))
+        })
     }
 }

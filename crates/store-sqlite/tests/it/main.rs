@@ -7,6 +7,7 @@ mod committing;
 mod connecting;
 mod consuming;
 mod contention;
+mod drivers;
 mod full;
 mod harness;
 mod lanes;

@@ -1,0 +1,72 @@
+//! diesel, through libpq.
+
+use async_trait::async_trait;
+use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
+use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, sql_query};
+use pillarbox_conformance::driver::{Act, End, Said};
+use pillarbox_conformance::{DriverHarness, StoreHarness, act};
+use pillarbox_core::{ErrorKind, Event};
+
+use super::{Direct, Driver, PATIENCE, Place};
+use crate::harness::server;
+use crate::steps::ROUTE;
+
+struct Diesel;
+
+/// What counts the outbox.
+#[derive(QueryableByName)]
+struct Counted {
+    #[diesel(sql_type = diesel::sql_types::Text)]
+    number: String,
+}
+
+pillarbox_conformance::driver_conformance!(super::Direct<Diesel>);
+
+#[async_trait(?Send)]
+impl Driver for Diesel {
+    const NAME: &'static str = "diesel on postgres";
+
+    async fn run(place: &Place, acts: Vec<Act<'_>>, end: End) -> Vec<Said> {
+        let mut connection = PgConnection::establish(&place.url).unwrap();
+        inside(place, &mut connection, acts, end).await
+    }
+}
+
+async fn inside(place: &Place, connection: &mut PgConnection, acts: Vec<Act<'_>>, end: End) -> Vec<Said> {
+    AnsiTransactionManager::begin_transaction(connection).unwrap();
+    connection.batch_execute(PATIENCE).unwrap();
+    let mut said = Vec::new();
+    for act in acts {
+        said.push(match act {
+            Act::Count => {
+                let counted: Counted = sql_query(&place.count).get_result(connection).unwrap();
+                Said::Counted(counted.number.parse().unwrap())
+            }
+            Act::Nested(acts, end) => Said::Nested(Box::pin(inside(place, connection, acts, end)).await),
+            act => act!(place.outbox, place.inbox, connection, act),
+        });
+    }
+    match end {
+        End::Commit => AnsiTransactionManager::commit_transaction(connection).unwrap(),
+        End::RollBack => AnsiTransactionManager::rollback_transaction(connection).unwrap(),
+    }
+    said
+}
+
+#[tokio::test]
+async fn outside_of_a_transaction_diesel_stages_nothing() {
+    let harness = Direct::<Diesel>::start().await;
+    let outbox = harness.base().outbox(ROUTE);
+    let mut connection = PgConnection::establish(&server()).unwrap();
+    let event = || Event::new("order.placed", "{}");
+    let refused = outbox.stage(&mut connection, event()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert_eq!(outbox.serialize(&mut connection, "k").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(harness.base().number("select count(*) from {s}.pillarbox_outbox").await, 0);
+    let work = |connection: &mut PgConnection| -> Result<(), Box<dyn std::error::Error>> {
+        outbox.stage(connection, event())?;
+        Ok(())
+    };
+    connection.transaction(work).unwrap();
+    assert_eq!(harness.base().number("select count(*) from {s}.pillarbox_outbox").await, 1);
+}
