@@ -8,6 +8,7 @@ use pillarbox_core::port::{
     AttendRequest, Attendance, LANES, LaneCursor, LaneRead, LaneWish, Lanes, ReadRequest, SessionId, Store,
 };
 use pillarbox_store_mysql::MySqlStore;
+use tokio::task::JoinSet;
 
 use crate::harness::MySqlHarness;
 use crate::steps::{ROUTE, claim, event, route, stage, wish};
@@ -85,12 +86,13 @@ async fn a_claim_by_rows_and_a_join_by_lanes_wait_for_each_other() {
     let mut joining = harness.database.connect().await;
     let lock = "start transaction; select 1 from pillarbox_route_state where route = 'orders' for update";
     sqlx::raw_sql(lock).execute(&mut joining).await.unwrap();
-    let claiming = tokio::spawn({
+    let mut claiming = JoinSet::new();
+    claiming.spawn({
         let store = store.clone();
         async move { store.claim(wish(1)).await.unwrap().entries.len() }
     });
     let session = "insert into pillarbox_lane_session (route, session, owner, leased_at, lease_until, shares) \
         values ('orders', x'00000000000000000000000000000001', 'w', 0, 9223372036854775807, 64); commit";
     sqlx::raw_sql(session).execute(&mut joining).await.unwrap();
-    assert_eq!(claiming.await.unwrap(), 0, "the route is read by lanes now");
+    assert_eq!(claiming.join_all().await, [0], "the route is read by lanes now");
 }

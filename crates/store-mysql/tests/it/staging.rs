@@ -5,6 +5,7 @@ use pillarbox_core::port::{Admin, Filter};
 use pillarbox_core::{ErrorKind, Event, EventLimits};
 use pillarbox_store_mysql::Param;
 use sqlx::{Connection, Row};
+use tokio::task::JoinSet;
 
 use crate::harness::MySqlHarness;
 use crate::steps::{ROUTE, claim, event};
@@ -130,7 +131,8 @@ async fn a_serialized_key_makes_the_next_transaction_wait_and_leaves_no_row() {
     let mut other = harness.begin().await;
     outbox.serialize(&mut other, "K").await.unwrap();
     harness.rollback(other).await;
-    let waiting = tokio::spawn({
+    let mut waiting = JoinSet::new();
+    waiting.spawn({
         let (outbox, pool) = (outbox.clone(), harness.store().pool().clone());
         async move {
             let mut tx = pool.begin().await.unwrap();
@@ -142,6 +144,6 @@ async fn a_serialized_key_makes_the_next_transaction_wait_and_leaves_no_row() {
     });
     let _ = outbox.stage(&mut first, event(1).key("k")).await.unwrap();
     outbox.commit(first).await.unwrap();
-    assert_eq!(waiting.await.unwrap(), 1, "it saw what the first one staged");
+    assert_eq!(waiting.join_all().await, [1], "it saw what the first one staged");
     assert_eq!(harness.database.number("select count(*) from pillarbox_serial").await, 0);
 }
