@@ -22,8 +22,11 @@ use crate::tables::Tables;
 /// Stages events of one route inside the application's own transaction. Cheap to clone: one for each route
 /// and process is enough.
 ///
-/// The events become durable when that transaction commits, and a rollback removes them. If the future of a
-/// call is dropped half-way, either all of its events are in the transaction or none.
+/// The events become durable when that transaction commits, and a rollback removes them.
+///
+/// Do not drop the future of a call half-way, as a timeout around it does, and then go on with the transaction. The
+/// driver cannot recover a connection on which it was preparing a statement. Put the timeout around the whole
+/// transaction, and close its connection.
 #[derive(Clone)]
 pub struct Outbox {
     pub(crate) staging: Staging,
@@ -163,7 +166,7 @@ impl Outbox {
         if done.rows < ids.len() as u64 {
             let rows =
                 self.statements.stage_fresh.with(bind)?.rows_in(connection, Phase::Application).await?;
-            let ids = rows.iter().map(|row| Ok(Cells::of(row).event_id()?));
+            let ids = rows.iter().map(|row| Cells::of(row).event_id());
             fresh = ids.filter_map(Result::transpose).collect::<Result<_>>()?;
         }
         Ok(Staged::tell(ids, fresh))

@@ -16,6 +16,7 @@ const fn own(item: &'static str, stores: &'static [&'static str], reason: &'stat
 }
 
 const POSTGRES: &[&str] = &["store-postgres"];
+const SERVERS: &[&str] = &["store-mysql", "store-postgres"];
 const SQLITE: &[&str] = &["store-sqlite"];
 
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
@@ -35,7 +36,8 @@ const FILES: [Own; 8] = [
     own("patience.rs", SQLITE, "only SQLite's driver wakes the caller for each row"),
 ];
 
-const SERVER: &str = "a server has connections, timeouts, schemas and encryption";
+const SERVER: &str = "a server has connections, timeouts and encryption";
+const SCHEMA: &str = "only PostgreSQL has schemas within a database";
 
 /// Public items that differ.
 const ITEMS: [Own; 14] = [
@@ -43,14 +45,14 @@ const ITEMS: [Own; 14] = [
     own("Mode::as_str", POSTGRES, "only a server may stand behind a transaction pooler"),
     own("Options::mode", POSTGRES, "only a server may stand behind a transaction pooler"),
     own("Store::mode", POSTGRES, "only a server may stand behind a transaction pooler"),
-    own("Options::schema", POSTGRES, SERVER),
-    own("Options::create_schema", POSTGRES, SERVER),
-    own("Options::insecure", POSTGRES, SERVER),
-    own("Options::connect_timeout", POSTGRES, SERVER),
-    own("Options::acquire_timeout", POSTGRES, SERVER),
-    own("Options::statement_timeout", POSTGRES, SERVER),
-    own("Options::lock_timeout", POSTGRES, SERVER),
-    own("Options::connections", POSTGRES, SERVER),
+    own("Options::schema", POSTGRES, SCHEMA),
+    own("Options::create_schema", POSTGRES, SCHEMA),
+    own("Options::insecure", SERVERS, SERVER),
+    own("Options::connect_timeout", SERVERS, SERVER),
+    own("Options::acquire_timeout", SERVERS, SERVER),
+    own("Options::statement_timeout", SERVERS, SERVER),
+    own("Options::lock_timeout", SERVERS, SERVER),
+    own("Options::connections", SERVERS, SERVER),
     own("Options::busy_timeout", SQLITE, "a file has one writer, and others wait for it"),
     own("app_pool", SQLITE, "a pool on a file needs pragmas to be as durable as the application expects"),
 ];

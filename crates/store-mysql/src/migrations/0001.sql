@@ -10,28 +10,29 @@ create table if not exists {versions} (
 -- Plain SQL is a public way to stage: only route, type and payload (or payload_bytes) have no default. Times are whole
 -- microseconds since 1970, UTC. Names are bytes, of UTF-8, so that neither case nor a trailing space is lost, whatever
 -- the collation of a connection is. The checks repeat what the library checks, for writers that do not use it. They hold
--- in every SQL mode, and names have room for one byte too many, so that none is cut to fit.
+-- in every SQL mode, and names have room for one byte too many, so that none is cut to fit. They count bytes: bytes that are no
+-- UTF-8 must not make a later change of the row fail. A name of more than 255 characters is found when the row is read.
 create table if not exists {outbox} (
   seq bigint not null auto_increment primary key,
   event_id binary(16) not null default (unhex(replace(uuid(), '-', '')))
     -- Bytes, as of `unhex(replace(…, '-', ''))`. A text of 36 characters would be cut to 16 where the mode is not strict.
     check (substr(event_id, 9, 1) <> '-' or substr(event_id, 14, 1) <> '-'),
-  route varbinary(1021) not null check (char_length(convert(route using utf8mb4)) between 1 and 255),
-  type varbinary(1021) not null check (char_length(convert(type using utf8mb4)) between 1 and 255),
-  `key` varbinary(1021) check (char_length(convert(`key` using utf8mb4)) between 1 and 255),
+  route varbinary(1021) not null check (length(route) between 1 and 1020),
+  type varbinary(1021) not null check (length(type) between 1 and 1020),
+  `key` varbinary(1021) check (length(`key`) between 1 and 1020),
   payload longtext,
   payload_bytes longblob,
   content_type varbinary(1021) not null default 'application/json'
-    check (char_length(convert(content_type using utf8mb4)) between 1 and 255),
+    check (length(content_type) between 1 and 1020),
   headers longtext not null default ('{}')
     check (headers = '{}' or json_valid(headers) and json_type(headers) = 'OBJECT'),
-  tenant varbinary(1021) check (char_length(convert(tenant using utf8mb4)) between 1 and 255),
-  correlation_id varbinary(1021) check (char_length(convert(correlation_id using utf8mb4)) between 1 and 255),
-  causation_id varbinary(1021) check (char_length(convert(causation_id using utf8mb4)) between 1 and 255),
-  execution_id varbinary(1021) check (char_length(convert(execution_id using utf8mb4)) between 1 and 255),
+  tenant varbinary(1021) check (length(tenant) between 1 and 1020),
+  correlation_id varbinary(1021) check (length(correlation_id) between 1 and 1020),
+  causation_id varbinary(1021) check (length(causation_id) between 1 and 1020),
+  execution_id varbinary(1021) check (length(execution_id) between 1 and 1020),
   occurred_at bigint check (occurred_at between 0 and 253402300799999999),
   priority smallint not null default 100,
-  group_id varbinary(1021) check (char_length(convert(group_id using utf8mb4)) between 1 and 255),
+  group_id varbinary(1021) check (length(group_id) between 1 and 1020),
   hlc bigint check (hlc >= 0),
   -- The order says it all in one comparison: up to 3 the entry is alive, up to 2 it waits for a relay.
   status enum('pending', 'retrying', 'in_flight', 'delivered', 'dead', 'discarded') not null default 'pending'
@@ -91,10 +92,10 @@ create table if not exists {audit} (
 -- be dead, so that a sweep finds those that it does not know of; `due_at` is when a sweep is to look at it.
 create table if not exists {saga} (
   id varbinary(64) not null primary key,
-  name varbinary(1020) not null check (char_length(convert(name using utf8mb4)) between 1 and 255),
-  route varbinary(1020) not null check (char_length(convert(route using utf8mb4)) between 1 and 255),
-  subject_kind varbinary(1020) not null check (char_length(convert(subject_kind using utf8mb4)) between 1 and 255),
-  subject_value varbinary(1020) not null check (char_length(convert(subject_value using utf8mb4)) between 1 and 255),
+  name varbinary(1020) not null check (length(name) between 1 and 1020),
+  route varbinary(1020) not null check (length(route) between 1 and 1020),
+  subject_kind varbinary(1020) not null check (length(subject_kind) between 1 and 1020),
+  subject_value varbinary(1020) not null check (length(subject_value) between 1 and 1020),
   generation bigint not null,
   status varbinary(64) not null,
   version bigint not null default 0,
@@ -109,7 +110,7 @@ create table if not exists {saga} (
 ) {table};
 
 create table if not exists {inbox} (
-  consumer varbinary(1020) not null check (char_length(convert(consumer using utf8mb4)) between 1 and 255),
+  consumer varbinary(1020) not null check (length(consumer) between 1 and 1020),
   event_id binary(16) not null check (substr(event_id, 9, 1) <> '-' or substr(event_id, 14, 1) <> '-'),
   accepted_at bigint not null default {now},
   primary key (consumer, event_id)
@@ -117,7 +118,7 @@ create table if not exists {inbox} (
 
 -- The newest owner of each lane that a consumer has seen, and where in the stream it saw that one first.
 create table if not exists {inbox_fence} (
-  consumer varbinary(1020) not null check (char_length(convert(consumer using utf8mb4)) between 1 and 255),
+  consumer varbinary(1020) not null check (length(consumer) between 1 and 1020),
   lane varbinary(1023) not null check (length(lane) between 1 and 1023),
   fence bigint not null,
   stream longblob not null,

@@ -3,16 +3,17 @@
 // A panic in a test is its report, also where it is in a step that several tests share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cancelling;
+mod committing;
+mod connecting;
 mod consuming;
 mod harness;
+mod lanes;
+mod plain_sql;
+mod plans;
+mod sagas;
+mod schema;
+mod staging;
 mod steps;
 
 pillarbox_conformance::store_conformance!(crate::harness::MySqlHarness);
-
-mod lanes_suite {
-    pillarbox_conformance::lanes_conformance!(crate::harness::MySqlHarness);
-}
-
-mod sagas_suite {
-    pillarbox_conformance::saga_conformance!(crate::harness::MySqlHarness);
-}

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::entry::{Entry, Fence};
 use crate::event::EventId;
 use crate::hlc::Hlc;
+use crate::limits::NAME_CHARS_MAX;
 use crate::name::RouteName;
 use crate::outcome::{Failure, FailureKind};
 use crate::port::{Claim, ClaimOrder, Undecodable};
@@ -56,20 +57,20 @@ impl Decoded {
             seq,
             EventId(id.unwrap_or(Uuid::nil())),
             reader.route(),
-            reader.required_text(),
+            reader.required_name(),
             Timestamp::MIN,
         );
-        entry.key = reader.optional_text();
+        entry.key = reader.optional_name();
         entry.payload = reader.payload();
-        entry.content_type = reader.required_text();
+        entry.content_type = reader.required_name();
         entry.headers = reader.parsed(parse_headers).unwrap_or_default();
-        entry.tenant = reader.optional_text();
-        entry.correlation_id = reader.optional_text();
-        entry.causation_id = reader.optional_text();
-        entry.execution_id = reader.optional_text();
+        entry.tenant = reader.optional_name();
+        entry.correlation_id = reader.optional_name();
+        entry.causation_id = reader.optional_name();
+        entry.execution_id = reader.optional_name();
         entry.occurred_at = reader.optional_as(Timestamp::from_micros);
         entry.priority = reader.required_as(|number| i16::try_from(number).ok(), 0);
-        entry.group_id = reader.optional_text();
+        entry.group_id = reader.optional_name();
         entry.hlc = reader.optional_as(|number| Hlc::from_raw(number).ok());
         entry.status = reader.parsed(|text| text.parse().ok()).unwrap_or(Status::InFlight);
         entry.attempts = reader.required_as(|number| u32::try_from(number).ok(), 0);
@@ -141,8 +142,17 @@ impl<C: EntryCells> Reader<C> {
         self.read(text).flatten()
     }
 
-    fn required_text(&mut self) -> String {
-        self.parsed(|text| Some(text.to_owned())).unwrap_or_default()
+    /// A name. One that is too long can only come from plain SQL.
+    fn optional_name(&mut self) -> Option<String> {
+        let name = match self.cells.text() {
+            Some(Some(text)) => is_short(text).then(|| Some(text.to_owned())),
+            other => other.map(|_| None),
+        };
+        self.read(name).flatten()
+    }
+
+    fn required_name(&mut self) -> String {
+        self.parsed(|text| is_short(text).then(|| text.to_owned())).unwrap_or_default()
     }
 
     fn parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
@@ -183,4 +193,8 @@ impl<C: EntryCells> Reader<C> {
         let (name, shown) = (RouteName::new(text).ok(), RouteName::shown(text));
         self.read(name).unwrap_or(shown)
     }
+}
+
+fn is_short(name: &str) -> bool {
+    name.len() <= NAME_CHARS_MAX || name.chars().count() <= NAME_CHARS_MAX
 }

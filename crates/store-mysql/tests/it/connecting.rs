@@ -1,0 +1,93 @@
+//! Getting to the server, and what is in the way of it.
+
+use std::time::Duration;
+
+use pillarbox_conformance::StoreHarness;
+use pillarbox_core::ErrorKind;
+use pillarbox_core::port::Admin;
+use pillarbox_store_mysql::{MySqlStore, Options};
+use sqlx::mysql::MySqlPoolOptions;
+
+use crate::harness::{Database, MySqlHarness, unique, url};
+use crate::steps::{claim, stage};
+
+#[tokio::test]
+async fn a_store_on_a_given_pool_works_whatever_its_sessions_are_set_to() {
+    let harness = MySqlHarness::start().await;
+    let settings = "set session transaction isolation level serializable, session autocommit = 1, \
+        session sql_mode = 'ANSI_QUOTES,ONLY_FULL_GROUP_BY,NO_BACKSLASH_ESCAPES'";
+    let settings = settings.replace("serializable, ", "serializable; set ");
+    let pool = MySqlPoolOptions::new().max_connections(2).after_connect(move |connection, _| {
+        let set = sqlx::raw_sql(sqlx::AssertSqlSafe(settings.clone()));
+        Box::pin(async move { set.execute(connection).await.map(drop) })
+    });
+    let pool = pool.connect(&harness.database.url()).await.unwrap();
+    let store = MySqlStore::new(pool, Options::default()).unwrap();
+    stage(&harness, 3).await;
+    assert_eq!(claim(&store, 2).await.len(), 2);
+    assert_eq!(store.counts(None).await.unwrap()[0].counts.values().sum::<u64>(), 3);
+    assert_eq!(store.migrate().await.unwrap().from, 1);
+}
+
+#[tokio::test]
+async fn connections_that_the_server_ends_are_replaced_without_a_word() {
+    let harness = MySqlHarness::start().await;
+    let store = harness.store();
+    stage(&harness, 3).await;
+    assert_eq!(claim(&store, 1).await.len(), 1);
+    let ours = format!(
+        "select cast(id as signed) from information_schema.processlist where db = '{}'",
+        harness.database.0
+    );
+    for row in harness.database.rows(&ours).await {
+        let id: i64 = sqlx::Row::get_unchecked(&row, 0);
+        // The connection that asks is among them.
+        let _ = harness.database.try_execute(&format!("kill {id}")).await;
+    }
+    assert_eq!(claim(&store, 10).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_or_database_that_is_not_there_is_told_at_once() {
+    let error = MySqlStore::connect("mysql://root@127.0.0.1:1/x", Options::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let error = MySqlStore::connect(&url(&unique("no")), Options::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_denied_and_printed_nowhere() {
+    let database = Database::new().await;
+    let url = database.url().replace("root@", "nobody_here:canary@");
+    let error = MySqlStore::connect(&url, Options::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so_and_prints_no_password() {
+    let harness = MySqlHarness::start().await;
+    let store = harness.another().await;
+    store.close().await;
+    let error = store.counts(None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!format!("{store:?}").contains("127.0.0.1"), "{store:?}");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_let_go_of_is_contention_and_no_hang() {
+    let harness = MySqlHarness::with(Options::default().lock_timeout(Duration::from_secs(1))).await;
+    stage(&harness, 1).await;
+    let store = harness.store();
+    let claimed = claim(&store, 1).await;
+    let mut other = harness.database.connect().await;
+    let lock = "start transaction; select 1 from pillarbox_outbox for update";
+    sqlx::raw_sql(lock).execute(&mut other).await.unwrap();
+    let request = pillarbox_core::port::ExtendRequest {
+        held: vec![claimed[0].held()],
+        lease: Duration::from_secs(60),
+        now: None,
+    };
+    let error = pillarbox_core::port::Store::extend(&*store, request).await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Contention, Some("1205")), "{error}");
+}

@@ -1,0 +1,149 @@
+//! Staging in connections of the application, however these are set.
+
+use pillarbox_conformance::StoreHarness;
+use pillarbox_core::port::{Admin, Filter};
+use pillarbox_core::{ErrorKind, Event, EventLimits};
+use pillarbox_store_mysql::Param;
+use sqlx::{Connection, Row};
+use tokio::task::JoinSet;
+
+use crate::harness::MySqlHarness;
+use crate::steps::{ROUTE, claim, event};
+
+#[tokio::test]
+async fn staging_works_in_every_sql_mode_isolation_level_and_character_set() {
+    let harness = MySqlHarness::start().await;
+    let outbox = harness.outbox(ROUTE);
+    let mut expected = 0;
+    for mode in [
+        "",
+        "ANSI_QUOTES",
+        "ANSI,NO_BACKSLASH_ESCAPES",
+        "TRADITIONAL",
+        "ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES",
+    ] {
+        for level in ["read uncommitted", "read committed", "repeatable read", "serializable"] {
+            for names in ["utf8mb4", "latin1"] {
+                let mut connection = harness.database.connect().await;
+                let set = format!(
+                    "set names {names}; set session sql_mode = '{mode}'; \
+                     set session transaction isolation level {level}"
+                );
+                sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut connection).await.unwrap();
+                let key = format!("Zoë ☃ {expected}");
+                let one = Event::new("täg", "π").key(&key).header("h", "ü☃");
+                let two = || Event::new("zwei", "☃").key(&key);
+                let mut tx = connection.begin().await.unwrap();
+                let _ = outbox.stage(&mut tx, one).await.unwrap();
+                let staged = outbox.stage_all(&mut tx, [two(), two()]).await.unwrap();
+                assert!(staged.iter().all(|staged| !staged.is_duplicate()));
+                outbox.commit(tx).await.unwrap();
+                expected += 3;
+            }
+        }
+    }
+    let mut all = Filter::default();
+    all.limit = 1000;
+    let entries = harness.store().list(all).await.unwrap();
+    assert_eq!(entries.len(), expected);
+    for (index, three) in entries.chunks(3).enumerate() {
+        let key = format!("Zoë ☃ {}", index * 3);
+        assert!(three.iter().all(|entry| entry.key.as_deref() == Some(&*key)), "{key}");
+        assert_eq!((three[0].event_type.as_str(), &three[0].payload[..]), ("täg", "π".as_bytes()));
+        assert_eq!(three[0].headers["h"], "ü☃");
+        assert_eq!(three[1].payload, "☃".as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn keys_that_differ_in_case_accents_or_spaces_are_different() {
+    let harness = MySqlHarness::start().await;
+    let (outbox, mut tx) = (harness.outbox(ROUTE), harness.begin().await);
+    let keys = ["a", "A", "a ", "ä", " a"];
+    let _ = outbox.stage_all(&mut tx, keys.map(|key| event(1).key(key))).await.unwrap();
+    outbox.commit(tx).await.unwrap();
+    for key in keys {
+        let mut filter = Filter::default();
+        filter.key = Some(key.into());
+        let found = harness.store().list(filter).await.unwrap();
+        assert_eq!(found.len(), 1, "{key:?}");
+        assert_eq!(found[0].key.as_deref(), Some(key));
+    }
+    // Two routes and two consumers as well.
+    for route in ["Orders", "orders "] {
+        let mut tx = harness.begin().await;
+        let _ = harness.outbox(route).stage(&mut tx, event(2)).await.unwrap();
+        harness.commit(tx).await;
+    }
+    assert_eq!(claim(&harness.store(), 100).await.len(), keys.len());
+}
+
+#[tokio::test]
+async fn more_than_the_server_takes_is_refused_before_anything_is_written() {
+    let harness = MySqlHarness::start().await;
+    let most = harness.database.number("select @@max_allowed_packet").await;
+    let bytes = usize::try_from(most).unwrap();
+    let mut limits = EventLimits::default();
+    limits.payload_bytes = bytes + 1;
+    let outbox = harness.outbox(ROUTE).limits(limits);
+    let mut tx = harness.begin().await;
+    let _ = outbox.stage(&mut tx, event(1)).await.unwrap();
+    let error = outbox.stage(&mut tx, Event::new("t", vec![b'x'; bytes])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    let halves = [(); 2].map(|()| Event::new("t", vec![b'x'; bytes / 2 + 1]));
+    let error = outbox.stage_all(&mut tx, halves).await.unwrap_err();
+    assert!(error.to_string().contains("max_allowed_packet"), "{error}");
+    // The transaction is as good as before.
+    outbox.commit(tx).await.unwrap();
+    assert_eq!(harness.database.number("select count(*) from pillarbox_outbox").await, 1);
+}
+
+#[tokio::test]
+async fn a_statement_stages_with_any_driver_and_once() {
+    let harness = MySqlHarness::start().await;
+    let statement = harness.outbox(ROUTE).statement(event(7).key("k")).unwrap();
+    let mut connection = harness.database.connect().await;
+    for _ in 0..2 {
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(statement.sql.clone()));
+        for param in statement.params.clone() {
+            query = match param {
+                Param::Null => query.bind(None::<i64>),
+                Param::Text(text) => query.bind(text),
+                Param::Integer(number) => query.bind(number),
+                Param::Bytes(bytes) => query.bind(bytes),
+                other => panic!("{other:?}"),
+            };
+        }
+        query.execute(&mut connection).await.unwrap();
+    }
+    let entries = claim(&harness.store(), 10).await;
+    assert_eq!(entries.len(), 1);
+    assert_eq!((entries[0].key.as_deref(), &entries[0].payload[..]), (Some("k"), &b"7"[..]));
+}
+
+#[tokio::test]
+async fn a_serialized_key_makes_the_next_transaction_wait_and_leaves_no_row() {
+    let harness = MySqlHarness::start().await;
+    let outbox = harness.outbox(ROUTE);
+    let mut first = harness.begin().await;
+    outbox.serialize(&mut first, "k").await.unwrap();
+    // Another key is free.
+    let mut other = harness.begin().await;
+    outbox.serialize(&mut other, "K").await.unwrap();
+    harness.rollback(other).await;
+    let mut waiting = JoinSet::new();
+    waiting.spawn({
+        let (outbox, pool) = (outbox.clone(), harness.store().pool().clone());
+        async move {
+            let mut tx = pool.begin().await.unwrap();
+            outbox.serialize(&mut tx, "k").await.unwrap();
+            let row = sqlx::query("select count(*) from pillarbox_outbox").fetch_one(&mut *tx).await.unwrap();
+            outbox.commit(tx).await.unwrap();
+            row.get_unchecked::<i64, _>(0)
+        }
+    });
+    let _ = outbox.stage(&mut first, event(1).key("k")).await.unwrap();
+    outbox.commit(first).await.unwrap();
+    assert_eq!(waiting.join_all().await, [1], "it saw what the first one staged");
+    assert_eq!(harness.database.number("select count(*) from pillarbox_serial").await, 0);
+}
