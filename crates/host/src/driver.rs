@@ -257,3 +257,77 @@ macro_rules! driver {
         }
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers each statement by the number that its text is, and refuses any other.
+    struct Echo(Vec<String>);
+
+    impl Blocking<()> for Echo {
+        fn change(&mut self, call: Call<()>) -> Result<u64> {
+            self.0.push(call.sql.to_string());
+            call.sql.parse().map_err(|_| Error::invalid("refused"))
+        }
+
+        fn ask(&mut self, call: Call<()>) -> Result<Vec<Row>> {
+            self.0.push(call.sql.to_string());
+            Ok(vec![Row(vec![call.sql.to_string()])])
+        }
+    }
+
+    impl Waiting<()> for Echo {
+        async fn change(&mut self, call: Call<()>) -> Result<u64> {
+            Blocking::change(self, call)
+        }
+
+        async fn ask(&mut self, call: Call<()>) -> Result<Vec<Row>> {
+            Blocking::ask(self, call)
+        }
+    }
+
+    fn call(sql: &str) -> Call<()> {
+        Call::new(sql.into(), vec![])
+    }
+
+    /// Changes rows, asks for rows, and adds up what both said.
+    fn sum(change: &str, ask: &str) -> Step<(), i64> {
+        let ask = call(ask);
+        Step::change(call(change), move |changed| {
+            Ok(Step::ask(ask, move |rows| {
+                Ok(Step::Done(rows[0].number(0)? + i64::try_from(changed).unwrap()))
+            }))
+        })
+    }
+
+    #[test]
+    fn an_operation_runs_to_its_end_in_either_way() {
+        let mut driver = Echo(vec![]);
+        assert_eq!(run_blocking(&mut driver, Ok(sum("3", "4").map(|sum| sum * 10))).unwrap(), 70);
+        assert_eq!(driver.0, ["3", "4"]);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut waiting = std::pin::pin!(run_waiting(&mut driver, Ok(sum("1", "2"))));
+        let std::task::Poll::Ready(done) = waiting.as_mut().poll(&mut context) else { panic!("it waits") };
+        assert_eq!(done.unwrap(), 3);
+    }
+
+    #[test]
+    fn an_error_ends_an_operation_where_it_is() {
+        let mut driver = Echo(vec![]);
+        let first: Result<Step<(), ()>> = Err(Error::invalid("out of bounds"));
+        assert!(run_blocking(&mut driver, first).is_err());
+        assert!(driver.0.is_empty(), "a statement was sent");
+        assert!(run_blocking(&mut driver, Ok(sum("no number", "1"))).is_err());
+        assert_eq!(driver.0, ["no number"], "the next statement was sent");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_corrupt() {
+        let row = Row(["7", "true", "0", "maybe"].map(String::from).to_vec());
+        assert_eq!((row.number(0).unwrap(), row.flag(1).unwrap(), row.flag(2).unwrap()), (7, true, false));
+        for unread in [row.number(3).map(|_| ()), row.flag(3).map(|_| ()), row.text(4).map(|_| ())] {
+            assert_eq!(unread.unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}

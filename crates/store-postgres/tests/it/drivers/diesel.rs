@@ -5,7 +5,8 @@ use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionMa
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, sql_query};
 use pillarbox_conformance::driver::{Act, End, Said};
 use pillarbox_conformance::{DriverHarness, StoreHarness, act};
-use pillarbox_core::{ErrorKind, Event};
+use pillarbox_core::{ErrorKind, Event, Retry};
+use pillarbox_store_postgres::Outbox;
 
 use super::{Direct, Driver, PATIENCE, Place};
 use crate::harness::server;
@@ -13,7 +14,7 @@ use crate::steps::ROUTE;
 
 struct Diesel;
 
-/// What counts the outbox.
+/// A number that the database said, as text.
 #[derive(QueryableByName)]
 struct Counted {
     #[diesel(sql_type = diesel::sql_types::Text)]
@@ -69,4 +70,22 @@ async fn outside_of_a_transaction_diesel_stages_nothing() {
     };
     connection.transaction(work).unwrap();
     assert_eq!(harness.base().number("select count(*) from {s}.pillarbox_outbox").await, 1);
+}
+
+#[test]
+fn a_connection_that_the_server_ended_is_unavailable_for_diesel() {
+    let mut connection = PgConnection::establish(&server()).unwrap();
+    AnsiTransactionManager::begin_transaction(&mut connection).unwrap();
+    let pid: Counted =
+        sql_query("select pg_backend_pid()::text as number").get_result(&mut connection).unwrap();
+    let end = format!("select pg_terminate_backend({}, 5000)", pid.number);
+    PgConnection::establish(&server()).unwrap().batch_execute(&end).unwrap();
+    let stage = |connection: &mut PgConnection| {
+        Outbox::new(ROUTE).stage(connection, Event::new("order.placed", "{}"))
+    };
+    let error = stage(&mut connection).unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::Later), "{error}");
+    // From here on diesel itself knows that nothing of this transaction is left.
+    let error = stage(&mut connection).unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Aborted, Retry::Later), "{error}");
 }

@@ -3,9 +3,13 @@
 use async_trait::async_trait;
 use pillarbox_conformance::act;
 use pillarbox_conformance::driver::{Act, End, Said};
+use pillarbox_core::{ErrorKind, Event, Retry};
+use pillarbox_store_postgres::Outbox;
 use tokio_postgres::{NoTls, Transaction};
 
 use super::{Driver, PATIENCE, Place};
+use crate::harness::server;
+use crate::steps::ROUTE;
 
 struct TokioPostgres;
 
@@ -57,4 +61,18 @@ async fn inside(place: &Place, mut tx: Transaction<'_>, acts: Vec<Act<'_>>, end:
         End::RollBack => tx.rollback().await.unwrap(),
     }
     said
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_ended_is_unavailable() {
+    let outbox = Outbox::new(ROUTE);
+    let (mut client, connection) = tokio_postgres::connect(&server(), NoTls).await.unwrap();
+    let work = async {
+        let mut tx = client.transaction().await.unwrap();
+        tx.batch_execute("select pg_terminate_backend(pg_backend_pid())").await.unwrap_err();
+        let error = outbox.stage(&mut tx, Event::new("order.placed", "{}")).await.unwrap_err();
+        assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::Later), "{error}");
+    };
+    let ((), ended) = tokio::join!(work, connection);
+    ended.unwrap_err();
 }
