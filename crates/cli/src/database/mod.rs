@@ -18,7 +18,7 @@ use crate::fault::Fault;
 
 use apart::Apart;
 
-pub use staging::{AnyInbox, RouteOutbox, Staging, StagingTx};
+pub use staging::{AnyInbox, RouteOutbox, Sql, Staging, StagingTx};
 
 /// The names of the tables.
 #[derive(Clone, Debug, Default)]

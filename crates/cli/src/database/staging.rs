@@ -9,7 +9,7 @@ use pillarbox_store_mysql::{self as mysql, MySqlStore};
 #[cfg(feature = "postgres")]
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
-use sqlx::{AssertSqlSafe, Sqlite, Transaction};
+use sqlx::{Sqlite, Transaction};
 
 /// The same expression for every database of this build.
 macro_rules! each {
@@ -37,6 +37,15 @@ macro_rules! pair {
             _ => Err(mixed()),
         }
     };
+}
+
+/// A statement with parameters, as the databases write it.
+#[derive(Clone, Copy)]
+pub struct Sql {
+    /// With `$1`, `$2`, …: PostgreSQL.
+    pub numbers: &'static str,
+    /// With `?`: the others.
+    pub marks: &'static str,
 }
 
 /// Which driver stages.
@@ -188,17 +197,15 @@ impl Staging {
             .map_err(driver)
     }
 
-    /// The texts of a query with one column and one parameter, `$1`.
+    /// The texts of a query with one column and one parameter.
     pub async fn texts(&self, sql: &'static str, value: &str) -> Result<Vec<String>> {
-        let sql = self.marked(sql);
         each!(self, Self(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await)
             .map_err(driver)
     }
 
-    /// Runs a statement of the command's own with a payload for `$1` and numbers for `$2` and `$3`.
+    /// Runs a statement of the command's own with a payload and two numbers.
     pub async fn load(&self, sql: &'static str, payload: &[u8], numbers: [u32; 2]) -> Result<()> {
         let [second, third] = numbers.map(i64::from);
-        let sql = self.marked(sql);
         each!(self, Self(store, _) => {
             let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
             query.execute(store.pool()).await.map(|_| ())
@@ -217,18 +224,14 @@ impl Staging {
         }
     }
 
-    /// A statement whose parameters are `$1`, `$2`, … in this order, as this database writes them.
-    fn marked(&self, sql: &'static str) -> AssertSqlSafe<String> {
-        marked(sql, self.name())
+    /// This statement as this database writes its parameters.
+    pub fn written(&self, sql: Sql) -> &'static str {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(..) => sql.numbers,
+            _ => sql.marks,
+        }
     }
-}
-
-/// MySQL has no numbered parameters. The statements are constants of this crate.
-fn marked(sql: &'static str, database: &str) -> AssertSqlSafe<String> {
-    if database != "mysql" {
-        return AssertSqlSafe(sql.to_owned());
-    }
-    AssertSqlSafe((1..=9).fold(sql.to_owned(), |sql, number| sql.replace(&format!("${number}"), "?")))
 }
 
 impl StagingTx {
@@ -247,10 +250,8 @@ impl StagingTx {
         pair!(self, AnyInbox(inbox) => |tx, inbox| inbox.accept(tx, request).await)
     }
 
-    /// Runs a statement of the command's own, with texts for `$1`, `$2`, …
+    /// Runs a statement of the command's own, with texts for its parameters.
     pub async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
-        #[cfg(feature = "mysql")]
-        let sql = marked(sql, if matches!(self, Self::MySql(_)) { "mysql" } else { "" });
         each!(self, Self(tx) => {
             let query = values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
             query.execute(&mut **tx).await.map(|_| ())

@@ -95,7 +95,7 @@ impl<'a> Raw<'a> {
                 let rows = sqlx::query(self.sql.claim).bind(limit).fetch_all(&mut *tx).await?;
                 let ids = rows.iter().map(id_of).collect::<sqlx::Result<Vec<i64>>>()?;
                 if !ids.is_empty() {
-                    sqlx::query(with_ids(MYSQL_TAKE, &ids)).execute(&mut *tx).await?;
+                    sqlx::query(MYSQL_TAKE).bind(json(&ids)?).execute(&mut *tx).await?;
                 }
                 tx.commit().await?;
                 Ok(ids)
@@ -112,15 +112,13 @@ impl<'a> Raw<'a> {
         };
         match self.staging {
             Staging::Sqlite(store, _) => {
-                let json =
-                    serde_json::to_string(ids).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
-                sqlx::query(sql).bind(json).execute(store.pool()).await.map(|_| ())
+                sqlx::query(sql).bind(json(ids)?).execute(store.pool()).await.map(|_| ())
             }
             #[cfg(feature = "postgres")]
             Staging::Postgres(store, _) => sqlx::query(sql).bind(ids).execute(store.pool()).await.map(|_| ()),
             #[cfg(feature = "mysql")]
             Staging::MySql(store, _) => {
-                sqlx::query(with_ids(sql, ids)).execute(store.pool()).await.map(|_| ())
+                sqlx::query(sql).bind(json(ids)?).execute(store.pool()).await.map(|_| ())
             }
         }
     }
@@ -138,11 +136,9 @@ where
     row.try_get(0)
 }
 
-/// A statement with numbers in the place of `{ids}`, as it is written by hand where there are no arrays.
-#[cfg(feature = "mysql")]
-fn with_ids(sql: &str, ids: &[i64]) -> sqlx::AssertSqlSafe<String> {
-    let ids = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-    sqlx::AssertSqlSafe(sql.replace("{ids}", &ids))
+/// An array, where the database has no type for one.
+fn json(ids: &[i64]) -> sqlx::Result<String> {
+    serde_json::to_string(ids).map_err(|error| sqlx::Error::Encode(Box::new(error)))
 }
 
 fn failed(error: sqlx::Error) -> Fault {
@@ -159,7 +155,7 @@ struct Sql {
     load: &'static str,
     /// The classic claim: oldest first over a sort index, written at once. `$1` limit.
     claim: &'static str,
-    /// The classic settle. `$1` ids: an array, or JSON on SQLite.
+    /// The classic settle. `$1` ids: an array on PostgreSQL, else JSON.
     settle: &'static str,
     /// What a lane does instead of a claim: the next rows above a cursor, nothing written. `$1` cursor, `$2` limit.
     read: &'static str,
@@ -236,29 +232,32 @@ const MYSQL: Sql = Sql {
     clear: "truncate pillarbox_bench_classic",
     load: "
         insert into pillarbox_bench_classic (type, payload)
-        select 'bench.event', $1 from (
+        select 'bench.event', ? from (
             select d1.i + d2.i * 10 + d3.i * 100 + d4.i * 1000 + d5.i * 10000 as n
             from json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d1,
                  json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d2,
                  json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d3,
                  json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d4,
                  json_table('[0,1,2,3,4,5,6,7,8,9]', '$[*]' columns (i integer path '$')) d5) numbers
-        where n < $2 and $3 >= 0",
+        where n < ? and ? >= 0",
     claim: "
         select id, type, payload from pillarbox_bench_classic
         where status = 'pending' and due_at <= now(6) order by due_at, id limit ? for update skip locked",
     settle: "
-        update pillarbox_bench_classic set status = 'done', locked_until = null, done_at = now(6)
-        where id in ({ids})",
+        update pillarbox_bench_classic
+        join json_table(?, '$[*]' columns (i bigint path '$')) taken on taken.i = pillarbox_bench_classic.id
+        set status = 'done', locked_until = null, done_at = now(6)",
     read: "
         select id, type, payload from pillarbox_bench_classic
         where id > ? and status = 'pending' order by id limit ?",
-    delete: "delete from pillarbox_bench_classic where id in ({ids})",
+    delete: "
+        delete pillarbox_bench_classic from pillarbox_bench_classic
+        join json_table(?, '$[*]' columns (i bigint path '$')) taken on taken.i = pillarbox_bench_classic.id",
 };
 
 /// The second half of the classic claim.
 #[cfg(feature = "mysql")]
 const MYSQL_TAKE: &str = "
     update pillarbox_bench_classic
-    set status = 'processing', attempts = attempts + 1, locked_until = now(6) + interval 30 second
-    where id in ({ids})";
+    join json_table(?, '$[*]' columns (i bigint path '$')) taken on taken.i = pillarbox_bench_classic.id
+    set status = 'processing', attempts = attempts + 1, locked_until = now(6) + interval 30 second";

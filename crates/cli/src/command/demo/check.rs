@@ -5,10 +5,17 @@ use std::collections::BTreeMap;
 use pillarbox_core::Status;
 
 use super::state::Demo;
+use crate::database::Sql;
 use crate::fault::Fault;
 
-const ORDERS: &str = "select event_id from pillarbox_demo_orders where run = $1";
-const EFFECTS: &str = "select event_id from pillarbox_demo_effects where run = $1";
+const ORDERS: Sql = Sql {
+    numbers: "select event_id from pillarbox_demo_orders where run = $1",
+    marks: "select event_id from pillarbox_demo_orders where run = ?",
+};
+const EFFECTS: Sql = Sql {
+    numbers: "select event_id from pillarbox_demo_effects where run = $1",
+    marks: "select event_id from pillarbox_demo_effects where run = ?",
+};
 
 /// What does not fit; nothing, if all is well.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,8 +32,9 @@ pub(crate) struct Found {
 
 /// Compares.
 pub(crate) async fn check(demo: &Demo) -> Result<Found, Fault> {
-    let orders = demo.database.staging.texts(ORDERS, &demo.run).await?;
-    let effects = demo.database.staging.texts(EFFECTS, &demo.run).await?;
+    let staging = &demo.database.staging;
+    let orders = staging.texts(staging.written(ORDERS), &demo.run).await?;
+    let effects = staging.texts(staging.written(EFFECTS), &demo.run).await?;
     let counts = demo.database.admin.counts(None).await?;
     let dead =
         counts.iter().filter(|counts| counts.route == demo.route).map(|counts| counts.of(Status::Dead)).sum();

@@ -6,12 +6,16 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::state::{Demo, Figures};
 use crate::database::AnyInbox;
+use crate::database::Sql;
 use crate::fault::Fault;
 
 /// Most messages of one transaction.
 const MESSAGES_MAX: usize = 50;
 
-const INSERT: &str = "insert into pillarbox_demo_effects (run, event_id) values ($1, $2)";
+const INSERT: Sql = Sql {
+    numbers: "insert into pillarbox_demo_effects (run, event_id) values ($1, $2)",
+    marks: "insert into pillarbox_demo_effects (run, event_id) values (?, ?)",
+};
 
 /// Applies what arrives until nothing more can.
 pub(crate) async fn run(demo: &Demo, mut messages: UnboundedReceiver<EventId>) -> Result<(), Fault> {
@@ -33,7 +37,7 @@ async fn apply(demo: &Demo, inbox: &AnyInbox, consumer: &str, batch: &[EventId])
         let request = AcceptRequest::new(consumer, *id);
         match tx.accept(inbox, request).await? {
             Accepted::Fresh => {
-                tx.execute(INSERT, &[&demo.run, &id.to_string()]).await?;
+                tx.execute(demo.database.staging.written(INSERT), &[&demo.run, &id.to_string()]).await?;
                 effects += 1;
             }
             Accepted::Duplicate => absorbed += 1,
