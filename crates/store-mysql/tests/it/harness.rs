@@ -33,6 +33,11 @@ pub(crate) fn url(database: &str) -> String {
              pillarbox-store-mysql`, or set it to a URL of root, as mysql://root@127.0.0.1:3306"
         )
     });
+    url_of(&server, database)
+}
+
+/// The URL of a database on this server.
+pub(crate) fn url_of(server: &str, database: &str) -> String {
     let scheme = server.find("://").map_or(0, |at| at + 3);
     let end = server[scheme..].find('/').map_or(server.len(), |at| scheme + at);
     format!("{}/{database}", &server[..end])

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cancelling;
+mod clusters;
 mod committing;
 mod connecting;
 mod consuming;
