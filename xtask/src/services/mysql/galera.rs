@@ -46,7 +46,7 @@ impl Server for Galera {
         let two = second.start(ground, &join)?;
 
         let mut facts = super::facts(self.name(), &first.node);
-        facts.variables.push(("PILLARBOX_TEST_MYSQL_PEER", second.node.url()));
+        facts.variables.push(("PILLARBOX_TEST_MYSQL_SECOND", second.node.url()));
         Ok(Up { facts, processes: vec![two, one] })
     }
 }
