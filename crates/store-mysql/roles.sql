@@ -3,10 +3,13 @@
 --     grant pillarbox_relay to 'shop_relay'@'%'; set default role …
 create role if not exists pillarbox_stage, pillarbox_relay;
 
--- Applications: stage events and sagas, and mark what they consumed. The columns are what finding a duplicate reads.
-grant insert, select (seq, event_id, route, hlc), update (seq) on pillarbox_outbox to pillarbox_stage;
+-- Applications: stage events and sagas, and mark what they consumed. No payload can be read back. To find out that an event
+-- is already there, MariaDB asks for the right to update each column that is inserted.
+grant insert, select (seq, event_id, route, hlc), update (seq, event_id, route, type, `key`, payload_bytes, content_type,
+  headers, tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id, hlc, max_attempts, due_at)
+  on pillarbox_outbox to pillarbox_stage;
 grant insert, select on pillarbox_saga to pillarbox_stage;
-grant insert, select, update (accepted_at) on pillarbox_inbox to pillarbox_stage;
+grant insert, select, update on pillarbox_inbox to pillarbox_stage;
 grant insert, select, update on pillarbox_inbox_fence to pillarbox_stage;
 grant insert, select, update, delete on pillarbox_serial to pillarbox_stage;
 

@@ -166,8 +166,18 @@ impl Outbox {
         if done.rows < ids.len() as u64 {
             let rows =
                 self.statements.stage_fresh.with(bind)?.rows_in(connection, Phase::Application).await?;
-            let ids = rows.iter().map(|row| Cells::of(row).event_id());
-            fresh = ids.filter_map(Result::transpose).collect::<Result<_>>()?;
+            let mut there = HashSet::new();
+            fresh.clear();
+            for row in &rows {
+                let mut row = Cells::of(row);
+                let (id, is_ours) = (row.event_id()?, row.flag()?);
+                there.extend(id);
+                fresh.extend(id.filter(|_| is_ours));
+            }
+            // IGNORE is for duplicates, and leaves out as well what the table refuses.
+            if let Some(id) = ids.iter().find(|id| !there.contains(id)) {
+                return Err(Error::invalid(format!("the table refuses the event {id}")));
+            }
         }
         Ok(Staged::tell(ids, fresh))
     }

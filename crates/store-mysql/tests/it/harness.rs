@@ -335,10 +335,13 @@ pub(crate) async fn deadlock(tx: &mut Transaction<'static, MySql>) {
     if sqlx::raw_sql("select 1 from ruin limit 1").execute(&mut other).await.is_err() {
         sqlx::raw_sql(MEETING).execute(&mut other).await.unwrap();
     }
-    sqlx::raw_sql("start transaction; update ruin set n = n + 1 where id > 1")
-        .execute(&mut other)
-        .await
-        .unwrap();
+    sqlx::raw_sql(
+        "set session transaction isolation level read committed; start transaction; \
+         update ruin set n = n + 1 where id > 1",
+    )
+    .execute(&mut other)
+    .await
+    .unwrap();
     sqlx::raw_sql("update ruin set n = n + 1 where id = 1").execute(&mut **tx).await.unwrap();
     let theirs = sqlx::raw_sql("update ruin set n = n + 1 where id = 1").execute(&mut other);
     let ours = sqlx::raw_sql("update ruin set n = n + 1 where id = 2").execute(&mut **tx);

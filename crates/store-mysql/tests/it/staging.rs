@@ -147,3 +147,16 @@ async fn a_serialized_key_makes_the_next_transaction_wait_and_leaves_no_row() {
     assert_eq!(waiting.join_all().await, [1], "it saw what the first one staged");
     assert_eq!(harness.database.number("select count(*) from pillarbox_serial").await, 0);
 }
+
+/// The table takes 16 bytes that look like the beginning of a text for a text that was cut.
+#[tokio::test]
+async fn what_the_table_refuses_is_no_duplicate() {
+    let harness = MySqlHarness::start().await;
+    let id = pillarbox_core::EventId(uuid::Uuid::from_bytes(*b"018f3c2e-abcd-70"));
+    let (outbox, mut tx) = (harness.outbox(ROUTE), harness.begin().await);
+    let refused = outbox.stage(&mut tx, event(1).id(id)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    let refused = outbox.stage_all(&mut tx, [event(1).id(id), event(2)]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    harness.rollback(tx).await;
+}
