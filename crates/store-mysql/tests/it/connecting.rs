@@ -58,7 +58,7 @@ async fn a_server_or_database_that_is_not_there_is_told_at_once() {
 #[tokio::test]
 async fn a_wrong_password_is_denied_and_printed_nowhere() {
     let database = Database::new().await;
-    let url = database.url().replace("root@", "nobody_here:canary@");
+    let url = database.url_as("nobody_here:canary");
     let error = MySqlStore::connect(&url, Options::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");

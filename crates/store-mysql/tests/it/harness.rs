@@ -52,6 +52,13 @@ pub(crate) fn unique(word: &str) -> String {
 pub(crate) struct Database(pub(crate) String);
 
 impl Database {
+    /// Its URL for another account, `NAME` or `NAME:PASSWORD`.
+    pub(crate) fn url_as(&self, account: &str) -> String {
+        let url = self.url();
+        let (_, place) = url.split_once('@').unwrap();
+        format!("mysql://{account}@{place}")
+    }
+
     pub(crate) async fn new() -> Self {
         let database = Self(unique("t"));
         let mut connection = MySqlConnection::connect(&url("mysql")).await.unwrap();

@@ -123,7 +123,7 @@ impl User {
                 database.0
             ))
             .await;
-        let url = database.url().replace("root@", &format!("{name}@"));
+        let url = database.url_as(&name);
         (Self(name), url)
     }
 
