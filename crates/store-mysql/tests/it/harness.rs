@@ -110,7 +110,12 @@ impl Drop for Database {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let mut connection = MySqlConnection::connect(&url("mysql")).await?;
-                sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut connection).await
+                match sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut connection).await {
+                    // The tables are gone. MariaDB sometimes leaves a copy of a trigger's file behind, and then
+                    // cannot remove the directory.
+                    Err(error) if error.to_string().contains("1010") => Ok(()),
+                    dropped => dropped.map(|_| ()),
+                }
             })
         });
         // A test that failed already says why; what it left behind does not matter then.
