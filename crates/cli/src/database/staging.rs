@@ -1,4 +1,4 @@
-//! The application's side of either database: transactions of its own driver, behind one face.
+//! The application's side of every database: transactions of its own driver, behind one face.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub enum RouteOutbox {
     MySql(mysql::Outbox),
 }
 
-/// The inbox of either database.
+/// The inbox of every database.
 pub enum AnyInbox {
     /// On SQLite.
     Sqlite(sqlite::Inbox),
