@@ -73,6 +73,8 @@ fn all(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
     }
     steps.run("format", cargo(&["fmt", "--all", "--check"]))?;
     install_libraries(steps.executor)?;
+    // They are fetched and started while the compiler runs.
+    let mut servers = steps.timed("packages of servers", || Ok(Servers::begin_all(steps.executor)?))?;
 
     let mut clippy = workspace(&["clippy", "--all-targets"]);
     clippy.args(["--", "-D", "warnings"]);
@@ -93,7 +95,7 @@ fn all(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
         eprintln!("\n==> dependency policy: SKIPPED, cargo-deny is not installed");
     }
 
-    let servers = steps.timed("servers", || Ok(Servers::start_all(steps.executor)?))?;
+    steps.timed("servers", || Ok(servers.ready(steps.executor)?))?;
     let with_servers = |mut command: Command| {
         command.envs(servers.variables());
         command

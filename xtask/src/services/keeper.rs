@@ -3,6 +3,7 @@
 //! The thread stays for as long as its server: the kernel ends a server when the *thread* that started it ends
 //! (`setpriv --pdeathsig`), which is also what ends the servers when we are killed.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
@@ -30,6 +31,10 @@ type Word = std::result::Result<Facts, String>;
 pub(crate) struct Servers {
     keepers: Vec<Keeper>,
     started: Vec<Facts>,
+    /// Servers that need others before them.
+    waiting: Vec<&'static dyn Server>,
+    /// What the threads say, and the end that the next one gets.
+    words: (Sender<Word>, Receiver<Word>),
     base: Arc<Base>,
     /// What tests start servers of their own with.
     program: String,
@@ -42,9 +47,9 @@ struct Keeper {
 }
 
 impl Servers {
-    /// Starts every server there is.
-    pub(crate) fn start_all(executor: &Executor) -> Result<Self> {
-        Self::start(executor, &ALL)
+    /// Begins to start every server there is. [`ready`](Self::ready) waits for them.
+    pub(crate) fn begin_all(executor: &Executor) -> Result<Self> {
+        Self::begin(executor, &ALL)
     }
 
     /// Starts the servers of these names.
@@ -53,8 +58,15 @@ impl Servers {
         Self::start(executor, &super::parse(&names)?.servers)
     }
 
-    /// Starts these servers, all that can at the same time, and returns when all of them answer.
+    /// Starts these servers, and returns when all of them answer.
     pub(super) fn start(executor: &Executor, servers: &[&'static dyn Server]) -> Result<Self> {
+        let mut all = Self::begin(executor, servers)?;
+        all.ready(executor)?;
+        Ok(all)
+    }
+
+    /// Installs what these servers need, and starts all that need no other server.
+    fn begin(executor: &Executor, servers: &[&'static dyn Server]) -> Result<Self> {
         if servers.len() < ALL.len() {
             install::missing(executor, servers)?;
         } else {
@@ -63,27 +75,37 @@ impl Servers {
         }
         let base = Arc::new(Base::new()?);
         let program = base.program()?.display().to_string();
-        let mut all = Self { keepers: Vec::new(), started: Vec::new(), base, program };
-        let (sender, words) = mpsc::channel();
-        let mut waiting = servers.to_vec();
-        while all.started.len() < servers.len() {
-            waiting.retain(|server| {
-                let may =
-                    server.needs().iter().all(|need| all.started.iter().any(|facts| facts.name == *need));
-                if may {
-                    all.keep(*server, sender.clone());
-                }
-                !may
-            });
-            all.look(&words)?;
-            executor.pause(LOOK_EVERY)?;
-        }
+        let (words, waiting) = (mpsc::channel(), servers.to_vec());
+        let mut all = Self { keepers: Vec::new(), started: Vec::new(), waiting, words, base, program };
+        all.go_on();
         Ok(all)
     }
 
+    /// Starts the others, and returns when all of them answer.
+    pub(crate) fn ready(&mut self, executor: &Executor) -> Result<()> {
+        while !self.waiting.is_empty() || self.started.len() < self.keepers.len() {
+            self.look()?;
+            self.go_on();
+            executor.pause(LOOK_EVERY)?;
+        }
+        Ok(())
+    }
+
+    /// Starts, all at the same time, those that need nothing that does not run yet.
+    fn go_on(&mut self) {
+        for server in mem::take(&mut self.waiting) {
+            let runs = |need: &&str| self.started.iter().any(|facts| facts.name == *need);
+            if server.needs().iter().all(runs) {
+                self.keep(server);
+            } else {
+                self.waiting.push(server);
+            }
+        }
+    }
+
     /// Takes what the threads said.
-    fn look(&mut self, words: &Receiver<Word>) -> Result<()> {
-        for word in words.try_iter() {
+    fn look(&mut self) -> Result<()> {
+        for word in self.words.1.try_iter() {
             let facts = word?;
             match facts.port {
                 Some(port) => eprintln!("xtask: {} on port {port}", facts.name),
@@ -94,8 +116,9 @@ impl Servers {
         Ok(())
     }
 
-    fn keep(&mut self, server: &'static dyn Server, words: Sender<Word>) {
+    fn keep(&mut self, server: &'static dyn Server) {
         let (stop, stopped) = mpsc::channel();
+        let words = self.words.0.clone();
         let ground = Ground::new(Arc::clone(&self.base), stopped);
         let before = self.started.clone();
         let thread = thread::spawn(move || {
