@@ -108,7 +108,7 @@ fn all(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
         Extent::Push => &["--skip", AS_RELAY],
         Extent::All => &[],
     };
-    let tests = steps.run("tests", with_servers(tests(&WORKSPACE, part)?));
+    let tests = steps.run("tests", with_servers(tests(&[], part)?));
     if tests.is_err() {
         servers.complaints().iter().for_each(|line| eprintln!("{line}"));
     }
@@ -130,9 +130,7 @@ fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
             (Extent::All, _) => (vec![version, "all"], &OF_POSTGRES[..], [].as_slice()),
         };
         let servers = steps.timed(version, || Ok(Servers::start_named(steps.executor, &names)?))?;
-        let mut packages: Vec<&str> = vec!["--all-features", "--locked"];
-        of.iter().for_each(|package| packages.extend(["--package", package]));
-        let mut tests = tests(&packages, part)?;
+        let mut tests = tests(of, part)?;
         tests.envs(servers.variables());
         let outcome = steps.run(&format!("tests on {version}"), tests);
         if outcome.is_err() {
@@ -147,7 +145,7 @@ fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
 fn other_mysql(steps: &Steps<'_>) -> Result<(), Stop> {
     for name in ["mysql", "galera"] {
         let servers = steps.timed(name, || Ok(Servers::start_named(steps.executor, &[name])?))?;
-        let mut tests = tests(&["--all-features", "--locked", "--package", "pillarbox-store-mysql"], &[])?;
+        let mut tests = tests(&["pillarbox-store-mysql"], &[])?;
         tests.envs(servers.variables());
         steps.run(&format!("tests on {name}"), tests)?;
     }
@@ -185,12 +183,24 @@ const OF_POSTGRES: [&str; 5] =
 /// The suite as the role of relays: a third of the store's tests, so that a push runs it on one version only.
 const AS_RELAY: &str = "as_the_relays_role";
 
-/// The tests of these packages, all or those that `part` selects.
+/// The tests of these packages, or of the whole workspace if none is named: all of them, or those that `part` selects.
 fn tests(packages: &[&str], part: &[&str]) -> Result<Command, Stop> {
     let mut tests = if find_program("cargo-nextest").is_none() {
-        cargo(&["test", "--no-fail-fast"])
+        let mut tests = cargo(&["test", "--no-fail-fast", "--all-features", "--locked"]);
+        packages.iter().for_each(|name| {
+            tests.args(["--package", name]);
+        });
+        if packages.is_empty() {
+            tests.arg("--workspace");
+        }
+        tests
     } else {
-        let mut tests = cargo(&["nextest", "run", "--no-fail-fast"]);
+        // Always of the whole workspace: a package by itself has dependencies with fewer features, which are built anew.
+        let mut tests = workspace(&["nextest", "run", "--no-fail-fast"]);
+        if !packages.is_empty() {
+            let of: Vec<String> = packages.iter().map(|name| format!("package(={name})")).collect();
+            tests.args(["--filterset", &of.join(" | ")]);
+        }
         // A test waits for its server half of the time.
         let threads = 2 * thread::available_parallelism()?.get();
         tests.args(["--test-threads", &threads.to_string()]);
@@ -198,7 +208,7 @@ fn tests(packages: &[&str], part: &[&str]) -> Result<Command, Stop> {
         tests.stderr(io::stdout().as_fd().try_clone_to_owned()?);
         tests
     };
-    tests.args(packages).arg("--").args(part);
+    tests.arg("--").args(part);
     Ok(tests)
 }
 
