@@ -141,11 +141,12 @@ fn other_versions(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
     if extent == Extent::All { other_mysql(steps) } else { Ok(()) }
 }
 
-/// The store for MariaDB on its relatives.
+/// The store for MariaDB on MySQL, and on two nodes of a cluster what they share.
 fn other_mysql(steps: &Steps<'_>) -> Result<(), Stop> {
-    for name in ["mysql", "galera"] {
+    let parts: [(&str, &[&str]); 2] = [("mysql", &[]), ("galera", &["clusters"])];
+    for (name, part) in parts {
         let servers = steps.timed(name, || Ok(Servers::start_named(steps.executor, &[name])?))?;
-        let mut tests = tests(&["pillarbox-store-mysql"], &[])?;
+        let mut tests = tests(&["pillarbox-store-mysql"], part)?;
         tests.envs(servers.variables());
         steps.run(&format!("tests on {name}"), tests)?;
     }
