@@ -74,6 +74,31 @@ fn unreadable() -> Error {
     Error::new(ErrorKind::Corrupt, "the answer of the database cannot be read")
 }
 
+/// What a statement that returns no rows did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// How many rows it changed.
+    pub rows: u64,
+    /// The number that it told, on a database that does so (MySQL's `last_insert_id`). Otherwise zero.
+    pub told: u64,
+}
+
+impl Changed {
+    /// It changed this many rows.
+    #[must_use]
+    pub fn rows(rows: u64) -> Self {
+        Self { rows, told: 0 }
+    }
+
+    /// Sets the number that it told.
+    #[must_use]
+    pub fn told(mut self, told: u64) -> Self {
+        self.told = told;
+        self
+    }
+}
+
 /// What follows an answer of the type `A`.
 pub type Next<A, V, R> = Box<dyn FnOnce(A) -> Result<Step<V, R>> + Send>;
 
@@ -82,15 +107,15 @@ pub type Next<A, V, R> = Box<dyn FnOnce(A) -> Result<Step<V, R>> + Send>;
 pub enum Step<V, R> {
     /// Nothing is left to do.
     Done(R),
-    /// A statement that changes rows. Its answer is their number.
-    Change(Call<V>, Next<u64, V, R>),
+    /// A statement that changes rows.
+    Change(Call<V>, Next<Changed, V, R>),
     /// A statement that returns rows.
     Ask(Call<V>, Next<Vec<Row>, V, R>),
 }
 
 impl<V: 'static, R: 'static> Step<V, R> {
-    /// Changes rows, and goes on with their number.
-    pub fn change(call: Call<V>, next: impl FnOnce(u64) -> Result<Self> + Send + 'static) -> Self {
+    /// Changes rows, and goes on with what changed.
+    pub fn change(call: Call<V>, next: impl FnOnce(Changed) -> Result<Self> + Send + 'static) -> Self {
         Self::Change(call, Box::new(next))
     }
 
@@ -111,11 +136,11 @@ impl<V: 'static, R: 'static> Step<V, R> {
 
 /// A driver that blocks.
 pub trait Blocking<V> {
-    /// Runs a statement that returns no rows, and returns how many it changed.
+    /// Runs a statement that returns no rows, and returns what it changed.
     ///
     /// # Errors
     /// What the database says, by the store's table.
-    fn change(&mut self, call: Call<V>) -> Result<u64>;
+    fn change(&mut self, call: Call<V>) -> Result<Changed>;
 
     /// Runs a statement and returns its rows.
     ///
@@ -126,8 +151,8 @@ pub trait Blocking<V> {
 
 /// A driver that waits.
 pub trait Waiting<V>: Send {
-    /// Runs a statement that returns no rows, and returns how many it changed.
-    fn change(&mut self, call: Call<V>) -> impl Future<Output = Result<u64>> + Send;
+    /// Runs a statement that returns no rows, and returns what it changed.
+    fn change(&mut self, call: Call<V>) -> impl Future<Output = Result<Changed>> + Send;
 
     /// Runs a statement and returns its rows.
     fn ask(&mut self, call: Call<V>) -> impl Future<Output = Result<Vec<Row>>> + Send;
@@ -266,9 +291,9 @@ mod tests {
     struct Echo(Vec<String>);
 
     impl Blocking<()> for Echo {
-        fn change(&mut self, call: Call<()>) -> Result<u64> {
+        fn change(&mut self, call: Call<()>) -> Result<Changed> {
             self.0.push(call.sql.to_string());
-            call.sql.parse().map_err(|_| Error::invalid("refused"))
+            call.sql.parse().map(Changed::rows).map_err(|_| Error::invalid("refused"))
         }
 
         fn ask(&mut self, call: Call<()>) -> Result<Vec<Row>> {
@@ -278,7 +303,7 @@ mod tests {
     }
 
     impl Waiting<()> for Echo {
-        async fn change(&mut self, call: Call<()>) -> Result<u64> {
+        async fn change(&mut self, call: Call<()>) -> Result<Changed> {
             Blocking::change(self, call)
         }
 
@@ -296,7 +321,7 @@ mod tests {
         let ask = call(ask);
         Step::change(call(change), move |changed| {
             Ok(Step::ask(ask, move |rows| {
-                Ok(Step::Done(rows[0].number(0)? + i64::try_from(changed).unwrap()))
+                Ok(Step::Done(rows[0].number(0)? + i64::try_from(changed.rows).unwrap()))
             }))
         })
     }

@@ -17,7 +17,7 @@ use pillarbox_core::port::{Clock, Entropy};
 use pillarbox_core::{EventId, HybridClock, Timestamp};
 use uuid::Uuid;
 
-pub use driver::{Blocking, Call, Next, Pending, Row, Step, Waiting, run_blocking, run_waiting};
+pub use driver::{Blocking, Call, Changed, Next, Pending, Row, Step, Waiting, run_blocking, run_waiting};
 pub use staging::{Staging, Trace};
 
 /// How far the stamp of a consumed event may be ahead of this process's wall clock. A stamp further ahead is

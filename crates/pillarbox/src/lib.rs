@@ -24,9 +24,11 @@
 //! All databases stage and accept in transactions of `sqlx` 0.9. Other drivers have a feature each, which adds to
 //! the features of the databases:
 //!
-//! - `tokio-postgres` (0.7) and `diesel-async` (0.9): on PostgreSQL.
+//! - `diesel` (2.3) and `sea-orm` (2): on PostgreSQL, MariaDB, MySQL and SQLite. diesel reaches a server through its
+//!   client library (libpq, libmariadb), which must be installed.
+//! - `diesel-async` (0.9): on PostgreSQL, MariaDB and MySQL.
+//! - `tokio-postgres` (0.7): on PostgreSQL.
 //! - `rusqlite` (0.39): on SQLite.
-//! - `diesel` (2.3) and `sea-orm` (2): on PostgreSQL and SQLite. diesel reaches PostgreSQL through libpq, which must be installed.
 // Shows beside each item which feature has it, on docs.rs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(feature = "sqlite", doc = include_str!("../quick_start.md"))]

@@ -1,11 +1,12 @@
 //! Many events as the parameters of one statement, and whether the server takes a statement of that size.
 
-use pillarbox_core::port::shared::{Columns, StageBatch};
+use pillarbox_core::port::shared::StageBatch;
 use pillarbox_core::{Error, NewEntry, Result};
-use sqlx::MySqlConnection;
+use pillarbox_host::Step;
 
-use crate::error::{Phase, classify};
-use crate::row::Cells;
+use crate::bind::Bind;
+use crate::sql::Statements;
+use crate::statement::Value;
 
 /// Most bytes of one call: neither server takes a statement of more than a gigabyte.
 const BATCH_BYTES_MAX: usize = 500_000_000;
@@ -19,20 +20,25 @@ pub(crate) fn batch(entries: &[NewEntry]) -> Result<StageBatch> {
     StageBatch::new(entries, BATCH_BYTES_MAX)
 }
 
-/// Refuses a statement with that many bytes of values before it is sent, if the server would refuse it. The server would
-/// also close the connection, and the application's transaction with it.
-pub(crate) async fn check_packet(bytes: usize, connection: &mut MySqlConnection) -> Result<()> {
+/// Goes on with a statement of that many bytes of values, or refuses it before it is sent if the server would refuse it. The
+/// server would also close the connection, and the application's transaction with it.
+pub(crate) fn check_packet<R: Send + 'static>(
+    bytes: usize,
+    statements: &Statements,
+    next: Step<Value, R>,
+) -> Result<Step<Value, R>> {
     let needed = bytes.saturating_add(AROUND);
     if needed <= PACKET_LEAST {
-        return Ok(());
+        return Ok(next);
     }
-    let ask = sqlx::query("select @@max_allowed_packet").fetch_one(connection).await;
-    let most = Cells::of(&ask.map_err(|error| classify(error, Phase::Application))?).number()?;
-    if usize::try_from(most).is_ok_and(|most| needed > most) {
-        return Err(Error::too_large(format!(
-            "the events of one call need a statement of {needed} bytes, and max_allowed_packet of the database is \
-             {most}. Stage them in several calls, or raise that setting"
-        )));
-    }
-    Ok(())
+    Ok(Step::ask(statements.packet.call(Bind::new())?, move |rows| {
+        let most = rows.first().map_or(Ok(i64::MAX), |row| row.number(0))?;
+        if usize::try_from(most).is_ok_and(|most| needed > most) {
+            return Err(Error::too_large(format!(
+                "the events of one call need a statement of {needed} bytes, and max_allowed_packet of the database \
+                 is {most}. Stage them in several calls, or raise that setting"
+            )));
+        }
+        Ok(next)
+    }))
 }

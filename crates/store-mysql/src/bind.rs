@@ -6,15 +6,9 @@ use serde::Serialize;
 use sqlx::Arguments;
 use sqlx::mysql::MySqlArguments;
 
-/// One value. It may stand in several places of a statement.
-#[derive(Clone, Debug)]
-enum Value {
-    Number(Option<i64>),
-    Text(Option<String>),
-    Bytes(Vec<u8>),
-}
+use crate::statement::{Param, Value};
 
-/// The values of one call by their numbers, `?1` first.
+/// The values of one call by their numbers, `?1` first. A value may stand in several places of a statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bind {
     values: Vec<Value>,
@@ -45,11 +39,11 @@ impl Bind {
     }
 
     pub(crate) fn number(self, number: i64) -> Self {
-        self.push(Value::Number(Some(number)))
+        self.push(Value::Integer(Some(number)))
     }
 
     pub(crate) fn optional_number(self, number: Option<i64>) -> Self {
-        self.push(Value::Number(number))
+        self.push(Value::Integer(number))
     }
 
     pub(crate) fn flag(self, flag: bool) -> Self {
@@ -57,7 +51,7 @@ impl Bind {
     }
 
     pub(crate) fn at(self, at: Option<Timestamp>) -> Self {
-        self.push(Value::Number(at.map(Timestamp::as_micros)))
+        self.optional_number(at.map(Timestamp::as_micros))
     }
 
     /// Claims as `[[seq, fence], …]`.
@@ -73,24 +67,50 @@ impl Bind {
         }
     }
 
+    /// What another driver would be told. Texts go as bytes: a connection of the application may have any character set.
+    pub(crate) fn param(self, param: Param) -> Self {
+        match param {
+            Param::Null => self.optional_number(None),
+            Param::Integer(number) => self.number(number),
+            Param::Text(text) => self.bytes(text),
+            Param::Bytes(bytes) => self.bytes(bytes),
+            _ => self.refuse(),
+        }
+    }
+
     /// There is no way to send a value.
-    pub(crate) fn refuse(self) -> Self {
+    fn refuse(self) -> Self {
         Self { refused: true, ..self }
     }
 
     /// The values in the order of a statement's places.
-    pub(crate) fn placed(&self, places: &[u8]) -> Result<MySqlArguments> {
-        let unsendable = || Error::invalid("a value cannot be passed to the database");
-        let mut arguments = MySqlArguments::default();
-        for place in places {
-            let value = usize::from(*place).checked_sub(1).and_then(|place| self.values.get(place));
-            let added = match value.ok_or_else(unsendable)? {
-                Value::Number(number) => arguments.add(*number),
-                Value::Text(text) => arguments.add(text.as_deref()),
-                Value::Bytes(bytes) => arguments.add(bytes.as_slice()),
-            };
-            added.map_err(|_| unsendable())?;
+    pub(crate) fn placed(self, places: &[u8]) -> Result<Vec<Value>> {
+        if self.refused {
+            return Err(unsendable());
         }
-        if self.refused { Err(unsendable()) } else { Ok(arguments) }
+        if places.iter().map(|place| usize::from(*place)).eq(1..=self.values.len()) {
+            return Ok(self.values);
+        }
+        let value =
+            |place: &u8| usize::from(*place).checked_sub(1).and_then(|place| self.values.get(place)).cloned();
+        places.iter().map(|place| value(place).ok_or_else(unsendable)).collect()
     }
+}
+
+/// The values as the driver of the store takes them.
+pub(crate) fn arguments(values: &[Value]) -> Result<MySqlArguments> {
+    let mut arguments = MySqlArguments::default();
+    for value in values {
+        let added = match value {
+            Value::Integer(number) => arguments.add(*number),
+            Value::Text(text) => arguments.add(text.as_deref()),
+            Value::Bytes(bytes) => arguments.add(bytes.as_slice()),
+        };
+        added.map_err(|_| unsendable())?;
+    }
+    Ok(arguments)
+}
+
+fn unsendable() -> Error {
+    Error::invalid("a value cannot be passed to the database")
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::{Error, ErrorKind, Result, Retry};
+use pillarbox_host::Changed;
 use sqlx::mysql::MySqlRow;
 use sqlx::pool::PoolConnection;
 use sqlx::{MySql, MySqlConnection};
@@ -12,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::commit::{BEGIN, BEGIN_READ_COMMITTED};
 use crate::error::{Phase, classify};
 pub(crate) use crate::options::Traffic;
-use crate::sql::{Bound, Done, script};
+use crate::sql::{Bound, script};
 use crate::store::MySqlStore;
 
 /// What the client waits beyond the server's own timeouts before it gives a silent connection up.
@@ -53,7 +54,7 @@ impl MySqlStore {
     }
 
     /// Runs one statement that commits by itself. Doing it twice must be doing it once.
-    pub(crate) async fn execute(&self, statement: &Bound) -> Result<Done> {
+    pub(crate) async fn execute(&self, statement: &Bound) -> Result<Changed> {
         let mut tries = Tries::default();
         loop {
             let mut held = self.acquire(Traffic::Reading).await?;

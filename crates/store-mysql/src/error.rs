@@ -72,6 +72,8 @@ const NUMBERS: &[(u16, ErrorKind, &str)] = &[
     (1419, ErrorKind::Denied, TRIGGERS),
     (1436, ErrorKind::Unavailable, "the database is out of stack; raise thread_stack"),
     (1449, ErrorKind::Denied, "the user who made a trigger is not there any more"),
+    (1451, ErrorKind::Invalid, "a row of another table depends on this one"),
+    (1452, ErrorKind::Invalid, "a row that this one depends on is missing"),
     // What the triggers of the audit trail say, and what those of the application may say.
     (1644, ErrorKind::Internal, "a trigger of the database rejects the row"),
     (1665, ErrorKind::Unsupported, BINLOG),
@@ -102,8 +104,6 @@ pub(crate) const TRIGGERS: &str = "the user may not create triggers while the bi
 pub(crate) const BINLOG: &str = "binlog_format is STATEMENT, which cannot record transactions in READ COMMITTED. Set it \
     to ROW or MIXED on the server";
 
-/// A duplicate of a unique key.
-pub(crate) const DUPLICATE: u16 = 1062;
 /// A savepoint that is not there, as after the end of its transaction.
 pub(crate) const NO_SAVEPOINT: u16 = 1305;
 
@@ -114,19 +114,24 @@ pub(crate) fn number(error: &sqlx::Error) -> Option<u16> {
 
 /// Classifies what the driver said.
 pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
-    if let Some(number) = number(&error) {
+    explain(&error, phase)
+}
+
+/// The same where the error belongs to someone else.
+pub(crate) fn explain(error: &sqlx::Error, phase: Phase) -> Error {
+    if let Some(number) = number(error) {
         return of_server(number, phase);
     }
     let unknown =
         |error: Error| if phase == Phase::Committing { error.with_retry(Retry::Unknown) } else { error };
     let result = match error {
-        sqlx::Error::Io(error) => return unknown(lost(&error)),
+        sqlx::Error::Io(error) => return unknown(lost(error)),
         sqlx::Error::Protocol(text) => {
-            let text = format!("the connection to the database broke: {}", redact(&text));
+            let text = format!("the connection to the database broke: {}", redact(text));
             return unknown(Error::new(ErrorKind::Unavailable, text));
         }
         sqlx::Error::PoolTimedOut => {
-            let text = "no database connection became free in time; all of them are in use";
+            let text = "no database connection became free in time: all of them are in use, or the server cannot be reached";
             return Error::new(ErrorKind::Timeout, text).with_code("pool_timed_out");
         }
         sqlx::Error::PoolClosed => {
@@ -155,7 +160,7 @@ pub(crate) fn classify(error: sqlx::Error, phase: Phase) -> Error {
     Error::new(result.0, result.1)
 }
 
-fn of_server(number: u16, phase: Phase) -> Error {
+pub(crate) fn of_server(number: u16, phase: Phase) -> Error {
     let row = NUMBERS.iter().find(|row| row.0 == number);
     let (kind, text) = row.map_or((ErrorKind::Internal, "the database failed"), |row| (row.1, row.2));
     let kind = match kind {
@@ -166,7 +171,7 @@ fn of_server(number: u16, phase: Phase) -> Error {
     Error::new(kind, text).with_code(number.to_string())
 }
 
-fn lost(error: &io::Error) -> Error {
+pub(crate) fn lost(error: &io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::TimedOut => ErrorKind::Timeout,
         io::ErrorKind::PermissionDenied => ErrorKind::Denied,

@@ -4,20 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::shared::Columns;
 use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
 use pillarbox_core::{Fence, Result};
+use pillarbox_host::Step;
 use sqlx::MySqlPool;
-use sqlx::mysql::MySqlRow;
 
 use crate::bind::Bind;
 use crate::commit::{BEGIN_READ_COMMITTED, Tx, commit_pooled};
+use crate::driver::Transaction;
 use crate::error::{Phase, classify};
 use crate::options::Options;
-use crate::row::Cells;
-use crate::sql::{Done, Sql, Statements};
+use crate::sql::Statements;
+use crate::statement::Value;
 use crate::store::MySqlStore;
 use crate::tables::Tables;
+
+/// What `accept.sql` tells of an event that was marked before.
+const DUPLICATE: u64 = 1;
 
 /// Marks events as seen, in the transaction of the handler's own write. Cheap to clone.
 ///
@@ -62,64 +65,108 @@ impl Inbox {
         Self { pool, statements: Arc::new(Statements::new(Tables::new(options))) }
     }
 
-    /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
+    /// Marks the event for this consumer, in a transaction of any [supported driver](Transaction). The handler
+    /// may only run on [`Accepted::Fresh`].
     ///
     /// A concurrent duplicate waits until this transaction ends, at most for the lock timeout of its connection.
     ///
     /// # Errors
     /// When the consumer's name breaks a rule, before anything is written. Also any error of the database.
-    pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
-        request.check()?;
-        let known = self.known(tx, &request).await?;
-        let event = Bind::new().bytes(request.consumer.as_str()).bytes(*request.event_id.0.as_bytes());
-        let own = request.origin.as_ref();
-        if own.zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest)) {
-            let marked = self.rows(tx, &self.statements.marked, event).await?;
-            let marked = marked.first().map_or(Ok(false), |row| Cells::of(row).flag())?;
-            return Ok(if marked { Accepted::Duplicate } else { Accepted::Stale });
-        }
-        let marked = self.execute(tx, &self.statements.accept, event.at(request.now)).await?;
-        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
-        if let Some(origin) = own.filter(|own| own.is_newer(known.as_ref())) {
-            self.raise(tx, &request, origin, known.is_some()).await?;
-        }
-        Ok(if marked.told == 0 { Accepted::Fresh } else { Accepted::Duplicate })
+    pub fn accept<'t, T: Transaction>(
+        &self,
+        tx: &'t mut T,
+        request: AcceptRequest,
+    ) -> T::Answer<'t, Accepted> {
+        tx.run(request.check().and_then(|()| Marking::new(self, request).begin()))
+    }
+}
+
+/// The way of one event through the inbox.
+struct Marking {
+    statements: Arc<Statements>,
+    request: AcceptRequest,
+}
+
+/// What the inbox is to remember of an event's owner.
+struct Newer {
+    origin: Origin,
+    /// Whether it knows an earlier owner of the same lane.
+    known: bool,
+}
+
+impl Marking {
+    fn new(inbox: &Inbox, request: AcceptRequest) -> Self {
+        Self { statements: Arc::clone(&inbox.statements), request }
     }
 
-    /// The newest owner that was seen of the lane that the event comes from.
-    async fn known(&self, tx: &mut Tx<'_>, request: &AcceptRequest) -> Result<Option<Origin>> {
-        let Some(origin) = &request.origin else { return Ok(None) };
-        let bind = Bind::new().bytes(request.consumer.as_str()).bytes(origin.lane.as_str());
-        let rows = self.rows(tx, &self.statements.fence_of, bind).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let mut row = Cells::of(row);
-        let (lane, fence) = (origin.lane.clone(), Fence(row.number()?));
-        Ok(Some(Origin { lane, fence, position: Position { stream: row.text()?, offset: row.number()? } }))
+    /// First the newest owner that was seen of the lane that the event comes from.
+    fn begin(self) -> Result<Step<Value, Accepted>> {
+        let Some(own) = self.request.origin.clone() else { return self.mark(None) };
+        let bind = Bind::new().bytes(self.request.consumer.as_str()).bytes(own.lane.as_str());
+        Ok(Step::ask(self.statements.fence_of.call(bind)?, move |rows| {
+            let known = match rows.first() {
+                Some(row) => {
+                    let position = Position { stream: row.text(1)?.to_owned(), offset: row.number(2)? };
+                    Some(Origin { lane: own.lane.clone(), fence: Fence(row.number(0)?), position })
+                }
+                None => None,
+            };
+            if known.as_ref().is_some_and(|known| own.is_stale(known)) {
+                return self.refuse();
+            }
+            let is_newer = own.is_newer(known.as_ref());
+            self.mark(is_newer.then(|| Newer { origin: own, known: known.is_some() }))
+        }))
+    }
+
+    fn event(&self) -> Bind {
+        Bind::new().bytes(self.request.consumer.as_str()).bytes(*self.request.event_id.0.as_bytes())
+    }
+
+    /// A stale event is not marked. It may have been before.
+    fn refuse(self) -> Result<Step<Value, Accepted>> {
+        Ok(Step::ask(self.statements.marked.call(self.event())?, |rows| {
+            let marked = rows.first().map_or(Ok(false), |row| row.flag(0))?;
+            Ok(Step::Done(if marked { Accepted::Duplicate } else { Accepted::Stale }))
+        }))
+    }
+
+    fn mark(self, newer: Option<Newer>) -> Result<Step<Value, Accepted>> {
+        let bind = self.event().at(self.request.now);
+        Ok(Step::change(self.statements.accept.call(bind)?, move |marked| {
+            let accepted = if marked.told == DUPLICATE { Accepted::Duplicate } else { Accepted::Fresh };
+            // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
+            match newer {
+                Some(newer) => self.raise(newer, accepted),
+                None => Ok(Step::Done(accepted)),
+            }
+        }))
     }
 
     /// Remembers a newer owner, unless another transaction is about to. Only the first owner of a lane is waited for.
-    async fn raise(&self, tx: &mut Tx<'_>, request: &AcceptRequest, own: &Origin, known: bool) -> Result<()> {
-        let bind = Bind::new().bytes(request.consumer.as_str()).bytes(own.lane.as_str());
-        if known && self.rows(tx, &self.statements.fence_lock, bind.clone()).await?.is_empty() {
-            return Ok(());
+    fn raise(self, newer: Newer, accepted: Accepted) -> Result<Step<Value, Accepted>> {
+        let Newer { origin, known } = newer;
+        let lane = Bind::new().bytes(self.request.consumer).bytes(origin.lane);
+        let owner = lane
+            .clone()
+            .number(origin.fence.0)
+            .bytes(origin.position.stream)
+            .number(origin.position.offset)
+            .at(self.request.now);
+        let raise = Step::change(self.statements.fence_raise.call(owner)?, move |_| Ok(Step::Done(accepted)));
+        if !known {
+            return Ok(raise);
         }
-        let bind = bind.number(own.fence.0).bytes(own.position.stream.as_str()).number(own.position.offset);
-        self.execute(tx, &self.statements.fence_raise, bind.at(request.now)).await.map(drop)
-    }
-
-    async fn rows(&self, tx: &mut Tx<'_>, sql: &Sql, bind: Bind) -> Result<Vec<MySqlRow>> {
-        sql.with(bind)?.rows_in(tx, Phase::Application).await
-    }
-
-    async fn execute(&self, tx: &mut Tx<'_>, sql: &Sql, bind: Bind) -> Result<Done> {
-        sql.with(bind)?.execute_in(tx, Phase::Application).await
+        Ok(Step::ask(self.statements.fence_lock.call(lane)?, move |rows| {
+            Ok(if rows.is_empty() { Step::Done(accepted) } else { raise })
+        }))
     }
 }
 
 #[async_trait]
 impl<'c> port::Inbox<Tx<'c>> for Inbox {
     async fn accept(&self, tx: &mut Tx<'c>, request: AcceptRequest) -> Result<Accepted> {
-        Inbox::accept(self, tx, request).await
+        Self::accept(self, tx, request).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pillarbox on MariaDB and MySQL: an outbox inside your own database.
 //!
-//! - [`Outbox`] stages events inside the application's own `sqlx` transaction.
+//! - [`Outbox`] stages events inside the application's own [`Transaction`].
 //! - [`MySqlStore`] is the store that relays and operators use. It implements the ports
 //!   [`Store`](pillarbox_core::port::Store), [`Lanes`](pillarbox_core::port::Lanes),
 //!   [`Admin`](pillarbox_core::port::Admin), [`Schema`](pillarbox_core::port::Schema) and
@@ -50,6 +50,7 @@ mod change;
 mod claim;
 mod commit;
 mod connect;
+mod driver;
 mod error;
 mod inbox;
 mod lanes;
@@ -69,6 +70,7 @@ mod store;
 mod tables;
 mod transaction;
 
+pub use driver::Transaction;
 pub use inbox::Inbox;
 pub use options::Options;
 pub use outbox::Outbox;

@@ -3,19 +3,16 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use pillarbox_core::port::shared::Columns;
 use pillarbox_core::{Error, Event, EventId, NewEntry, Result, Staged, check_name};
-use pillarbox_host::Staging;
-use sqlx::MySqlConnection;
+use pillarbox_host::{Row, Staging, Step};
 
 use crate::batch::{batch, check_packet};
 use crate::bind::Bind;
 use crate::commit::{Tx, commit};
-use crate::error::Phase;
+use crate::driver::Transaction;
 use crate::options::Options;
-use crate::row::Cells;
 use crate::sql::Statements;
-use crate::statement::{Param, Statement, params};
+use crate::statement::{Statement, Value, params};
 use crate::store::MySqlStore;
 use crate::tables::Tables;
 
@@ -58,34 +55,26 @@ impl Outbox {
         self
     }
 
-    /// Stages one event.
+    /// Stages one event in the application's transaction, of any [supported driver](Transaction).
     ///
     /// # Errors
     /// When the route or the event breaks a rule, or is larger than the server's `max_allowed_packet`, before anything
     /// is written. Also any error of the database.
-    pub async fn stage(&self, tx: &mut Tx<'_>, event: Event) -> Result<Staged> {
-        let entry = self.staging.entry(&self.staging.route()?, event)?;
-        self.insert_one(tx, entry).await
+    pub fn stage<'t, T: Transaction>(&self, tx: &'t mut T, event: Event) -> T::Answer<'t, Staged> {
+        let entry = self.staging.route().and_then(|route| self.staging.entry(&route, event));
+        tx.run(entry.and_then(|entry| self.one(entry)))
     }
 
     /// Stages any number of events in one statement. The outcomes are in the order of the events.
     ///
     /// # Errors
     /// As for [`stage`](Self::stage).
-    pub async fn stage_all(
+    pub fn stage_all<'t, T: Transaction>(
         &self,
-        tx: &mut Tx<'_>,
+        tx: &'t mut T,
         events: impl IntoIterator<Item = Event>,
-    ) -> Result<Vec<Staged>> {
-        let mut entries = self.staging.entries(events)?;
-        match entries.len() {
-            0 => Ok(Vec::new()),
-            1 => {
-                let one = entries.pop().ok_or_else(|| Error::invalid("nothing was staged"))?;
-                Ok(vec![self.insert_one(tx, one).await?])
-            }
-            _ => self.insert_all(tx, &entries).await,
-        }
+    ) -> T::Answer<'t, Vec<Staged>> {
+        tx.run(self.many(events))
     }
 
     /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
@@ -99,12 +88,8 @@ impl Outbox {
     ///
     /// # Errors
     /// When the route or the key breaks a rule, or when the lock is not free within the lock timeout.
-    pub async fn serialize(&self, tx: &mut Tx<'_>, key: &str) -> Result<()> {
-        let route = self.staging.route()?;
-        check_name("key", key)?;
-        let bind = Bind::new().bytes(route.as_str()).bytes(key);
-        self.statements.serialize.with(bind.clone())?.execute_in(tx, Phase::Application).await?;
-        self.statements.serialize_end.with(bind)?.execute_in(tx, Phase::Application).await.map(drop)
+    pub fn serialize<'t, T: Transaction>(&self, tx: &'t mut T, key: &str) -> T::Answer<'t, ()> {
+        tx.run(self.lock(key))
     }
 
     /// Commits the transaction, then wakes the relay of this process if there is one.
@@ -132,53 +117,68 @@ impl Outbox {
         Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))
     }
 
-    /// One event without the detour that any number of them take. Texts go as bytes: a connection of the application may
-    /// have any character set.
-    async fn insert_one(&self, connection: &mut MySqlConnection, entry: NewEntry) -> Result<Staged> {
-        let id = entry.event_id;
-        check_packet(entry.event.payload.len(), connection).await?;
-        let bind = params(entry)?.into_iter().fold(Bind::new(), |bind, param| match param {
-            Param::Null => bind.optional_number(None),
-            Param::Integer(number) => bind.number(number),
-            Param::Text(text) => bind.bytes(text),
-            Param::Bytes(bytes) => bind.bytes(bytes),
-            _ => bind.refuse(),
+    /// One event without the detour that any number of them take.
+    fn one(&self, entry: NewEntry) -> Result<Step<Value, Staged>> {
+        let (id, bytes) = (entry.event_id, entry.event.payload.len());
+        let bind = params(entry)?.into_iter().fold(Bind::new(), Bind::param);
+        let one = Step::change(self.statements.stage_one.call(bind)?, move |changed| {
+            // The server tells the number of a new row, and zero for one that was there.
+            Ok(Step::Done(if changed.told == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
         });
-        let one = self.statements.stage_one.with(bind)?;
-        let done = one.execute_in(connection, Phase::Application).await?;
-        // The server tells the number of a new row, and zero for one that was there.
-        Ok(if done.told == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) })
+        check_packet(bytes, &self.statements, one)
     }
 
-    async fn insert_all(
-        &self,
-        connection: &mut MySqlConnection,
-        entries: &[NewEntry],
-    ) -> Result<Vec<Staged>> {
-        let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
-        let batch = batch(entries)?;
-        check_packet(batch.bytes(), connection).await?;
-        let bind = Bind::new().bytes(self.staging.route_text()).bytes(batch.json);
-        let many = self.statements.stage_many.with(bind.clone().bytes(batch.payloads))?;
-        let done = many.execute_in(connection, Phase::Application).await?;
-        let mut fresh: HashSet<EventId> = ids.iter().copied().collect();
-        // Duplicates are rare: only then ask which. No other event has the stamp that this call gave.
-        if done.rows < ids.len() as u64 {
-            let rows =
-                self.statements.stage_fresh.with(bind)?.rows_in(connection, Phase::Application).await?;
-            let mut there = HashSet::new();
-            fresh.clear();
-            for row in &rows {
-                let mut row = Cells::of(row);
-                let (id, is_ours) = (row.event_id()?, row.flag()?);
-                there.extend(id);
-                fresh.extend(id.filter(|_| is_ours));
-            }
-            // IGNORE is for duplicates, and leaves out as well what the table refuses.
-            if let Some(id) = ids.iter().find(|id| !there.contains(id)) {
-                return Err(Error::invalid(format!("the table refuses the event {id}")));
-            }
+    pub(crate) fn many(&self, events: impl IntoIterator<Item = Event>) -> Result<Step<Value, Vec<Staged>>> {
+        let mut entries = self.staging.entries(events)?;
+        if entries.is_empty() {
+            return Ok(Step::Done(Vec::new()));
         }
-        Ok(Staged::tell(ids, fresh))
+        if entries.len() == 1
+            && let Some(entry) = entries.pop()
+        {
+            return Ok(self.one(entry)?.map(|staged| vec![staged]));
+        }
+        let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
+        let batch = batch(&entries)?;
+        let bytes = batch.bytes();
+        let bind = Bind::new().bytes(self.staging.route_text()).bytes(batch.json);
+        let ask = self.statements.stage_fresh.call(bind.clone())?;
+        let call = self.statements.stage_many.call(bind.bytes(batch.payloads))?;
+        let many = Step::change(call, move |changed| {
+            if changed.rows >= ids.len() as u64 {
+                let fresh = ids.iter().copied().collect();
+                return Ok(Step::Done(Staged::tell(ids, fresh)));
+            }
+            // Duplicates are rare: only then ask which.
+            Ok(Step::ask(ask, move |rows| Ok(Step::Done(told(ids, &rows)?))))
+        });
+        check_packet(bytes, &self.statements, many)
     }
+
+    fn lock(&self, key: &str) -> Result<Step<Value, ()>> {
+        let route = self.staging.route()?;
+        check_name("key", key)?;
+        let bind = Bind::new().bytes(route.as_str()).bytes(key);
+        let end = self.statements.serialize_end.call(bind.clone())?;
+        Ok(Step::change(self.statements.serialize.call(bind)?, |_| {
+            Ok(Step::change(end, |_| Ok(Step::Done(()))))
+        }))
+    }
+}
+
+/// Which of these events are new: no other event has the stamp that this call gave.
+fn told(ids: Vec<EventId>, rows: &[Row]) -> Result<Vec<Staged>> {
+    let (mut there, mut fresh) = (HashSet::new(), HashSet::new());
+    for row in rows {
+        let id: EventId = row.text(0)?.parse()?;
+        there.insert(id);
+        if row.flag(1)? {
+            fresh.insert(id);
+        }
+    }
+    // IGNORE is for duplicates, and leaves out as well what the table refuses.
+    if let Some(id) = ids.iter().find(|id| !there.contains(id)) {
+        return Err(Error::invalid(format!("the table refuses the event {id}")));
+    }
+    Ok(Staged::tell(ids, fresh))
 }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use pillarbox_core::port::shared::Columns;
 use pillarbox_core::{Error, ErrorKind, Result, Timestamp, statements};
+use pillarbox_host::{Call, Changed};
 use sqlx::mysql::{MySqlArguments, MySqlRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection};
 
-use crate::bind::Bind;
+use crate::bind::{Bind, arguments};
 use crate::error::{Phase, classify};
 use crate::options::Options;
 use crate::row::Cells;
+use crate::statement::Value;
 use crate::tables::Tables;
 
 /// A statement with the names of the tables filled in, and the number of the value that stands in each of its places.
@@ -55,7 +57,12 @@ impl Sql {
 
     /// The statement with its values.
     pub(crate) fn with(&self, bind: Bind) -> Result<Bound> {
-        Ok(Bound { sql: Arc::clone(&self.text), arguments: bind.placed(&self.places)? })
+        Bound::new(self.call(bind)?)
+    }
+
+    /// The same, for any driver.
+    pub(crate) fn call(&self, bind: Bind) -> Result<Call<Value>> {
+        Ok(Call::new(Arc::clone(&self.text), bind.placed(&self.places)?))
     }
 }
 
@@ -66,16 +73,12 @@ pub(crate) struct Bound {
     arguments: MySqlArguments,
 }
 
-/// What a statement did.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Done {
-    /// How many rows it found to change.
-    pub(crate) rows: u64,
-    /// The number that it told, if it told one.
-    pub(crate) told: u64,
-}
-
 impl Bound {
+    /// The statement of a call, whose text came from [`Sql::call`].
+    pub(crate) fn new(call: Call<Value>) -> Result<Self> {
+        Ok(Self { arguments: arguments(&call.values)?, sql: call.sql })
+    }
+
     /// As the driver takes it.
     pub(crate) fn query(&self) -> Query<'static, MySql, MySqlArguments> {
         // Safe: the template is a constant and every name in it went through `Ident`.
@@ -83,14 +86,14 @@ impl Bound {
     }
 
     /// Runs it in a transaction, or by itself.
-    pub(crate) async fn execute(&self, connection: &mut MySqlConnection) -> Result<Done> {
+    pub(crate) async fn execute(&self, connection: &mut MySqlConnection) -> Result<Changed> {
         self.execute_in(connection, Phase::Before).await
     }
 
     /// The same, where a lost connection means something else.
-    pub(crate) async fn execute_in(&self, connection: &mut MySqlConnection, phase: Phase) -> Result<Done> {
+    pub(crate) async fn execute_in(&self, connection: &mut MySqlConnection, phase: Phase) -> Result<Changed> {
         let done = self.query().execute(connection).await.map_err(|error| classify(error, phase))?;
-        Ok(Done { rows: done.rows_affected(), told: done.last_insert_id() })
+        Ok(Changed::rows(done.rows_affected()).told(done.last_insert_id()))
     }
 
     /// Reads its rows.
@@ -307,6 +310,7 @@ statements! {
         pause,
         pause_audit,
         pause_of,
+        packet,
         pauses,
         purge,
         purge_audit,

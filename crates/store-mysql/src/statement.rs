@@ -13,3 +13,14 @@ pub(crate) fn params(entry: NewEntry) -> Result<Vec<Param>> {
     }
     Ok(params)
 }
+
+/// A value that a driver binds. One that is missing has a type too: the servers decide by it what they compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A text.
+    Text(Option<String>),
+    /// A whole number of 64 bits.
+    Integer(Option<i64>),
+    /// Bytes.
+    Bytes(Vec<u8>),
+}

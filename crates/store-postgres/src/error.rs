@@ -81,7 +81,7 @@ pub(crate) fn explain(error: &sqlx::Error, phase: Phase) -> Error {
         sqlx::Error::Io(error) => lost(error, phase),
         sqlx::Error::PoolTimedOut => Error::new(
             ErrorKind::Timeout,
-            "no database connection became free in time; all of them are in use",
+            "no database connection became free in time: all of them are in use, or the server cannot be reached",
         )
         .with_code("pool_timed_out"),
         sqlx::Error::PoolClosed => {

@@ -95,7 +95,7 @@ impl Inbox {
             vec![Value::text(&request.consumer), Value::text(request.event_id), Value::at(request.now)];
         let Some(origin) = request.origin else {
             return Ok(Step::change(self.call(&self.statements.accept, values), |marked| {
-                Ok(Step::Done(if marked == 0 { Accepted::Duplicate } else { Accepted::Fresh }))
+                Ok(Step::Done(if marked.rows == 0 { Accepted::Duplicate } else { Accepted::Fresh }))
             }));
         };
         let owner = [

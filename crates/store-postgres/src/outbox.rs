@@ -127,8 +127,8 @@ impl Outbox {
         } else {
             self.call(&self.statements.stage_fresh, values(entry)?)
         };
-        Ok(Step::change(call, move |rows| {
-            Ok(Step::Done(if rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
+        Ok(Step::change(call, move |changed| {
+            Ok(Step::Done(if changed.rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
         }))
     }
 

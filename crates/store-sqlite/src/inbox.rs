@@ -134,8 +134,8 @@ impl Marking {
         let Self { statements, request } = self;
         let values =
             vec![Value::text(&request.consumer), Value::text(request.event_id), Value::at(request.now)];
-        Step::change(Call::new(statements.accept.shared(), values), move |rows| {
-            let accepted = if rows == 0 { Accepted::Duplicate } else { Accepted::Fresh };
+        Step::change(Call::new(statements.accept.shared(), values), move |marked| {
+            let accepted = if marked.rows == 0 { Accepted::Duplicate } else { Accepted::Fresh };
             // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
             let Some(origin) = newer else { return Ok(Step::Done(accepted)) };
             let values = vec![

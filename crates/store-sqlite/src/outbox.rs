@@ -112,8 +112,8 @@ impl Outbox {
     fn one(&self, entry: NewEntry) -> Result<Step<Value, Staged>> {
         let id = entry.event_id;
         let call = Call::new(self.statements.stage_one.shared(), values(entry)?);
-        Ok(Step::change(call, move |rows| {
-            Ok(Step::Done(if rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
+        Ok(Step::change(call, move |changed| {
+            Ok(Step::Done(if changed.rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
         }))
     }
 
@@ -132,13 +132,13 @@ impl Outbox {
         let values =
             vec![Value::text(self.staging.route_text()), batch.json.into(), Value::Bytes(batch.payloads)];
         let newest = self.statements.stage_newest.shared();
-        Ok(Step::change(Call::new(self.statements.stage_many.shared(), values), move |rows| {
+        Ok(Step::change(Call::new(self.statements.stage_many.shared(), values), move |changed| {
             let fresh: HashSet<EventId> = ids.iter().copied().collect();
-            if rows >= fresh.len() as u64 {
+            if changed.rows >= fresh.len() as u64 {
                 return Ok(Step::Done(Staged::tell(ids, fresh)));
             }
             // Having every row told back costs a quarter of staging it, and duplicates are rare: only then ask.
-            let count = Value::Integer(i64::try_from(rows).unwrap_or(i64::MAX));
+            let count = Value::Integer(i64::try_from(changed.rows).unwrap_or(i64::MAX));
             Ok(Step::ask(Call::new(newest, vec![count]), |rows| {
                 let fresh: Result<HashSet<EventId>> = rows.iter().map(|row| row.text(0)?.parse()).collect();
                 Ok(Step::Done(Staged::tell(ids, fresh?)))

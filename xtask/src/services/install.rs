@@ -11,8 +11,8 @@ use crate::exec::Executor;
 /// The installation as a script, because root may have to be asked for it as a whole.
 const SCRIPT: &str = include_str!("install.sh");
 
-/// The package of the library that diesel reaches PostgreSQL through, and the program of it that the build asks.
-const LIBPQ: (&str, &str) = ("libpq-dev", "pg_config");
+/// The packages of the libraries that diesel reaches servers through, and the program of each that the build asks.
+const LIBRARIES: [(&str, &str); 2] = [("libpq-dev", "pg_config"), ("libmariadb-dev", "mariadb_config")];
 
 /// Installs the servers that are missing.
 pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> Result<()> {
@@ -28,10 +28,11 @@ pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> R
 
 /// Installs the libraries that all features need to be built.
 pub(crate) fn libraries(executor: &Executor) -> Result<()> {
-    let (package, program) = LIBPQ;
-    let is_there =
-        || Command::new(program).arg("--libdir").output().is_ok_and(|output| output.status.success());
-    install(executor, &|| if is_there() { BTreeSet::new() } else { BTreeSet::from([package]) })
+    let is_missing = |(_, program): &&(&str, &str)| {
+        let version = Command::new(program).arg("--version").output();
+        !version.is_ok_and(|output| output.status.success())
+    };
+    install(executor, &|| LIBRARIES.iter().filter(is_missing).map(|(package, _)| *package).collect())
 }
 
 /// Installs what is absent. Where everything is there, nothing is run and no privilege is needed.

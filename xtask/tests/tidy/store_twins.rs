@@ -18,17 +18,12 @@ const fn own(item: &'static str, stores: &'static [&'static str], reason: &'stat
 const POSTGRES: &[&str] = &["store-postgres"];
 const SERVERS: &[&str] = &["store-mysql", "store-postgres"];
 const SQLITE: &[&str] = &["store-sqlite"];
-const DRIVEN: &[&str] = &["store-postgres", "store-sqlite"];
 
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
 /// hand out is its own.
-const FILES: [Own; 12] = [
-    own("driver/mod.rs", DRIVEN, ONLY_SQLX),
-    own("driver/sqlx.rs", DRIVEN, ONLY_SQLX),
-    own("driver/diesel.rs", DRIVEN, ONLY_SQLX),
-    own("driver/sea_orm.rs", DRIVEN, ONLY_SQLX),
-    own("driver/diesel_async.rs", POSTGRES, "on SQLite diesel-async calls diesel in another thread"),
-    own("driver/diesel_query.rs", POSTGRES, "what both kinds of diesel share"),
+const FILES: [Own; 8] = [
+    own("driver/diesel_async.rs", SERVERS, "on SQLite diesel-async calls diesel in another thread"),
+    own("driver/diesel_query.rs", SERVERS, "what both kinds of diesel share"),
     own("driver/tokio_postgres.rs", POSTGRES, "a driver of PostgreSQL alone"),
     own("driver/rusqlite.rs", SQLITE, "a driver of SQLite alone"),
     own(
@@ -41,13 +36,11 @@ const FILES: [Own; 12] = [
     own("patience.rs", SQLITE, "only SQLite's driver wakes the caller for each row"),
 ];
 
-const ONLY_SQLX: &str = "MySQL has no driver but sqlx yet";
 const SERVER: &str = "a server has connections, timeouts and encryption";
 const SCHEMA: &str = "only PostgreSQL has schemas within a database";
 
 /// Public items that differ.
-const ITEMS: [Own; 15] = [
-    own("Transaction", DRIVEN, ONLY_SQLX),
+const ITEMS: [Own; 14] = [
     own("Mode", POSTGRES, "only a server may stand behind a transaction pooler"),
     own("Mode::as_str", POSTGRES, "only a server may stand behind a transaction pooler"),
     own("Options::mode", POSTGRES, "only a server may stand behind a transaction pooler"),

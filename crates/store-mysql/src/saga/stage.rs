@@ -1,14 +1,16 @@
 //! Staging a saga inside the application's own transaction.
 
 use pillarbox_core::port::StagedSaga;
+use pillarbox_core::port::shared::SagaDraft;
 use pillarbox_core::{Error, ErrorKind, Result, Saga};
+use pillarbox_host::Step;
 
 use crate::bind::Bind;
-use crate::commit::Tx;
-use crate::error::{DUPLICATE, Phase, classify, number};
+use crate::driver::Transaction;
 use crate::outbox::Outbox;
+use crate::statement::Value;
 
-/// How often another transaction may stage a saga of the same subject in between.
+/// Others that stage the same subject at the same time come first at most this often.
 const TRIES: u32 = 16;
 
 impl Outbox {
@@ -16,8 +18,18 @@ impl Outbox {
     ///
     /// # Errors
     /// Any error of the database. The transaction should then be rolled back.
-    pub async fn stage_saga(&self, tx: &mut Tx<'_>, saga: Saga) -> Result<StagedSaga> {
-        let draft = self.staging.saga(saga)?;
+    pub fn stage_saga<'t, T: Transaction>(&self, tx: &'t mut T, saga: Saga) -> T::Answer<'t, StagedSaga> {
+        tx.run(self.staging.saga(saga).and_then(|draft| self.clone().try_saga(draft, TRIES)))
+    }
+
+    fn try_saga(self, draft: SagaDraft, tries: u32) -> Result<Step<Value, StagedSaga>> {
+        if tries == 0 {
+            return Err(Error::new(
+                ErrorKind::Contention,
+                "other transactions kept staging sagas on the same subject, so this saga was not staged. Roll \
+                 back and try again",
+            ));
+        }
         let columns = &draft.columns;
         let bind = Bind::new()
             .bytes(columns.id.as_str())
@@ -29,27 +41,17 @@ impl Outbox {
             .bytes(columns.body.as_str())
             .optional_number(draft.timeout_micros)
             .flag(draft.is_due);
-        let (stage, id) = (self.statements.saga_stage.with(bind)?, Bind::new().bytes(columns.id.as_str()));
-        for _ in 0..TRIES {
-            match stage.query().execute(&mut **tx).await {
-                Ok(done) => {
-                    let generation = i64::try_from(done.last_insert_id()).unwrap_or(i64::MAX);
-                    let (steps, staged) = draft.written(generation)?;
-                    self.stage_all(tx, steps).await?;
-                    return Ok(staged);
-                }
-                Err(error) if number(&error) == Some(DUPLICATE) => {
-                    let known = self.statements.saga_known.with(id.clone())?;
-                    if !known.rows_in(tx, Phase::Application).await?.is_empty() {
-                        return Ok(StagedSaga::Duplicate(draft.id));
-                    }
-                }
-                Err(error) => return Err(classify(error, Phase::Application)),
+        Ok(Step::change(self.statements.saga_stage.call(bind)?, move |changed| {
+            if changed.rows > 0 {
+                let generation = i64::try_from(changed.told).unwrap_or(i64::MAX);
+                let (steps, staged) = draft.written(generation)?;
+                return Ok(self.many(steps)?.map(move |_| staged));
             }
-        }
-        Err(Error::new(
-            ErrorKind::Contention,
-            "other transactions staged sagas of the same subject all the time; try again",
-        ))
+            let id = Bind::new().bytes(draft.columns.id.as_str());
+            Ok(Step::ask(self.statements.saga_known.call(id)?, move |rows| match rows.is_empty() {
+                true => self.try_saga(draft, tries - 1),
+                false => Ok(Step::Done(StagedSaga::Duplicate(draft.id))),
+            }))
+        }))
     }
 }

@@ -1,2 +1,2 @@
 -- The newest owner of a lane that a consumer has seen. ?1 consumer, ?2 lane
-select fence, stream, position from {inbox_fence} where consumer = ?1 and lane = ?2
+select cast(fence as binary), stream, cast(position as binary) from {inbox_fence} where consumer = ?1 and lane = ?2

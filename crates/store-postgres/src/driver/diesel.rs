@@ -3,7 +3,7 @@
 use diesel::connection::{AnsiTransactionManager, TransactionManager};
 use diesel::{PgConnection, RunQueryDsl};
 use pillarbox_core::Result;
-use pillarbox_host::{Blocking, Call, Row, driver};
+use pillarbox_host::{Blocking, Call, Changed, Row, driver};
 
 use super::diesel_query::{Cells, failed, inside, query};
 use crate::statement::Value;
@@ -11,9 +11,9 @@ use crate::statement::Value;
 driver!(blocking PgConnection, Value);
 
 impl Blocking<Value> for PgConnection {
-    fn change(&mut self, call: Call<Value>) -> Result<u64> {
+    fn change(&mut self, call: Call<Value>) -> Result<Changed> {
         check(self)?;
-        Ok(query(call).execute(self).map_err(failed)? as u64)
+        Ok(Changed::rows(query(call).execute(self).map_err(failed)? as u64))
     }
 
     fn ask(&mut self, call: Call<Value>) -> Result<Vec<Row>> {

@@ -2,7 +2,7 @@
 
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, TransactionManager};
 use pillarbox_core::Result;
-use pillarbox_host::{Call, Row, Waiting, driver};
+use pillarbox_host::{Call, Changed, Row, Waiting, driver};
 
 use super::diesel_query::{Cells, failed, inside, query};
 use crate::statement::Value;
@@ -10,9 +10,9 @@ use crate::statement::Value;
 driver!(waiting AsyncPgConnection, Value);
 
 impl Waiting<Value> for AsyncPgConnection {
-    async fn change(&mut self, call: Call<Value>) -> Result<u64> {
+    async fn change(&mut self, call: Call<Value>) -> Result<Changed> {
         check(self)?;
-        Ok(query(call).execute(self).await.map_err(failed)? as u64)
+        Ok(Changed::rows(query(call).execute(self).await.map_err(failed)? as u64))
     }
 
     async fn ask(&mut self, call: Call<Value>) -> Result<Vec<Row>> {

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::io;
 
 use pillarbox_core::{Error, ErrorKind, Result};
-use pillarbox_host::{Call, Row, Waiting, driver};
+use pillarbox_host::{Call, Changed, Row, Waiting, driver};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -15,8 +15,8 @@ use crate::statement::Value;
 driver!(shared waiting Transaction<'_>, Value);
 
 impl Waiting<Value> for &Transaction<'_> {
-    async fn change(&mut self, call: Call<Value>) -> Result<u64> {
-        self.execute_typed(&call.sql, &typed(&call.values)).await.map_err(failed)
+    async fn change(&mut self, call: Call<Value>) -> Result<Changed> {
+        self.execute_typed(&call.sql, &typed(&call.values)).await.map(Changed::rows).map_err(failed)
     }
 
     async fn ask(&mut self, call: Call<Value>) -> Result<Vec<Row>> {

@@ -9,7 +9,7 @@ use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use diesel::{RunQueryDsl, SqliteConnection};
 use pillarbox_core::{Error, ErrorKind, Result};
-use pillarbox_host::{Blocking, Call, Row, driver};
+use pillarbox_host::{Blocking, Call, Changed, Row, driver};
 
 use crate::error::from_code;
 use crate::statement::Value;
@@ -17,9 +17,9 @@ use crate::statement::Value;
 driver!(blocking SqliteConnection, Value);
 
 impl Blocking<Value> for SqliteConnection {
-    fn change(&mut self, call: Call<Value>) -> Result<u64> {
+    fn change(&mut self, call: Call<Value>) -> Result<Changed> {
         inside(self)?;
-        Ok(query(call).execute(self).map_err(failed)? as u64)
+        Ok(Changed::rows(query(call).execute(self).map_err(failed)? as u64))
     }
 
     fn ask(&mut self, call: Call<Value>) -> Result<Vec<Row>> {

@@ -1,7 +1,7 @@
 //! rusqlite.
 
 use pillarbox_core::{Error, ErrorKind, Result};
-use pillarbox_host::{Blocking, Call, Row, driver};
+use pillarbox_host::{Blocking, Call, Changed, Row, driver};
 use rusqlite::types::{ToSqlOutput, Value as Bound, ValueRef};
 use rusqlite::{Connection, Savepoint, ToSql, Transaction, params_from_iter};
 
@@ -12,7 +12,7 @@ driver!(shared blocking Transaction<'_>, Value);
 driver!(shared blocking Savepoint<'_>, Value);
 
 impl Blocking<Value> for &Transaction<'_> {
-    fn change(&mut self, call: Call<Value>) -> Result<u64> {
+    fn change(&mut self, call: Call<Value>) -> Result<Changed> {
         change(self, &call)
     }
 
@@ -22,7 +22,7 @@ impl Blocking<Value> for &Transaction<'_> {
 }
 
 impl Blocking<Value> for &Savepoint<'_> {
-    fn change(&mut self, call: Call<Value>) -> Result<u64> {
+    fn change(&mut self, call: Call<Value>) -> Result<Changed> {
         change(self, &call)
     }
 
@@ -31,9 +31,9 @@ impl Blocking<Value> for &Savepoint<'_> {
     }
 }
 
-fn change(connection: &Connection, call: &Call<Value>) -> Result<u64> {
+fn change(connection: &Connection, call: &Call<Value>) -> Result<Changed> {
     let mut statement = connection.prepare_cached(&call.sql).map_err(failed)?;
-    Ok(statement.execute(params_from_iter(&call.values)).map_err(failed)? as u64)
+    Ok(Changed::rows(statement.execute(params_from_iter(&call.values)).map_err(failed)? as u64))
 }
 
 fn ask(connection: &Connection, call: &Call<Value>) -> Result<Vec<Row>> {

@@ -1,7 +1,7 @@
 //! SeaORM, over sqlx.
 
 use pillarbox_core::{Error, ErrorKind, Result};
-use pillarbox_host::{Call, Row, Waiting, driver};
+use pillarbox_host::{Call, Changed, Row, Waiting, driver};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement};
 
 use crate::error::explain;
@@ -10,8 +10,8 @@ use crate::statement::Value;
 driver!(shared waiting DatabaseTransaction, Value);
 
 impl Waiting<Value> for &DatabaseTransaction {
-    async fn change(&mut self, call: Call<Value>) -> Result<u64> {
-        Ok(self.execute_raw(statement(self, call)?).await.map_err(failed)?.rows_affected())
+    async fn change(&mut self, call: Call<Value>) -> Result<Changed> {
+        Ok(Changed::rows(self.execute_raw(statement(self, call)?).await.map_err(failed)?.rows_affected()))
     }
 
     async fn ask(&mut self, call: Call<Value>) -> Result<Vec<Row>> {

@@ -1,7 +1,7 @@
 //! sqlx.
 
 use pillarbox_core::Result;
-use pillarbox_host::{Call, Row, Waiting, driver};
+use pillarbox_host::{Call, Changed, Row, Waiting, driver};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row as _, Sqlite};
@@ -15,8 +15,8 @@ use crate::statement::Value;
 driver!(waiting Tx<'_>, Value);
 
 impl Waiting<Value> for Tx<'_> {
-    async fn change(&mut self, call: Call<Value>) -> Result<u64> {
-        Ok(query(call)?.execute(&mut **self).await.map_err(classify)?.rows_affected())
+    async fn change(&mut self, call: Call<Value>) -> Result<Changed> {
+        Ok(Changed::rows(query(call)?.execute(&mut **self).await.map_err(classify)?.rows_affected()))
     }
 
     async fn ask(&mut self, call: Call<Value>) -> Result<Vec<Row>> {
