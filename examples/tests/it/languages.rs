@@ -1,4 +1,4 @@
-//! The examples for Node and Python, on both databases: what they stage is delivered byte for byte, and what they consume is applied
+//! The examples for Node and Python, on each database: what they stage is delivered byte for byte, and what they consume is applied
 //! once.
 
 use std::fs::File;
@@ -7,14 +7,15 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use pillarbox::Relay;
+use pillarbox::mysql::MySqlStore;
 use pillarbox::port::Store;
 use pillarbox::postgres::PostgresStore;
 use pillarbox::sink::FileSink;
 use pillarbox::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
-use crate::psql;
 use crate::services::{fresh, variable, wait};
+use crate::{MySql, psql};
 
 /// A language, and the letter that its orders begin with.
 #[derive(Clone, Copy, PartialEq)]
@@ -100,6 +101,27 @@ fn on_postgres(language: Language) {
         store.close().await;
     });
     psql(&server, &format!("drop database {name} with (force)"));
+}
+
+fn on_mariadb(language: Language) {
+    let database = MySql::create();
+    wait(async {
+        let options = pillarbox::mysql::Options::default();
+        let store = MySqlStore::connect(&database.url, options).await.unwrap();
+        store.migrate().await.unwrap();
+        there_and_back(language, "mysql", &database.url, Arc::new(store.clone())).await;
+        store.close().await;
+    });
+}
+
+#[test]
+fn the_node_example_on_mariadb_stages_with_the_order_and_applies_each_event_once() {
+    on_mariadb(Language::Node);
+}
+
+#[test]
+fn the_python_example_on_mariadb_stages_with_the_order_and_applies_each_event_once() {
+    on_mariadb(Language::Python);
 }
 
 #[test]

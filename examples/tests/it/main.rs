@@ -9,6 +9,10 @@ mod services;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use sqlx::Connection;
+
+use crate::services::{fresh, variable, wait};
+
 fn run(program: &str, configure: impl FnOnce(&mut Command)) -> Output {
     let mut command = Command::new(program);
     configure(&mut command);
@@ -44,6 +48,46 @@ fn the_order_service_on_sqlite_delivers_what_it_committed() {
 #[test]
 fn the_order_service_on_postgresql_delivers_what_it_committed() {
     on_postgresql(env!("CARGO_BIN_EXE_order-service-postgres"));
+}
+
+#[test]
+fn the_order_service_on_mariadb_delivers_what_it_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events.ndjson");
+    let database = MySql::create();
+    run(env!("CARGO_BIN_EXE_order-service-mysql"), |command| {
+        command.arg(&events).env("DATABASE_URL", &database.url);
+    });
+    assert_eq!(delivered_keys(&events), ["o-1", "o-2", "o-3"]);
+}
+
+/// A database of MariaDB or MySQL that is dropped at the end.
+struct MySql {
+    url: String,
+    name: String,
+}
+
+impl MySql {
+    fn create() -> Self {
+        let name = fresh("example").replace('-', "_");
+        Self::execute(&format!("create database {name}"));
+        let server = variable("PILLARBOX_TEST_MYSQL");
+        Self { url: format!("{}/{name}", server.rsplit_once('/').unwrap().0), name }
+    }
+
+    fn execute(text: &str) {
+        let text = sqlx::AssertSqlSafe(text.to_owned());
+        wait(async {
+            let mut server = sqlx::MySqlConnection::connect(&variable("PILLARBOX_TEST_MYSQL")).await.unwrap();
+            sqlx::raw_sql(text).execute(&mut server).await.unwrap();
+        });
+    }
+}
+
+impl Drop for MySql {
+    fn drop(&mut self) {
+        Self::execute(&format!("drop database {}", self.name));
+    }
 }
 
 /// Runs an order service in a database of its own, because it uses the default names. Returns what it said.
