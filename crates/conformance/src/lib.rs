@@ -18,6 +18,8 @@ pub mod fault;
 pub mod handler;
 mod harness;
 pub mod lanes;
+#[cfg(unix)]
+pub mod mariadb;
 mod memory;
 pub mod outage;
 pub mod process;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use pillarbox_conformance::StoreHarness;
-use pillarbox_core::port::{ClaimOrder, ClaimRequest, Company, Steps, Store};
-use pillarbox_core::{Entry, Event, RouteName};
+use pillarbox_core::port::{
+    ClaimOrder, ClaimRequest, Company, Keep, SettleRequest, Settlement, Steps, Store, Verdict,
+};
+use pillarbox_core::{Entry, Event, Failure, FailureKind, RouteName};
 use pillarbox_store_mysql::MySqlStore;
 
 use crate::harness::MySqlHarness;
@@ -23,6 +25,17 @@ pub(crate) fn wish(limit: u32) -> ClaimRequest {
     let (order, company, steps) = (ClaimOrder::Staged, Company::Open, Steps::Leave);
     let (lease, owner) = (Duration::from_secs(60), "worker-1".to_owned());
     ClaimRequest { route: route(), limit, lease, owner, max_attempts: 5, order, company, steps, now: None }
+}
+
+/// Records this verdict on each entry.
+pub(crate) fn settling(entries: &[Entry], verdict: &Verdict) -> SettleRequest {
+    let settlements =
+        entries.iter().map(|entry| Settlement { held: entry.held(), verdict: verdict.clone() }).collect();
+    SettleRequest { owner: "worker-1".into(), settlements, keep: Keep::UntilPurged, now: None }
+}
+
+pub(crate) fn dead() -> Verdict {
+    Verdict::dead(Failure::new(FailureKind::Rejected, "unroutable", "nobody wants it"))
 }
 
 /// Stages and commits so many events.
