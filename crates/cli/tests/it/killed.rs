@@ -23,13 +23,13 @@ const FROM: &str = "PILLARBOX_TEST_CHILD_FROM";
 const SCHEMA: &str = "PILLARBOX_TEST_CHILD_SCHEMA";
 
 /// An outbox, an inbox and a table for effects, in a schema of PostgreSQL of the test's own.
-pub(crate) struct Shop {
-    pub(crate) home: Home,
-    pub(crate) schema: String,
+struct Shop {
+    home: Home,
+    schema: String,
 }
 
 impl Shop {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let schema = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
         let home = Home::new();
         let shop = Self { home, schema };
@@ -48,7 +48,7 @@ impl Shop {
         )
     }
 
-    pub(crate) fn sql(&self, text: &str) -> AssertSqlSafe<String> {
+    fn sql(&self, text: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(text.replace("{s}", &self.schema))
     }
 

@@ -22,6 +22,7 @@ mod output;
 mod pair;
 mod place;
 mod relay;
+mod restart;
 mod saga;
 mod saga_ends;
 mod schema;

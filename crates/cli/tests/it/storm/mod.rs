@@ -1,8 +1,9 @@
-//! Order per key through everything at once, on PostgreSQL and real brokers: writers whose transactions overlap, commit
+//! Order per key through everything at once, on real databases and real brokers: writers whose transactions overlap, commit
 //! in another order than they staged in, and roll back; a way to the broker that is cut, reset and dark at irregular
 //! moments, or a queue that refuses what is too much; relays that are killed. At the end `pillarbox verify` compares
 //! what arrived with the writers' own record.
 
+mod database;
 mod writing;
 
 use std::io::Write;
@@ -11,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use pillarbox_testkit::{Direction, Fault};
 use serde_json::{Value, json};
 
-use crate::home::{Home, Running, eventually, postgres};
-use crate::killed::Shop;
+use crate::home::{Home, Running, eventually};
 use crate::place::{Broker, Place, Wire};
 
+use database::{Database, Kind};
 pub(crate) use writing::Dice;
 use writing::{Record, write};
 
@@ -68,17 +69,16 @@ fn take(place: &Place, home: &Home, seed: u64, stop: &AtomicBool) {
     }
 }
 
-fn nothing_is_lost_invented_or_out_of_order(place: &Place, seed: u64, verify: &[&str]) {
-    let shop = Shop::new();
-    let home = &shop.home;
+fn nothing_is_lost_invented_or_out_of_order(on: Kind, place: &Place, seed: u64, verify: &[&str]) {
+    let database = Database::new(on);
+    let home = &database.home;
     let (wire, through) = Wire::to(&place.server);
     let config = |server: &str| {
         format!(
-            "[database]\nurl = \"{}\"\nschema = \"{}\"\n[routes.orders]\nto = \"{}\"\norder = \"key\"\nlease = \"4s\"\n\
+            "{}[routes.orders]\nto = \"{}\"\norder = \"key\"\nlease = \"4s\"\n\
              publish_timeout = \"2500ms\"\nbatch = 50\n\
              backoff = {{ base = \"5ms\", max = \"50ms\" }}\n",
-            postgres(),
-            shop.schema,
+            database.section,
             place.to(server)
         )
     };
@@ -89,12 +89,12 @@ fn nothing_is_lost_invented_or_out_of_order(place: &Place, seed: u64, verify: &[
     let (clock, stop, stop_taking) = (AtomicI64::new(0), AtomicBool::new(false), AtomicBool::new(false));
     let mut relays: Vec<Running> = (0..2).map(relay).collect();
     let records: Vec<Record> = std::thread::scope(|scope| {
-        let (shop, clock, stop, taking) = (&shop, &clock, &stop, &stop_taking);
+        let (database, clock, stop, taking) = (&database, &clock, &stop, &stop_taking);
         let _stopping = [Stop(stop), Stop(taking)];
         if place.keeps_nothing() {
-            scope.spawn(move || take(place, &shop.home, seed, taking));
+            scope.spawn(move || take(place, &database.home, seed, taking));
         }
-        let writer = |n: u64| scope.spawn(move || write(shop, seed ^ (n << 32), clock, stop));
+        let writer = |n: u64| scope.spawn(move || write(database, seed ^ (n << 32), clock, stop));
         let writers: Vec<_> = (1..=WRITERS).map(writer).collect();
         for n in 0..FAULTS {
             let before = total(home, "delivered");
@@ -196,22 +196,27 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_rabbitmq_stream() {
-    nothing_is_lost_invented_or_out_of_order(&Place::stream(Broker::RabbitMq), seed(1), &[]);
+    nothing_is_lost_invented_or_out_of_order(Kind::Postgres, &Place::stream(Broker::RabbitMq), seed(1), &[]);
 }
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_jetstream_stream() {
-    nothing_is_lost_invented_or_out_of_order(&Place::stream(Broker::Nats), seed(2), &[]);
+    nothing_is_lost_invented_or_out_of_order(Kind::Postgres, &Place::stream(Broker::Nats), seed(2), &[]);
 }
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_redis_stream() {
-    nothing_is_lost_invented_or_out_of_order(&Place::stream(Broker::Redis), seed(3), &[]);
+    nothing_is_lost_invented_or_out_of_order(Kind::Postgres, &Place::stream(Broker::Redis), seed(3), &[]);
+}
+
+#[test]
+fn in_a_storm_on_mysql_nothing_is_lost_invented_or_out_of_order_in_a_jetstream_stream() {
+    nothing_is_lost_invented_or_out_of_order(Kind::MySql, &Place::stream(Broker::Nats), seed(5), &[]);
 }
 
 #[test]
 fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_queue_that_refuses_what_is_too_much() {
     let from = format!("file:{TAKEN}");
     let verify = ["--route", "orders", "--from", &from];
-    nothing_is_lost_invented_or_out_of_order(&Place::refusing(), seed(4), &verify);
+    nothing_is_lost_invented_or_out_of_order(Kind::Postgres, &Place::refusing(), seed(4), &verify);
 }

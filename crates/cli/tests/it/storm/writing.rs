@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
-use sqlx::{Connection, PgConnection};
-
-use crate::home::postgres;
-use crate::killed::Shop;
 use crate::place::wait;
+use serde_json::json;
+
+use super::database::{Database, Session};
 
 const KEYS: u64 = 200;
 /// Transactions that each writer has open at once.
@@ -68,51 +66,48 @@ impl Staged {
 
 /// Stages until it is told to stop. `clock` counts what all writers do: before an event is sent, after a commit has
 /// come back.
-pub(super) fn write(shop: &Shop, seed: u64, clock: &AtomicI64, stop: &AtomicBool) -> Record {
+pub(super) fn write(database: &Database, seed: u64, clock: &AtomicI64, stop: &AtomicBool) -> Record {
     let mut dice = Dice(seed);
     let mut record = Record::default();
-    let insert = "insert into {s}.pillarbox_outbox (event_id, route, type, key, payload) \
-                  values ($1, 'orders', 't', $2, '7')";
-    let mut connections: Vec<PgConnection> = wait(async {
-        let mut connections = Vec::new();
+    let mut sessions: Vec<Session> = wait(async {
+        let mut sessions = Vec::new();
         for _ in 0..OPEN {
-            connections.push(PgConnection::connect(&postgres()).await.unwrap());
+            sessions.push(database.connect().await);
         }
-        connections
+        sessions
     });
     for round in 0..ROUNDS_MAX {
         if round >= ROUNDS_MIN && stop.load(Ordering::Relaxed) {
             break;
         }
-        let mut open: Vec<(PgConnection, Vec<Staged>)> =
-            connections.drain(..).map(|one| (one, vec![])).collect();
+        let mut open: Vec<(Session, Vec<Staged>)> = sessions.drain(..).map(|one| (one, vec![])).collect();
         wait(async {
-            for (connection, _) in &mut open {
-                sqlx::raw_sql("begin").execute(connection).await.unwrap();
+            for (session, _) in &mut open {
+                session.begin().await;
             }
             for _ in 0..4 + dice.roll(8) {
-                let (connection, staged) = &mut open[dice.index(OPEN)];
+                let (session, staged) = &mut open[dice.index(OPEN)];
                 // Half of them are of a few keys, so that transactions meet.
                 let among = if dice.roll(2) == 0 { 10 } else { KEYS };
                 let key = format!("k-{}", dice.roll(among));
                 let (id, at) = (uuid::Uuid::new_v4(), clock.fetch_add(1, Ordering::SeqCst));
-                sqlx::query(shop.sql(insert)).bind(id).bind(&key).execute(connection).await.unwrap();
+                session.stage(id, &key).await;
                 staged.push(Staged { id: id.to_string(), key, at });
             }
             let mut newest = i64::MIN;
             while !open.is_empty() {
-                let (mut connection, staged) = open.swap_remove(dice.index(open.len()));
+                let (mut session, staged) = open.swap_remove(dice.index(open.len()));
                 if dice.roll(5) == 0 {
-                    sqlx::raw_sql("rollback").execute(&mut connection).await.unwrap();
+                    session.roll_back().await;
                     record.rolled_back.extend(staged.iter().map(|staged| staged.line(i64::MAX)));
                 } else {
-                    sqlx::raw_sql("commit").execute(&mut connection).await.unwrap();
+                    session.commit().await;
                     let at = clock.fetch_add(1, Ordering::SeqCst);
                     record.committed.extend(staged.iter().map(|staged| staged.line(at)));
                     record.overtakers += staged.iter().filter(|staged| staged.at < newest).count();
                     newest = staged.iter().map(|staged| staged.at).max().unwrap_or(newest).max(newest);
                 }
-                connections.push(connection);
+                sessions.push(session);
             }
         });
         dice.pause(10..100);
