@@ -39,7 +39,8 @@ impl Proxy {
         let url = harness.database.url();
         let (head, rest) = url.rsplit_once('@').unwrap();
         let (target, database) = rest.split_once('/').unwrap();
-        let url = format!("{head}@{}/{database}", listener.local_addr().unwrap());
+        // Without encryption, which would hide what is asked.
+        let url = format!("{head}@{}/{database}?ssl-mode=DISABLED", listener.local_addr().unwrap());
         let (target, fault) = (target.to_owned(), Arc::default());
         let faults = Arc::clone(&fault);
         let mut tasks = JoinSet::new();
