@@ -225,6 +225,9 @@ pub enum Outcome {
     },
     /// The confirmation was lost. The entry is tried again under the same event id.
     Unknown(Failure),
+    /// Nothing was tried, because an entry of the same key before this one was not delivered. No attempt is spent. Only
+    /// sinks with [`ordered_prefix`](crate::port::SinkCapabilities::ordered_prefix) report it.
+    Untried,
     /// It is too early for the entry. It is tried again after this long, with all of its attempts.
     Parked {
         /// How long to wait.
@@ -268,7 +271,7 @@ impl Outcome {
             | Self::Down(failure)
             | Self::Busy { failure, .. }
             | Self::Unknown(failure) => Some(failure),
-            Self::Confirmed | Self::ConfirmedWith(_) | Self::Parked { .. } => None,
+            Self::Confirmed | Self::ConfirmedWith(_) | Self::Untried | Self::Parked { .. } => None,
         }
     }
 
@@ -280,7 +283,7 @@ impl Outcome {
             | Self::Down(failure)
             | Self::Busy { failure, .. }
             | Self::Unknown(failure) => Some(failure),
-            Self::Confirmed | Self::ConfirmedWith(_) | Self::Parked { .. } => None,
+            Self::Confirmed | Self::ConfirmedWith(_) | Self::Untried | Self::Parked { .. } => None,
         }
     }
 

@@ -13,6 +13,10 @@ pub(crate) fn verdict(outcome: Outcome, entry: &Entry, options: &RelayOptions, r
         Outcome::Down(failure) | Outcome::Busy { failure, .. } => {
             return Verdict::release(failure);
         }
+        Outcome::Untried => {
+            let text = "an entry of the same key before it was not delivered";
+            return Verdict::release(Failure::new(FailureKind::Failed, "behind", text));
+        }
         Outcome::Parked { after } => {
             let failure = Failure::new(FailureKind::Failed, "parked", "the handler asked to be called later");
             return Verdict::park(after.min(pillarbox_core::limits::DELAY_MAX), failure);

@@ -214,6 +214,8 @@ pub(crate) enum Answer {
     Down,
     /// The confirmation was lost.
     Unknown,
+    /// An entry of the same key before it was not delivered.
+    Untried,
 }
 
 impl From<&Outcome> for Answer {
@@ -223,6 +225,7 @@ impl From<&Outcome> for Answer {
             Outcome::Rejected(_) => Self::Rejected,
             Outcome::Failed { .. } | Outcome::Parked { .. } => Self::Failed,
             Outcome::Down(_) | Outcome::Busy { .. } => Self::Down,
+            Outcome::Untried => Self::Untried,
             Outcome::Unknown(_) => Self::Unknown,
             _ => unreachable!("the simulator's sinks report no other outcome"),
         }

@@ -67,7 +67,9 @@ pub trait Report: Send + Sync {
 pub struct SinkCapabilities {
     /// The largest payload that it accepts, in bytes. `None`: no known limit.
     pub payload_bytes_max: Option<usize>,
-    /// Whether a failure inside a batch is known to stop the entries after it. Default: false.
+    /// Whether an entry that fails stops the entries of the same key after it in the batch: none of them is delivered, and
+    /// they are reported as [`Untried`](crate::Outcome::Untried). A relay that keeps the order of keys then hands over
+    /// many entries of a key at once, and otherwise one at a time. Default: false.
     pub ordered_prefix: bool,
     /// Whether the destination drops a repeated event id by itself. Default: false.
     pub deduplicates: bool,

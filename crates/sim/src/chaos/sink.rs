@@ -177,9 +177,16 @@ impl Sink for ChaosSink {
             }
             if prefix && entry.key.as_ref().is_some_and(|key| stopped.contains(key)) {
                 // Nobody tries what stands behind a failure; some destinations say so, others say nothing.
-                if self.rng().permille(500) {
+                let said = [
+                    Some(Outcome::Untried),
+                    Some(Outcome::Untried),
+                    Some(Outcome::failed("behind", "stands behind a failure")),
+                    None,
+                ];
+                let which = self.rng().index(said.len());
+                if let Some(said) = which.and_then(|which| said.into_iter().nth(which).flatten()) {
                     hands.put_down(1);
-                    self.tell(report, index, entry, Outcome::failed("behind", "stands behind a failure"));
+                    self.tell(report, index, entry, said);
                 }
                 continue;
             }

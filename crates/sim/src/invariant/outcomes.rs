@@ -38,7 +38,7 @@ fn fits(reported: Option<Answer>, verdict: Settling) -> bool {
     match (reported, verdict) {
         (Some(Answer::Confirmed), verdict) => verdict == Settling::Delivered,
         (Some(Answer::Rejected), verdict) => verdict == Settling::Dead(FailureKind::Rejected),
-        (Some(Answer::Down), verdict) => verdict == Settling::Release,
+        (Some(Answer::Down | Answer::Untried), verdict) => verdict == Settling::Release,
         (Some(Answer::Failed | Answer::Unknown), Settling::Retry) => true,
         (Some(Answer::Failed), Settling::Dead(kind)) => kind == FailureKind::Failed,
         (Some(Answer::Unknown), Settling::Dead(kind)) => kind == FailureKind::Unknown,

@@ -1,5 +1,7 @@
 //! One batch on its way: what was confirmed, and what is left when the connection goes.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::task::Poll;
 
 use futures_util::stream::FuturesUnordered;
@@ -14,9 +16,27 @@ use crate::connection::{Connection, Live};
 use crate::error;
 use crate::options::Options;
 
+use super::runs::{Divided, Run, divide};
+
 /// Commands of one request. A batch is several requests, so that their answers come as they are there, and those that
 /// came before the connection was lost are known.
 const PART: usize = 50;
+
+/// What is to be sent in one request.
+enum Part {
+    Single(Vec<usize>),
+    Run(Run),
+}
+
+/// What was sent in one request, by the indexes of the entries.
+enum Sent {
+    /// Each by itself.
+    Single(Vec<usize>),
+    /// In one transaction, and what is left of the run.
+    Together(Vec<usize>, Run),
+}
+
+type Request = Pin<Box<dyn Future<Output = (Sent, RedisResult<Vec<Value>>)> + Send>>;
 
 /// A batch that is being delivered. Dropped before its end, it leaves a connection behind that nobody trusts: some
 /// confirmation did not come in time.
@@ -41,41 +61,27 @@ impl<'a> Delivery<'a> {
     }
 
     pub(super) async fn run(mut self, payload_bytes_max: usize, turn: MutexGuard<'_, ()>) {
-        let (live, options) = (self.live.clone(), self.connection.options());
+        let (live, limit) = (self.live.clone(), payload_bytes_max);
         let mut awaited = FuturesUnordered::new();
-        for (number, part) in self.batch.chunks(PART).enumerate() {
-            let mut indexes = Vec::with_capacity(part.len());
-            let mut commands = Pipeline::with_capacity(part.len());
-            for (index, entry) in (number * PART..).zip(part) {
-                match command(entry, options, payload_bytes_max) {
-                    Ok(command) => {
-                        indexes.push(index);
-                        commands.add_command(command);
-                    }
-                    Err(outcome) => self.settle(index, outcome),
-                }
-            }
-            // The first look at a request hands it to the connection, which writes all that waits at once. So we look
-            // in the order of the batch, and nothing may make a request wait for its turn.
-            let mut connection = live.commands.clone();
-            let request = async move {
-                let answers = connection.send_packed_commands(&commands, 0, commands.len()).await;
-                (indexes, answers)
-            };
-            let mut request = Box::pin(tokio::task::unconstrained(request));
+        let Divided { single, runs } = divide(self.batch);
+        let parts = single.chunks(PART).map(|part| Part::Single(part.to_vec()));
+        // The first look at a request hands it to the connection, which writes all that waits at once. So we look in the
+        // order of the batch, and nothing may make a request wait for its turn.
+        for part in parts.chain(runs.into_iter().map(Part::Run)) {
+            let Some(mut request) = self.request(part, limit) else { continue };
             match poll!(&mut request) {
-                Poll::Ready((indexes, answers)) => self.answered(&indexes, answers),
+                Poll::Ready((sent, answers)) => awaited.extend(self.answered(sent, answers, limit)),
                 Poll::Pending => awaited.push(request),
             }
         }
         drop(turn);
-        let deadline = tokio::time::sleep(options.confirm_timeout);
+        let deadline = tokio::time::sleep(self.connection.options().confirm_timeout);
         tokio::pin!(deadline);
         loop {
             tokio::select! {
                 biased;
                 answer = awaited.next() => match answer {
-                    Some((indexes, answers)) => self.answered(&indexes, answers),
+                    Some((sent, answers)) => awaited.extend(self.answered(sent, answers, limit)),
                     None => break,
                 },
                 () = live.lost() => break,
@@ -93,24 +99,104 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    fn answered(&mut self, indexes: &[usize], answers: RedisResult<Vec<Value>>) {
-        let answers: Vec<RedisResult<Value>> = match answers {
-            Ok(answers) => answers.into_iter().map(Value::extract_error).collect(),
-            // The connection is gone, and with it the answers to all of them.
-            Err(_) => return,
-        };
-        for (index, answer) in indexes.iter().zip(answers) {
-            let outcome = match answer {
-                Ok(_id) => Some(Outcome::Confirmed),
-                Err(error) => {
-                    let stream = self.connection.options().stream.render(&self.batch[*index]);
-                    error::unconfirmed(&error, &stream)
+    /// The request for a part of the batch. An entry that has no command gets its outcome at once.
+    fn request(&mut self, part: Part, limit: usize) -> Option<Request> {
+        match part {
+            Part::Single(indexes) => {
+                let mut commands = Pipeline::with_capacity(indexes.len());
+                let (mut sent, options) = (Vec::with_capacity(indexes.len()), self.connection.options());
+                for index in indexes {
+                    match command(&self.batch[index], options, limit) {
+                        Ok(command) => {
+                            sent.push(index);
+                            commands.add_command(command);
+                        }
+                        Err(outcome) => self.settle(index, outcome),
+                    }
                 }
-            };
-            if let Some(outcome) = outcome {
-                self.settle(*index, outcome);
+                Some(self.send(Sent::Single(sent), commands))
+            }
+            Part::Run(run) => self.request_next(run, limit),
+        }
+    }
+
+    /// The request for the next entries of a run, in one transaction of the server. An entry that has no command stops
+    /// what is behind it.
+    fn request_next(&mut self, mut run: Run, limit: usize) -> Option<Request> {
+        let options = self.connection.options();
+        let together = run.next(self.batch, |entry| options.stream.render(entry).into_owned());
+        let mut commands = Pipeline::with_capacity(together.len() + 2);
+        commands.cmd("MULTI");
+        let mut sent = Vec::with_capacity(together.len());
+        let mut together = together.into_iter();
+        while let Some(index) = together.next() {
+            match command(&self.batch[index], options, limit) {
+                Ok(command) => {
+                    sent.push(index);
+                    commands.add_command(command);
+                }
+                Err(outcome) => {
+                    self.settle(index, outcome);
+                    self.hold_back(together.by_ref().chain(std::mem::take(&mut run).rest()));
+                }
             }
         }
+        commands.cmd("EXEC");
+        (!sent.is_empty()).then(|| self.send(Sent::Together(sent, run), commands))
+    }
+
+    fn send(&self, sent: Sent, commands: Pipeline) -> Request {
+        let mut connection = self.live.commands.clone();
+        let request = async move {
+            let answers = connection.send_packed_commands(&commands, 0, commands.len()).await;
+            (sent, answers)
+        };
+        Box::pin(tokio::task::unconstrained(request))
+    }
+
+    /// Takes the answers to a request, and returns the one that follows it.
+    fn answered(&mut self, sent: Sent, answers: RedisResult<Vec<Value>>, limit: usize) -> Option<Request> {
+        // Otherwise the connection is gone, and with it the answers to all of them.
+        let answers = answers.ok()?;
+        match sent {
+            Sent::Single(indexes) => {
+                for (index, answer) in indexes.into_iter().zip(answers) {
+                    self.told(index, answer);
+                }
+                None
+            }
+            Sent::Together(indexes, run) => {
+                let mut indexes = indexes.into_iter();
+                for answer in executed(answers) {
+                    if !indexes.next().is_some_and(|index| self.told(index, answer)) {
+                        self.hold_back(indexes.chain(run.rest()));
+                        return None;
+                    }
+                }
+                self.request_next(run, limit)
+            }
+        }
+    }
+
+    /// Reports what the server says of an entry, and returns whether it has it.
+    fn told(&mut self, index: usize, answer: Value) -> bool {
+        let outcome = match answer.extract_error() {
+            Ok(_id) => Some(Outcome::Confirmed),
+            Err(error) => {
+                let stream = self.connection.options().stream.render(&self.batch[index]);
+                error::unconfirmed(&error, &stream)
+            }
+        };
+        let is_confirmed = outcome == Some(Outcome::Confirmed);
+        if let Some(outcome) = outcome {
+            self.settle(index, outcome);
+        }
+        is_confirmed
+    }
+
+    /// What stands behind an entry that was not delivered.
+    fn hold_back(&mut self, indexes: impl Iterator<Item = usize>) {
+        indexes.for_each(|index| self.settle(index, Outcome::Untried));
     }
 
     /// The connection is gone. What was written may have arrived; but where nobody answers any more, nobody is there
@@ -128,6 +214,18 @@ impl<'a> Delivery<'a> {
         if std::mem::take(&mut self.open[index]) {
             self.left -= 1;
             self.report.outcome(index, outcome);
+        }
+    }
+}
+
+/// What a transaction says of each of its commands. Where a command was refused before the transaction began, the server adds
+/// none of them: then only the first reason is told.
+fn executed(mut answers: Vec<Value>) -> Vec<Value> {
+    match answers.pop() {
+        Some(Value::Array(each)) => each,
+        last => {
+            let refused = answers.into_iter().find(|answer| matches!(answer, Value::ServerError(_)));
+            refused.or(last).into_iter().collect()
         }
     }
 }

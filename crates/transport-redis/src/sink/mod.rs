@@ -1,6 +1,8 @@
-//! Publishing to streams: a whole batch is written, then its confirmations are reported as they come.
+//! Publishing to streams: a whole batch is written, then its confirmations are reported as they come. Entries of one key
+//! go together, so that one that fails stops those behind it.
 
 mod delivery;
+mod runs;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -65,6 +67,8 @@ impl Sink for RedisSink {
         capabilities.payload_bytes_max = Some(limit).filter(|limit| *limit < PAYLOAD_BYTES_MAX);
         // In memory first, and on the disk when the server thinks it is time.
         capabilities.durable = false;
+        // Entries of one key go in transactions of the server, one after the other.
+        capabilities.ordered_prefix = true;
         capabilities
     }
 

@@ -52,7 +52,8 @@ impl Pipeline<'_> {
             Outcome::Unknown(failure) if state == CircuitState::Probing => {
                 self.circuit.down(now, random, failure);
             }
-            Outcome::Unknown(_) => {}
+            // What was not tried says nothing.
+            Outcome::Unknown(_) | Outcome::Untried => {}
             // Only a probe closes the circuit: what was confirmed just before the outage says nothing.
             _ if state == CircuitState::Probing || probe.is_some() => {
                 if let Some(probe) = probe {

@@ -98,7 +98,7 @@ impl<'a> Model<'a> {
             | Happened::Settled { seq, accepted: true, .. }
             | Happened::Reaped { seq, .. }
             | Happened::Handed { seq, .. }
-            | Happened::Reported { seq, outcome: Answer::Down, .. }
+            | Happened::Reported { seq, outcome: Answer::Down | Answer::Untried, .. }
             | Happened::Requeued { seq }
             | Happened::Discarded { seq }
             | Happened::Purged { seq } => {

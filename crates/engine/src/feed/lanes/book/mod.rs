@@ -20,8 +20,10 @@ use super::lane::{Lane, LaneMap};
 
 use incoming::Incoming;
 
-/// Most entries of one key that are kept with their payload; of the others only the seq is.
+/// Most entries of one key that are kept with their payload; of the others only the seq is. Where many of one key go in one
+/// batch, as many as a batch has.
 const BODIES_PER_KEY_MAX: usize = 64;
+const BODIES_PER_KEY_MAX_TOGETHER: usize = 1024;
 
 /// An entry that was handed out and has no verdict yet.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ impl Chain {
 pub(super) struct Book {
     /// Whether entries of one key may follow each other in one batch.
     prefix: bool,
+    /// Most entries of one key that are kept with their payload.
+    bodies_max: usize,
     on_dead: OnDead,
     pub(super) lanes: LaneMap,
     /// How many runs through lanes were begun.
@@ -107,6 +111,7 @@ impl Book {
     pub(super) fn new(prefix: bool, on_dead: OnDead) -> Self {
         Self {
             prefix,
+            bodies_max: if prefix { BODIES_PER_KEY_MAX_TOGETHER } else { BODIES_PER_KEY_MAX },
             on_dead,
             lanes: LaneMap::default(),
             runs: 0,
@@ -256,7 +261,7 @@ impl Book {
         let (name, chain) = self.chains.of(seq, entry.key.as_deref(), lane);
         chain.insert(seq);
         // The payloads of entries that cannot go soon are fetched when they can.
-        let soon = chain.queued.get(BODIES_PER_KEY_MAX).is_none_or(|far| seq < *far);
+        let soon = chain.queued.get(self.bodies_max).is_none_or(|far| seq < *far);
         if soon && due.is_none() && !chain.is_blocked(seq) {
             self.bodies.insert(seq, entry);
         }
@@ -464,7 +469,7 @@ impl Book {
             }
             Verdict::Retry { after, .. } | Verdict::Park { after, .. } => {
                 // What is behind it waits as well, and need not take room meanwhile.
-                for behind in chain.queued.iter().take(BODIES_PER_KEY_MAX) {
+                for behind in chain.queued.iter().take(self.bodies_max) {
                     self.bodies.remove(behind);
                 }
                 chain.insert(seq);

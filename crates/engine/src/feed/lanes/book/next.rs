@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::super::chain::{Chain, Noted};
-use super::{BODIES_PER_KEY_MAX, Book};
+use super::Book;
 
 impl Book {
     /// Whether entries of one key may follow each other in one batch.
@@ -87,7 +87,7 @@ impl Book {
         let mut missing = Vec::new();
         for chain in self.next_chains(limit) {
             if chain.queued.front().is_some_and(|seq| !self.bodies.contains_key(seq)) {
-                let wanted = chain.queued.iter().take(BODIES_PER_KEY_MAX);
+                let wanted = chain.queued.iter().take(self.bodies_max);
                 missing.extend(
                     wanted.filter(|seq| !self.bodies.contains_key(seq) && !self.due.contains_key(seq)),
                 );
