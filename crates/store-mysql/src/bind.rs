@@ -79,7 +79,7 @@ impl Bind {
     }
 
     /// The values in the order of a statement's places.
-    pub(crate) fn placed(&self, places: &[u8]) -> Result<MySqlArguments> {
+    pub(crate) fn placed(&self, places: &[u16]) -> Result<MySqlArguments> {
         let unsendable = || Error::invalid("a value cannot be passed to the database");
         let mut arguments = MySqlArguments::default();
         for place in places {
