@@ -124,9 +124,9 @@ impl Take<'_> {
             let of_route = Bind::new().at(request.now).bytes(request.route.as_str()).number(limit);
             of_route.number(request.max_attempts.into()).flag(self.steps())
         };
-        let mut ready = locked(&back.with(up_to(limit))?, tx).await?;
+        let mut ready = locked(&fresh.with(up_to(limit))?, tx).await?;
+        ready.extend(locked(&back.with(up_to(limit))?, tx).await?);
         let mut timed = locked(&s.claim_due.with(up_to(half))?, tx).await?;
-        ready.extend(locked(&fresh.with(up_to(limit))?, tx).await?);
         let batch = usize::try_from(limit).unwrap_or(usize::MAX);
         // A full arm may not have told all, and there is room left.
         if timed.len() == usize::try_from(half).unwrap_or(usize::MAX) && ready.len() + timed.len() < batch {

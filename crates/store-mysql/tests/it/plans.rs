@@ -164,11 +164,11 @@ async fn every_batch_goes_by_its_index_whatever_the_statistics_say() {
 const PENDING: i64 = 200_000;
 const LIMIT: u32 = 100;
 
-/// As many settled entries of the same route as pending ones, in turn.
+/// Beside the pending entries there are 50,000 settled ones of the same route.
 const QUEUE: &str = "insert into pillarbox_outbox (route, type, payload, `key`, status, attempts, settled_at) \
     with recursive n as (select 1 as i union all select i + 1 from n where i < 1000), \
-    m as (select 1 as j union all select j + 1 from m where j < 400) \
-    select 'orders', 't', '0', concat('k-', i), if(i % 2, 'delivered', 'pending'), i % 2, if(i % 2, j, null) from n, m";
+    m as (select 1 as j union all select j + 1 from m where j < 250) \
+    select 'orders', 't', '0', concat('k-', i), if(i > 800, 'delivered', 'pending'), i > 800, if(i > 800, j, null) from n, m";
 
 /// How many rows and index entries the server went through for a statement, which is rolled back.
 async fn rows_read(planned: &Planned, name: &str) -> i64 {
@@ -188,7 +188,7 @@ async fn rows_read(planned: &Planned, name: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn among_200_000_pending_and_as_many_settled_entries_a_batch_reads_little_more_than_itself() {
+async fn among_200_000_pending_entries_a_batch_reads_little_more_than_itself() {
     let planned = Planned::empty().await;
     planned.harness.database.execute(QUEUE).await;
     let pending = "select count(*) from pillarbox_outbox where status = 'pending'";
