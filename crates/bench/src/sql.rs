@@ -61,7 +61,9 @@ pub(crate) const SQLITE: Sql = Sql {
         drop table if exists pillarbox_bench_big_lane;
         drop table if exists pillarbox_bench_big_lane_session;
         drop table if exists pillarbox_bench_big_relay;
+        drop table if exists pillarbox_bench_big_route_state;
         drop table if exists pillarbox_bench_big_saga;
+        drop table if exists pillarbox_bench_big_serial;
         drop table if exists pillarbox_bench_big_schema;",
     business: "insert into pillarbox_bench_business (note) values ($1)",
     order: [
@@ -175,7 +177,9 @@ pub(crate) const MYSQL: Sql = Sql {
         drop table if exists pillarbox_bench_big_lane;
         drop table if exists pillarbox_bench_big_lane_session;
         drop table if exists pillarbox_bench_big_relay;
+        drop table if exists pillarbox_bench_big_route_state;
         drop table if exists pillarbox_bench_big_saga;
+        drop table if exists pillarbox_bench_big_serial;
         drop table if exists pillarbox_bench_big_schema;",
     business: "insert into pillarbox_bench_business (note) values (?)",
     order: [

@@ -84,7 +84,7 @@ impl Bind {
     }
 
     /// The values in the order of a statement's places.
-    pub(crate) fn placed(self, places: &[u8]) -> Result<Vec<Value>> {
+    pub(crate) fn placed(self, places: &[u16]) -> Result<Vec<Value>> {
         if self.refused {
             return Err(unsendable());
         }
@@ -92,7 +92,7 @@ impl Bind {
             return Ok(self.values);
         }
         let value =
-            |place: &u8| usize::from(*place).checked_sub(1).and_then(|place| self.values.get(place)).cloned();
+            |place: &u16| usize::from(*place).checked_sub(1).and_then(|place| self.values.get(place)).cloned();
         places.iter().map(|place| value(place).ok_or_else(unsendable)).collect()
     }
 }

@@ -115,22 +115,24 @@ impl Take<'_> {
     async fn due(&self, tx: &mut MySqlConnection) -> Result<Vec<Locked>> {
         let (request, limit) = (self.request, i64::from(self.request.limit));
         let half = (limit + 1) / 2;
-        let sql = match request.order {
-            ClaimOrder::Staged => &self.statements.claim_staged,
-            ClaimOrder::Causal => &self.statements.claim_causal,
+        let s = self.statements;
+        let (back, fresh) = match request.order {
+            ClaimOrder::Staged => (&s.claim_back, &s.claim_staged),
+            ClaimOrder::Causal => (&s.claim_back_causal, &s.claim_causal),
         };
-        let bind = || Bind::new().at(request.now).bytes(request.route.as_str()).number(limit);
-        let arms = bind().number(half).number(request.max_attempts.into()).flag(self.steps());
-        let found = locked(&sql.with(arms)?, tx).await?;
-        let (mut timed, mut ready): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|found| found.row.entry.due_at.is_some());
+        let up_to = |limit: i64| {
+            let of_route = Bind::new().at(request.now).bytes(request.route.as_str()).number(limit);
+            of_route.number(request.max_attempts.into()).flag(self.steps())
+        };
+        let mut ready = locked(&fresh.with(up_to(limit))?, tx).await?;
+        ready.extend(locked(&back.with(up_to(limit))?, tx).await?);
+        let mut timed = locked(&s.claim_due.with(up_to(half))?, tx).await?;
         let batch = usize::try_from(limit).unwrap_or(usize::MAX);
         // A full arm may not have told all, and there is room left.
         if timed.len() == usize::try_from(half).unwrap_or(usize::MAX) && ready.len() + timed.len() < batch {
-            let rest = bind().number(request.max_attempts.into()).flag(self.steps());
-            timed = locked(&self.statements.claim_due.with(rest)?, tx).await?;
+            timed = locked(&s.claim_due.with(up_to(limit))?, tx).await?;
         }
-        // Retries never starve fresh entries, of which the first two arms have told.
+        // Retries never starve fresh entries.
         let first = |found: &Locked| match request.order {
             ClaimOrder::Staged => (i64::from(found.row.entry.priority), Timestamp::MIN, found.row.entry.seq),
             ClaimOrder::Causal => {
@@ -171,8 +173,8 @@ impl Take<'_> {
         let Some(now) = found.first().map(|found| found.now) else { return Ok(Claim::default()) };
         let request = self.request;
         let seqs: Vec<i64> = found.iter().map(|found| found.row.entry.seq).collect();
-        let bind = Bind::new().at(Some(now)).number(micros(request.lease)).text(&request.owner).json(&seqs);
-        self.statements.claim_take.with(bind)?.execute(tx).await?;
+        let bind = Bind::new().at(Some(now)).number(micros(request.lease)).text(&request.owner);
+        self.statements.claim_take.execute(&bind, seqs, tx).await?;
         for found in &mut found {
             let entry = &mut found.row.entry;
             entry.status = Status::InFlight;

@@ -12,43 +12,48 @@ use crate::call::{Traffic, UnitOfWork};
 use crate::claim::micros;
 use crate::meant::number;
 use crate::row::Cells;
-use crate::sql::{Sql, Statements};
+use crate::sql::{Bound, Sql, Statements};
 use crate::store::MySqlStore;
 
 impl MySqlStore {
     pub(crate) async fn purge_settled(&self, request: PurgeRequest) -> Result<Purged> {
         let s = &self.statements;
-        let statuses = [Status::Delivered, Status::Discarded];
-        let parts = statuses.map(|status| (&s.purge, number(status)));
-        self.purge_by(&request, &s.purgeable, &s.purge_audit, &parts, None).await
+        // The index has the settled entries of each route in the order of their time.
+        let mut parts = Vec::new();
+        for status in [Status::Delivered, Status::Discarded].map(number) {
+            let of = |route| Part { count: &s.purgeable, delete: &s.purge, of: Some((status, route)) };
+            parts.extend(self.routes_in(status).await?.into_iter().map(of));
+        }
+        self.purge_by(&request, parts, &s.purge_audit, None).await
     }
 
     pub(crate) async fn purge_accepted(&self, request: PurgeRequest) -> Result<Purged> {
         let s = &self.statements;
-        let forget = Some(&s.fence_purge);
-        self.purge_by(&request, &s.inbox_purgeable, &s.inbox_purge_audit, &[(&s.inbox_purge, 0)], forget)
-            .await
+        let part = Part { count: &s.inbox_purgeable, delete: &s.inbox_purge, of: None };
+        self.purge_by(&request, vec![part], &s.inbox_purge_audit, Some(&s.fence_purge)).await
     }
 
     pub(crate) async fn purge_ended(&self, request: PurgeRequest) -> Result<Purged> {
         let s = &self.statements;
-        self.purge_by(&request, &s.saga_purgeable, &s.saga_purge_audit, &[(&s.saga_purge, 0)], None).await
+        let part = Part { count: &s.saga_purgeable, delete: &s.saga_purge, of: None };
+        self.purge_by(&request, vec![part], &s.saga_purge_audit, None).await
     }
 
     async fn purge_by(
         &self,
         request: &PurgeRequest,
-        count: &Sql,
+        parts: Vec<Part<'_>>,
         audit: &Sql,
-        parts: &[(&Sql, i64)],
         forget: Option<&Sql>,
     ) -> Result<Purged> {
         request.check()?;
-        let purge = Purge { statements: &self.statements, request, count, audit, parts, forget };
+        let purge = Purge { statements: &self.statements, request, parts, audit, forget };
         // Most of the time there is nothing to do; a look takes no locks.
-        let bind = purge.age(request.now).number(request.limit.into());
-        let found = purge.found(&self.rows(Traffic::Reading, &count.with(bind)?).await?)?;
-        let purged: u64 = found.iter().sum();
+        let mut purged = 0;
+        for part in &purge.parts {
+            let look = part.count(request, request.now, purged)?;
+            purged += count_of(&self.rows(Traffic::Reading, &look).await?)?;
+        }
         if purged == 0 || request.effect == Effect::DryRun {
             return Ok(Purged { purged });
         }
@@ -60,31 +65,42 @@ impl MySqlStore {
 struct Purge<'a> {
     statements: &'a Statements,
     request: &'a PurgeRequest,
-    count: &'a Sql,
+    parts: Vec<Part<'a>>,
     audit: &'a Sql,
-    /// What deletes the rows of each count, and a value that it needs.
-    parts: &'a [(&'a Sql, i64)],
     /// What else goes by the same age.
     forget: Option<&'a Sql>,
 }
 
-impl Purge<'_> {
-    fn age(&self, now: Option<Timestamp>) -> Bind {
-        Bind::new().at(now).number(micros(self.request.older_than))
+/// Some of the rows.
+struct Part<'a> {
+    count: &'a Sql,
+    delete: &'a Sql,
+    /// Of entries: the number of their status, and their route.
+    of: Option<(i64, Vec<u8>)>,
+}
+
+impl Part<'_> {
+    /// The look at how many rows go, after so many of other parts.
+    fn count(&self, request: &PurgeRequest, now: Option<Timestamp>, before: u64) -> Result<Bound> {
+        self.count.with(self.bind(request, now, u64::from(request.limit).saturating_sub(before)))
     }
 
-    /// How many rows each part deletes: together not more than the limit.
-    fn found(&self, rows: &[MySqlRow]) -> Result<Vec<u64>> {
-        let mut left = u64::from(self.request.limit);
-        let Some(row) = rows.first() else { return Ok(vec![]) };
-        let mut row = Cells::of(row);
-        let mut part = || {
-            let found = row.count()?.min(left);
-            left -= found;
-            Ok(found)
-        };
-        self.parts.iter().map(|_| part()).collect()
+    fn bind(&self, request: &PurgeRequest, now: Option<Timestamp>, limit: u64) -> Bind {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let bind = age(request, now).number(limit);
+        match &self.of {
+            Some((status, route)) => bind.number(*status).bytes(route.clone()),
+            None => bind,
+        }
     }
+}
+
+fn age(request: &PurgeRequest, now: Option<Timestamp>) -> Bind {
+    Bind::new().at(now).number(micros(request.older_than))
+}
+
+fn count_of(rows: &[MySqlRow]) -> Result<u64> {
+    rows.first().map_or(Ok(0), |row| Cells::of(row).count())
 }
 
 #[async_trait]
@@ -94,21 +110,23 @@ impl UnitOfWork for Purge<'_> {
     async fn run(&self, tx: &mut MySqlConnection) -> Result<Purged> {
         // One time for all: what is counted is what is deleted, unless another purge is at it as well.
         let now = Some(self.statements.now_or(self.request.now, tx).await?);
-        let count = self.count.with(self.age(now).number(self.request.limit.into()))?;
-        let found = self.found(&count.rows(tx).await?)?;
-        let total: u64 = found.iter().sum();
+        let (mut found, mut total) = (Vec::with_capacity(self.parts.len()), 0);
+        for part in &self.parts {
+            found.push(count_of(&part.count(self.request, now, total)?.rows(tx).await?)?);
+            total += found.last().copied().unwrap_or(0);
+        }
         if total == 0 {
             return Ok(Purged::default());
         }
         let audit = Bind::new().at(now).text(&self.request.actor).text(total.to_string());
         self.audit.with(audit)?.execute(tx).await?;
         let mut purged = 0;
-        for ((delete, value), found) in self.parts.iter().zip(found) {
-            let limit = i64::try_from(found).unwrap_or(i64::MAX);
-            purged += delete.with(self.age(now).number(limit).number(*value))?.execute(tx).await?.rows;
+        for (part, found) in self.parts.iter().zip(found).filter(|(_, found)| *found > 0) {
+            let delete = part.delete.with(part.bind(self.request, now, found))?;
+            purged += delete.execute(tx).await?.rows;
         }
         if let Some(forget) = self.forget {
-            forget.with(self.age(now))?.execute(tx).await?;
+            forget.with(age(self.request, now))?.execute(tx).await?;
         }
         Ok(Purged { purged })
     }

@@ -1,7 +1,9 @@
 //! Returning expired leases, and burying what has no attempts left.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
-use pillarbox_core::port::shared::{Columns, Stale};
+use pillarbox_core::port::shared::{EntryCells, Stale};
 use pillarbox_core::port::{Effect, Leases, ReapRequest, Reaped, Steps};
 use pillarbox_core::{Failure, Result};
 use sqlx::MySqlConnection;
@@ -25,10 +27,10 @@ pub(crate) async fn reap_rows(store: &MySqlStore, request: &ReapRequest) -> Resu
     request.check()?;
     let mut reap = Reap { statements: &store.statements, request, routes: vec![] };
     reap.routes = match &request.route {
-        Some(route) => vec![route.to_string()],
+        Some(route) => vec![route.as_str().into()],
         None => {
-            let rows = store.rows(Traffic::Reading, &store.statements.routes.with(Bind::new())?).await?;
-            rows.iter().map(|row| Cells::of(row).text()).collect::<Result<_>>()?
+            let (queue, had_before) = (store.routes_in(1).await?, store.routes_in(2).await?);
+            queue.into_iter().chain(had_before).collect::<BTreeSet<_>>().into_iter().collect()
         }
     };
     // Nearly always there is nothing to do; a look takes no locks.
@@ -53,15 +55,30 @@ pub(crate) async fn reap_rows(store: &MySqlStore, request: &ReapRequest) -> Resu
     Ok(reaped)
 }
 
+impl MySqlStore {
+    /// The routes that have entries in a part of the open index.
+    pub(crate) async fn routes_in(&self, part: i64) -> Result<Vec<Vec<u8>>> {
+        let mut routes: Vec<Vec<u8>> = Vec::new();
+        loop {
+            let before = routes.last().cloned().unwrap_or_default();
+            let look = self.statements.routes.with(Bind::new().number(part).bytes(before))?;
+            match self.rows(Traffic::Reading, &look).await?.first() {
+                Some(row) => routes.push(Cells::of(row).bytes().flatten().unwrap_or_default()),
+                None => return Ok(routes),
+            }
+        }
+    }
+}
+
 struct Reap<'a> {
     statements: &'a Statements,
     request: &'a ReapRequest,
-    routes: Vec<String>,
+    routes: Vec<Vec<u8>>,
 }
 
 impl Reap<'_> {
     /// The look at a route, after so many rows of others.
-    fn stale(&self, route: &str, found: usize, locks: bool) -> Result<Bound> {
+    fn stale(&self, route: &[u8], found: usize, locks: bool) -> Result<Bound> {
         let request = self.request;
         let left = i64::from(request.limit).saturating_sub(i64::try_from(found).unwrap_or(i64::MAX)).max(0);
         let bind = Bind::new()

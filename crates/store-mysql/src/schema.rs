@@ -34,7 +34,7 @@ const PROBE_END: &str = "drop table if exists {probe}";
 
 /// What only these servers need besides the tables that all stores have.
 const MORE_TABLES: [(&str, &[&str]); 2] =
-    [("serial", &["route", "key"]), ("outbox", &["live", "live_lane", "ended", "hlc_order"])];
+    [("serial", &["route", "key"]), ("outbox", &["room", "part", "at", "live_lane", "hlc_order"])];
 /// Without these a row could be there twice.
 const NEEDED_INDEXES: [&str; 3] = ["outbox_event", "lane_session_of", "saga_subject"];
 

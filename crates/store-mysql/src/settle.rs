@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Keep, SettleRequest, Settled, Settlement, Verdict};
-use pillarbox_core::{Held, Result};
+use pillarbox_core::{Fence, Held, Result};
 use sqlx::MySqlConnection;
 
 use crate::bind::Bind;
@@ -54,8 +54,15 @@ impl Settle<'_> {
             Keep::UntilPurged => &self.statements.settle_delivered,
             Keep::No => &self.statements.settle_deleted,
         };
-        let bind = Bind::new().at(self.request.now).held(held);
-        Ok(statement.with(bind)?.execute(tx).await?.rows)
+        // The entries of one claim have one fence, nearly always.
+        let mut claims: BTreeMap<Fence, Vec<i64>> = BTreeMap::new();
+        held.for_each(|held| claims.entry(held.fence).or_default().push(held.seq));
+        let mut changed = 0;
+        for (fence, seqs) in claims {
+            let bind = Bind::new().at(self.request.now).number(fence.0);
+            changed += statement.execute(&bind, seqs, tx).await?;
+        }
+        Ok(changed)
     }
 }
 

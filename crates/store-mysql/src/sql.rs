@@ -21,7 +21,7 @@ use crate::tables::Tables;
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
     text: Arc<str>,
-    places: Arc<[u8]>,
+    places: Arc<[u16]>,
 }
 
 impl Sql {
@@ -165,10 +165,10 @@ impl Meant {
                  straight_join {outbox} as entry force index ({event_index}) on entry.event_id = unhex(replace(named.id, '-', ''))"),
             live: by(&format!(
                 "{{outbox}} as entry force index ({{open_index}}) inner join (select 1 as one) as one \
-                 on entry.live in (1, 2) and {stored}"
+                 on entry.part in (1, 2) and {stored}"
             )),
-            ended: by("{seqs:2} as wanted straight_join {outbox} as entry force index ({ended_index}) \
-                 on entry.ended = wanted.seq"),
+            ended: by("{seqs:2} as wanted straight_join {outbox} as entry force index ({open_index}) \
+                 on entry.part = wanted.seq"),
             any: by(&format!("{{outbox}} as entry inner join (select 1 as one) as one on {stored}")),
         }
     }
@@ -241,6 +241,58 @@ impl PerLane {
     }
 }
 
+/// A statement about rows or lanes by their numbers, in a text for each number of them: powers of two, so that few are prepared. The
+/// numbers are values of the statement, because a join with a list takes the server half as long again.
+#[derive(Debug)]
+pub(crate) struct Listed([Sql; 12]);
+
+/// Where the numbers stand in a text.
+const LIST: &str = "{list}";
+
+impl Listed {
+    fn new(template: &str, tables: &Tables) -> Self {
+        let text = without_comments(&tables.fill(template));
+        // The numbers follow the other values.
+        let values = Sql::of(&text).places.iter().copied().max().unwrap_or(0);
+        Self([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(|power| {
+            let list: Vec<String> = (1..=1_u16 << power).map(|n| format!("?{}", values + n)).collect();
+            Sql::of(&text.replace(LIST, &list.join(", ")))
+        }))
+    }
+
+    /// The statement for these rows, lowest first, so that two transactions do not wait for each other. Several, if there are
+    /// more than one takes.
+    pub(crate) fn with(&self, bind: &Bind, mut seqs: Vec<i64>) -> Result<Vec<Bound>> {
+        seqs.sort_unstable();
+        let most = 1 << (self.0.len() - 1);
+        let bound = |seqs: &[i64]| {
+            let power = usize::try_from(seqs.len().next_power_of_two().trailing_zeros()).unwrap_or(0);
+            // What is left of the text's places names the last row again.
+            let last = seqs.last().into_iter().cycle().take((1 << power) - seqs.len());
+            self.0[power].with(seqs.iter().chain(last).fold(bind.clone(), |bind, seq| bind.number(*seq)))
+        };
+        seqs.chunks(most).map(bound).collect()
+    }
+
+    /// Runs it for these rows, and tells how many it changed.
+    pub(crate) async fn execute(
+        &self,
+        bind: &Bind,
+        seqs: Vec<i64>,
+        connection: &mut MySqlConnection,
+    ) -> Result<u64> {
+        let mut rows = 0;
+        for bound in self.with(bind, seqs)? {
+            rows += bound.execute(connection).await?.rows;
+        }
+        Ok(rows)
+    }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        self.0[2].name(name, texts);
+    }
+}
+
 statements! {
     /// What an outbox, an inbox and a store run.
     Statements {
@@ -251,12 +303,14 @@ statements! {
         audit_of,
         audit_subject,
         change_audit,
+        claim_back,
+        claim_back_causal,
         claim_causal,
         claim_due,
         claim_lock,
         claim_staged,
         claim_suspects,
-        claim_take,
+        claim_take: Listed,
         clock,
         count_blocked,
         count_by: Meant,
@@ -277,9 +331,10 @@ statements! {
         inbox_purge_audit,
         inbox_purgeable,
         inventory,
+        lanes_all: Listed,
         lanes_alone,
         lanes_expired,
-        lanes_fetch,
+        lanes_fetch: Listed,
         lanes_free,
         lanes_heads,
         lanes_held,
@@ -297,8 +352,8 @@ statements! {
         lanes_revise,
         lanes_sessions,
         lanes_sessions_count,
-        lanes_settle_deleted,
-        lanes_settle_delivered,
+        lanes_settle_deleted: Listed,
+        lanes_settle_delivered: Listed,
         lanes_settle_failed,
         lanes_settle_released,
         lanes_settleable,
@@ -344,8 +399,8 @@ statements! {
         serialize,
         serialize_end,
         settle_dead,
-        settle_deleted,
-        settle_delivered,
+        settle_deleted: Listed,
+        settle_delivered: Listed,
         settle_mixed,
         stage_fresh,
         stage_many,
@@ -376,12 +431,27 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_named_by_powers_of_two() {
+        let take = Statements::new(Tables::new(&Options::default())).claim_take;
+        let bind = Bind::new().number(1).number(2).text("relay");
+        // The other values stand before the numbers, some of them more than once.
+        let values = take.0[0].places.len() - 1;
+        let places = |seqs: usize| -> Vec<usize> {
+            let bound = take.with(&bind, (0..).take(seqs).collect()).unwrap();
+            bound.iter().map(|bound| bound.sql.matches('?').count() - values).collect()
+        };
+        assert_eq!((places(0), places(1), places(3)), (vec![], vec![1], vec![4]));
+        assert_eq!(places(4200), [2048, 2048, 128]);
+    }
+
+    #[test]
     fn lanes_are_looked_at_by_powers_of_two() {
         let open = Statements::new(Tables::new(&Options::default())).lanes_open;
         for (lanes, arms) in [(1, 1), (3, 4), (64, 64)] {
             let (sql, found) = open.of(lanes);
             assert_eq!((found, sql.places.len()), (arms, arms * VALUES_PER_LANE));
-            let wanted: Vec<u8> = (1..=sql.places.len()).map(|place| u8::try_from(place).unwrap()).collect();
+            let wanted: Vec<u16> =
+                (1..=sql.places.len()).map(|place| u16::try_from(place).unwrap()).collect();
             assert_eq!(*sql.places, *wanted);
         }
     }

@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 31] = [
+const NAMES: [(&str, &str); 30] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{saga}", "saga"),
@@ -25,7 +25,6 @@ const NAMES: [(&str, &str); 31] = [
     ("{event_index}", "outbox_event"),
     ("{open_index}", "outbox_open"),
     ("{lane_index}", "outbox_lane"),
-    ("{ended_index}", "outbox_ended"),
     ("{causal_index}", "outbox_causal"),
     ("{session_index}", "lane_session_of"),
     ("{audit_event_index}", "audit_event"),

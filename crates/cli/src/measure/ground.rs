@@ -109,7 +109,9 @@ fn drop_of(staging: &Staging) -> &'static str {
             drop table if exists pillarbox_bench_lane;
             drop table if exists pillarbox_bench_lane_session;
             drop table if exists pillarbox_bench_relay;
+            drop table if exists pillarbox_bench_route_state;
             drop table if exists pillarbox_bench_saga;
+            drop table if exists pillarbox_bench_serial;
             drop table if exists pillarbox_bench_schema;"
         }
     }

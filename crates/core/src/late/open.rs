@@ -21,6 +21,8 @@ struct Run {
     mark: i64,
     /// The entries up to the mark that the last look found open, in order.
     known: Vec<i64>,
+    /// The last look ended before the lane did.
+    is_deep: bool,
 }
 
 impl Default for OpenCursor {
@@ -74,6 +76,12 @@ impl OpenCursor {
         self.run(lane).map_or(0, |run| run.mark)
     }
 
+    /// Whether more was open in a lane than the last look at it told.
+    #[must_use]
+    pub fn is_deep(&self, lane: u8) -> bool {
+        self.run(lane).is_some_and(|run| run.is_deep)
+    }
+
     /// What to ask about a lane.
     #[must_use]
     pub fn ask(&self, wish: &LaneWish) -> OpenAsk {
@@ -82,7 +90,7 @@ impl OpenCursor {
         OpenAsk { lane: wish.lane, limit }
     }
 
-    /// Takes the answer about one lane: `open` in order, and as many as were asked for or all there are. Says which are
+    /// Takes the answer about one lane: `open` in order, and at least as many as were asked for or all there are. Says which are
     /// new, at most as many as were wished for, and which came late, and moves the cursor.
     pub fn take(&mut self, wish: &LaneWish, open: &[i64], shown: &mut Shown) {
         let asked = self.ask(wish);
@@ -92,6 +100,7 @@ impl OpenCursor {
         // What is known and was not looked at stays known. The look ended before it if the answer is full.
         let is_full = open.len() >= usize::try_from(asked.limit).unwrap_or(usize::MAX);
         let seen_to = if is_full { open.last().copied().unwrap_or(0) } else { i64::MAX };
+        run.is_deep = is_full;
         let unseen = run.known.split_off(run.known.partition_point(|seq| *seq <= seen_to));
         run.known.clear();
         run.known.extend_from_slice(behind);
@@ -139,6 +148,17 @@ mod tests {
         assert_eq!((shown.fresh, shown.late), (vec![9], vec![3]));
         assert_eq!(read(&mut cursor, &[3, 5, 9].into(), 2), Shown::default());
         assert_eq!(cursor.get::<OpenCursor>().unwrap().at(LANE), 9);
+    }
+
+    #[test]
+    fn a_lane_is_deep_while_a_look_does_not_reach_its_end() {
+        let mut cursor = LaneCursor::default();
+        let deep = |cursor: &LaneCursor| cursor.get::<OpenCursor>().unwrap().is_deep(LANE);
+        let open: BTreeSet<i64> = (1..=40).collect();
+        let _ = read(&mut cursor, &open, 10);
+        assert!(deep(&cursor), "26 of 40");
+        let _ = read(&mut cursor, &open, 20);
+        assert!(!deep(&cursor), "40 of up to 46");
     }
 
     #[test]

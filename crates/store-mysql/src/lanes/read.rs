@@ -27,7 +27,8 @@ pub(super) async fn read(store: &MySqlStore, request: ReadRequest) -> Result<Lan
     let is_read = |wish: &&LaneWish| wish.limit > 0 && holding.lanes.contains_key(&wish.lane);
     let wishes: Vec<&LaneWish> = request.lanes.iter().filter(is_read).collect();
     let asks: Vec<OpenAsk> = wishes.iter().map(|wish| cursor.ask(wish)).collect();
-    let open = open(store, &request.route, &asks).await?;
+    let (deep, flat) = asks.into_iter().partition(|ask| cursor.is_deep(ask.lane));
+    let open = open(store, &request.route, flat, deep).await?;
     let mut shown = Shown::default();
     for wish in &wishes {
         cursor.take(wish, open.get(&wish.lane).map_or(&[][..], Vec::as_slice), &mut shown);
@@ -61,7 +62,7 @@ pub(super) async fn passed(store: &MySqlStore, request: PassedRequest) -> Result
     let revisions: Vec<(u8, i64)> = request.lanes.iter().filter_map(held).collect();
     let asks: Vec<OpenAsk> =
         revisions.iter().map(|(lane, _)| OpenAsk { lane: *lane, limit: u32::MAX }).collect();
-    let open = open(store, &request.route, &asks).await?;
+    let open = open(store, &request.route, asks, vec![]).await?;
     let mut seqs = Vec::new();
     for (lane, open) in open {
         let mark = cursor.at(lane);
@@ -107,12 +108,35 @@ async fn holding(store: &MySqlStore, route: &RouteName, id: SessionId) -> Result
     Holding::read(store.rows(Traffic::Reading, &look).await?.iter().map(Cells::of))
 }
 
-/// What is open in each lane, in order, from one snapshot.
-async fn open(store: &MySqlStore, route: &RouteName, asks: &[OpenAsk]) -> Result<BTreeMap<u8, Vec<i64>>> {
+/// What is open in each lane, in order. Lanes that are not deep are looked at together. That is much cheaper, but it has
+/// no limit for each of them: if there is more in them than all may tell, each is looked at by itself as well.
+async fn open(
+    store: &MySqlStore,
+    route: &RouteName,
+    flat: Vec<OpenAsk>,
+    mut deep: Vec<OpenAsk>,
+) -> Result<BTreeMap<u8, Vec<i64>>> {
     let mut open: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
-    if asks.is_empty() {
-        return Ok(open);
+    let most: i64 = flat.iter().map(|ask| i64::from(ask.limit)).sum();
+    let bind = Bind::new().bytes(route.as_str()).number(most);
+    let lanes = flat.iter().map(|ask| i64::from(ask.lane)).collect();
+    for look in store.statements.lanes_all.with(&bind, lanes)? {
+        put(&store.rows(Traffic::Reading, &look).await?, &mut open)?;
     }
+    let told: usize = open.values().map(Vec::len).sum();
+    if i64::try_from(told).unwrap_or(i64::MAX) >= most {
+        open.clear();
+        deep.extend(flat);
+    }
+    if !deep.is_empty() {
+        put(&store.rows(Traffic::Reading, &one_by_one(store, route, &deep)?).await?, &mut open)?;
+    }
+    open.values_mut().for_each(|seqs| seqs.sort_unstable());
+    Ok(open)
+}
+
+/// The look at each of these lanes by itself.
+fn one_by_one(store: &MySqlStore, route: &RouteName, asks: &[OpenAsk]) -> Result<Bound> {
     let (sql, arms) = store.statements.lanes_open.of(asks.len());
     // An arm that nobody asked for finds nothing: there is no such lane.
     let arm = |bind: Bind, ask: Option<&OpenAsk>| {
@@ -120,12 +144,16 @@ async fn open(store: &MySqlStore, route: &RouteName, asks: &[OpenAsk]) -> Result
         bind.number(lane).bytes(route.as_str()).number(limit)
     };
     let bind = (0..arms).fold(Bind::new(), |bind, place| arm(bind, asks.get(place)));
-    for row in &store.rows(Traffic::Reading, &sql.with(bind)?).await? {
+    sql.with(bind)
+}
+
+fn put(rows: &[MySqlRow], open: &mut BTreeMap<u8, Vec<i64>>) -> Result<()> {
+    for row in rows {
         let mut row = Cells::of(row);
         let lane = u8::try_from(row.number()?).unwrap_or(u8::MAX);
         open.entry(lane).or_default().push(row.number()?);
     }
-    Ok(open)
+    Ok(())
 }
 
 /// Reads rows of held lanes, and writes down how far, before anything of it is delivered. A burial of the session after
@@ -142,9 +170,10 @@ async fn take(
     if seqs.is_empty() {
         return Ok(Some(rows));
     }
-    let fetch = store.statements.lanes_fetch.with(Bind::new().bytes(route.as_str()).json(&seqs))?;
-    for row in store.rows(Traffic::Reading, &fetch).await? {
-        rows.put(decode(&row), holding);
+    for fetch in store.statements.lanes_fetch.with(&Bind::new().bytes(route.as_str()), seqs.to_vec())? {
+        for row in store.rows(Traffic::Reading, &fetch).await? {
+            rows.put(decode(&row), holding);
+        }
     }
     rows.entries.sort_unstable_by_key(|entry| entry.seq);
     if rows.newest > handed {

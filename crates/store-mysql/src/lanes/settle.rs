@@ -56,16 +56,20 @@ impl<'a> LaneSettle<'a> {
 
     /// Records deliveries, and tells how many.
     async fn deliver(&self, delivered: &[&LaneSettlement], tx: &mut MySqlConnection) -> Result<u64> {
-        if delivered.is_empty() {
-            return Ok(0);
-        }
-        let rows: Vec<(i64, u32)> = delivered.iter().map(|one| (one.held.seq, one.attempts)).collect();
         let statement = match self.request.keep {
             Keep::UntilPurged => &self.statements.lanes_settle_delivered,
             Keep::No => &self.statements.lanes_settle_deleted,
         };
-        let bind = Bind::new().at(self.request.now).json(&rows).bytes(self.request.route.as_str());
-        Ok(statement.with(bind)?.execute(tx).await?.rows)
+        // Nearly always it is the first attempt of all of them.
+        let mut attempts: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+        delivered.iter().for_each(|one| attempts.entry(one.attempts).or_default().push(one.held.seq));
+        let mut changed = 0;
+        for (attempts, seqs) in attempts {
+            let bind =
+                Bind::new().at(self.request.now).number(attempts.into()).bytes(self.request.route.as_str());
+            changed += statement.execute(&bind, seqs, tx).await?;
+        }
+        Ok(changed)
     }
 }
 

@@ -50,22 +50,26 @@ create table if not exists {outbox} (
   last_attempt_at bigint,
   created_at bigint not null default {now},
   settled_at bigint,
+  -- Room for what the first claim or settle writes, which gives it back. Pages are filled by staging: a row that grew would
+  -- make the server rearrange its page, for nearly every entry.
+  room varbinary(64) not null default '................................................................',
   -- Where the entries of one key meet, for ever; 64 for steps of sagas, which no relay by lanes reads.
   lane smallint generated always as (
     if(group_id is not null and content_type = 'application/vnd.pillarbox.step+json', 64,
       crc32(coalesce(`key`, event_id)) & 63)) stored,
-  -- There are no partial indexes. These columns stand for them: each is null where its index does not need the row, and
-  -- begins its index, so that settled rows are not among those that a relay goes through.
-  -- 1 in the queue; 2 what is looked for among entries that are due at once: it was in flight before, or still is.
-  live tinyint generated always as (
-    case when status + 0 > 3 then null when due_at is null and (attempts > 0 or status + 0 = 3) then 2 else 1 end) stored,
+  -- There are no partial indexes. Two columns stand for them: each begins an index, so that settled rows are not among
+  -- those that a relay goes through.
+  -- The part of the open index: 1 the queue; 2 what is looked for among entries that are due at once, because it was in flight
+  -- before or still is; and the ends: 4 delivered, 5 dead, 6 discarded.
+  part tinyint generated always as (
+    case when status + 0 > 3 then status + 0 when due_at is null and (attempts > 0 or status + 0 = 3) then 2 else 1 end) stored,
+  -- The time within the part: when the entry is due, or was settled.
+  at bigint generated always as (if(status + 0 > 3, settled_at, due_at)) stored,
   -- The lane of an entry that lanes read. A row that was claimed is not theirs until it is reaped.
   live_lane smallint generated always as (
     case when status + 0 > 2 then null
       when group_id is not null and content_type = 'application/vnd.pillarbox.step+json' then null
       else crc32(coalesce(`key`, event_id)) & 63 end) stored,
-  -- The status of an entry that is at its end: 4 delivered, 5 dead, 6 discarded.
-  ended tinyint generated always as (case when status + 0 > 3 then status + 0 end) stored,
   -- The order of causal claims: those without a stamp last.
   hlc_order bigint generated always as (coalesce(hlc, 9223372036854775807)) stored,
   check ((payload is null) <> (payload_bytes is null)),

@@ -1,2 +1,2 @@
 -- Only where causal order is on: claims by clock stamp, those without one last.
-create index {causal_index} on {outbox} (live, route, due_at, hlc_order, created_at, seq);
+create index {causal_index} on {outbox} (part, route, at, hlc_order, created_at, seq);

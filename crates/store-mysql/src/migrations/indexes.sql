@@ -1,12 +1,11 @@
 -- The indexes: made by every migration, one statement each. `migrate` runs those that are missing.
 
--- What rows are claimed, counted and reaped by; the status is there so that counts need the index alone. A live entry is in one of its parts: due at once (no due_at) or at its time.
-create index {open_index} on {outbox} (live, route, due_at, priority, seq, status);
+-- What rows are claimed, counted, reaped and purged by; the status is there so that counts need the index alone. One index
+-- for all: each further one would be written by every settle.
+create index {open_index} on {outbox} (part, route, at, priority, seq, status);
 
 -- What lanes read, in their order.
 create index {lane_index} on {outbox} (live_lane, route, seq);
-
-create index {ended_index} on {outbox} (ended, settled_at, route);
 
 create index {audit_event_index} on {audit} (event_id, seq);
 

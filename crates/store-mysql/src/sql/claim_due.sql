@@ -1,8 +1,9 @@
--- The last arm of claim_staged.sql, for a batch that fresh entries do not fill.
+-- Takes locks on entries whose time has come, those that are due the longest first.
 -- ?1 now or null, ?2 route, ?3 limit, ?4 attempts where the entry does not say, ?5 whether steps of sagas are taken too
 select {columns}, coalesce(?1, {now}) from {outbox} force index ({open_index})
-where live = 1 and route = ?2 and due_at <= coalesce(?1, {now}) and status <> 'in_flight'
+where part = 1 and route = ?2 and at <= coalesce(?1, {now}) and status <> 'in_flight'
   and {counted} < coalesce(max_attempts, ?4) and (?5 or {plain})
-order by due_at, priority, seq
+  and not exists (select 1 from {lane_session} where route = ?2)
+order by at, priority, seq
 limit ?3
 for update skip locked

@@ -1,5 +1,5 @@
 -- Entries at their end, per route and status, by their index alone.
-select route, elt(ended - 3, 'delivered', 'dead', 'discarded'), count(*) as entries
-from {outbox} force index ({ended_index})
-where ended is not null
-group by route, ended
+select route, elt(part - 3, 'delivered', 'dead', 'discarded'), count(*) as entries
+from {outbox} force index ({open_index})
+where part > 3
+group by part, route

@@ -1,10 +1,9 @@
--- Deliveries, and nothing else: nearly every batch. ?1 now or null, ?2 [[seq, fence], …]
-update {held:2} as held
-straight_join {outbox} as entry force index (primary) on entry.seq = held.seq and entry.fence = held.fence
+-- Deliveries of one claim, and nothing else: nearly every batch. ?1 now or null, ?2 fence
+update {outbox} force index (primary)
 set
-  entry.status = 'delivered',
-  entry.due_at = null,
-  entry.owner = null,
-  entry.last_error = null,
-  entry.settled_at = coalesce(?1, {now})
-where entry.status = 'in_flight'
+  status = 'delivered',
+  due_at = null,
+  owner = null,
+  last_error = null,
+  settled_at = coalesce(?1, {now})
+where seq in ({list}) and fence = ?2 and status = 'in_flight'

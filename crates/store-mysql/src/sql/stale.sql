@@ -9,9 +9,9 @@
   -- Spent without a lease: what its last attempt said is the reason, not a lease.
   coalesce(if(status = 'in_flight', null, last_error), ?5) as error
 from {outbox} force index ({open_index})
-where live = 1 and route = ?2 and due_at <= coalesce(?1, {now})
+where part = 1 and route = ?2 and at <= coalesce(?1, {now})
   and (status = 'in_flight' or {counted} >= coalesce(max_attempts, ?4)) and (?7 or {plain})
-order by due_at, priority, seq
+order by at, priority, seq
 limit ?3{lock})
 union all
 (select seq, event_id, route, type, attempts,
@@ -21,9 +21,9 @@ union all
   -- Spent without a lease: what its last attempt said is the reason, not a lease.
   coalesce(if(status = 'in_flight', null, last_error), ?5) as error
 from {outbox} force index ({open_index})
-where ?6 and live = 1 and route = ?2 and due_at > coalesce(?1, {now}) and status = 'in_flight'
+where ?6 and part = 1 and route = ?2 and at > coalesce(?1, {now}) and status = 'in_flight'
   and leased_at - coalesce(?1, {now}) > due_at - leased_at and (?7 or {plain})
-order by due_at, priority, seq
+order by at, priority, seq
 limit ?3{lock})
 union all
 (select seq, event_id, route, type, attempts,
@@ -33,7 +33,7 @@ union all
   -- Spent without a lease: what its last attempt said is the reason, not a lease.
   coalesce(if(status = 'in_flight', null, last_error), ?5) as error
 from {outbox} force index ({open_index})
-where live = 2 and route = ?2 and due_at is null
+where part = 2 and route = ?2 and at is null
   and (status = 'in_flight' or {counted} >= coalesce(max_attempts, ?4)) and (?7 or {plain})
 order by priority, seq
 limit ?3{lock})

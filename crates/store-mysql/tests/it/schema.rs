@@ -81,12 +81,12 @@ async fn damage_is_named_and_nothing_is_guessed() {
 #[tokio::test]
 async fn a_missing_index_is_a_warning_and_migrate_mends_it() {
     let harness = MySqlHarness::start().await;
-    harness.database.execute("drop index pillarbox_outbox_ended on pillarbox_outbox").await;
+    harness.database.execute("drop index pillarbox_outbox_lane on pillarbox_outbox").await;
     let SchemaState::Ready { warnings } = harness.store().inspect().await.unwrap() else {
         panic!("not ready")
     };
-    assert!(warnings.len() == 1 && warnings[0].contains("pillarbox_outbox_ended"), "{warnings:?}");
-    assert!(harness.store().plan().await.unwrap().starts_with("create index `pillarbox_outbox_ended`"));
+    assert!(warnings.len() == 1 && warnings[0].contains("pillarbox_outbox_lane"), "{warnings:?}");
+    assert!(harness.store().plan().await.unwrap().starts_with("create index `pillarbox_outbox_lane`"));
     let _ = harness.store().migrate().await.unwrap();
     assert_eq!(harness.store().inspect().await.unwrap(), READY);
 }

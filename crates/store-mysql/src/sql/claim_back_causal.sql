@@ -1,0 +1,9 @@
+-- Takes locks on entries that were released or hastened, in causal order.
+-- ?1 now or null, ?2 route, ?3 limit, ?4 attempts where the entry does not say, ?5 whether steps of sagas are taken too
+select {columns}, coalesce(?1, {now}) from {outbox} force index ({causal_index})
+where part = 2 and route = ?2 and at is null and (status = 'pending' or status = 'retrying' and crashes = 0)
+  and {counted} < coalesce(max_attempts, ?4) and (?5 or {plain})
+  and not exists (select 1 from {lane_session} where route = ?2)
+order by hlc_order, created_at, seq
+limit ?3
+for update skip locked
