@@ -78,7 +78,7 @@ impl<'a> Link<'a> {
     }
 
     fn bounded(&self, mut command: Document) -> Document {
-        if self.session.is_none() {
+        if self.session.is_none() && !command.contains_key("maxTimeMS") {
             command.insert("maxTimeMS", self.millis_max);
         }
         command
@@ -212,7 +212,8 @@ impl MongoStore {
         Link::alone(self.database_for(traffic), self.options().statement_timeout)
     }
 
-    async fn attempt<S: UnitOfWork>(&self, traffic: Traffic, step: &S) -> Result<S::Outcome> {
+    /// Runs a step in a transaction, once.
+    pub(crate) async fn attempt<S: UnitOfWork>(&self, traffic: Traffic, step: &S) -> Result<S::Outcome> {
         let mut session = self.open_transaction(traffic).await?;
         let mut link = Link::inside(self.database_for(traffic), &mut session, Phase::Before);
         // When it takes too long the work is dropped, and the transaction with it.

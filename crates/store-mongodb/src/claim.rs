@@ -10,11 +10,11 @@ use pillarbox_core::port::{
     Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Purging, ReapRequest, Reaped,
     SettleRequest, Settled, Steps, Store,
 };
-use pillarbox_core::{COMPANY_MAX, Fence, Held, NO_LANE, Result, RouteName, Timestamp, company};
+use pillarbox_core::{COMPANY_MAX, ErrorKind, Fence, Held, NO_LANE, Result, RouteName, Timestamp, company};
 use uuid::Uuid;
 
 use crate::adopt::plain;
-use crate::call::{Link, Reading, Traffic};
+use crate::call::{Link, Reading, Traffic, UnitOfWork};
 use crate::command::{
     Change, Find, aggregate, binary, has_attempts, later, literal, next_fence, now, stamps, update,
 };
@@ -22,6 +22,9 @@ use crate::lanes;
 use crate::row::{decode, number, number_of, text};
 use crate::store::MongoStore;
 use crate::tables::{CAUSAL, OPEN, SEQ, Tables};
+
+/// How long the marks of a claim may wait for transactions of others, in milliseconds.
+const PATIENCE_MS: i64 = 1000;
 
 #[async_trait]
 impl Store for MongoStore {
@@ -203,9 +206,14 @@ impl MongoStore {
     /// Marks these entries with a token of this claim, as far as nobody else was faster, and reads what has it.
     async fn take(&self, request: &ClaimRequest, seqs: Vec<i64>, at: Timestamp) -> Result<Taken> {
         let token = Uuid::now_v7();
-        let mark = mark(&self.tables, request, &seqs, at, token);
-        if self.execute(mark).await?.found == 0 {
-            return Ok(Taken::Lost);
+        let mut mark = mark(&self.tables, request, &seqs, at, token);
+        mark.insert("maxTimeMS", PATIENCE_MS);
+        match self.execute(mark).await {
+            Ok(done) if done.found == 0 => return Ok(Taken::Lost),
+            Ok(_) => {}
+            // A transaction of somebody else holds one of them, and a write outside of one waits for it.
+            Err(error) if error.kind() == ErrorKind::Timeout => self.take_singly(request, &seqs, at, token).await?,
+            Err(error) => return Err(error),
         }
         let mine = doc! { "seq": { "$in": stamps(seqs) }, "claim": binary(token) };
         let find = Find::new(&self.tables.outbox, mine.clone()).hint(self.tables.index(SEQ));
@@ -220,6 +228,18 @@ impl MongoStore {
             return Ok(Taken::Claim(Claim::default()));
         }
         Ok(Taken::Claim(Claim::of_rows(rows.into_iter().map(decode), request.order)))
+    }
+
+    /// Marks entry by entry what is not marked yet, and leaves out what a transaction of somebody else holds.
+    async fn take_singly(&self, request: &ClaimRequest, seqs: &[i64], at: Timestamp, token: Uuid) -> Result<()> {
+        for seq in seqs {
+            let step = Single { mark: mark(&self.tables, request, &[*seq], at, token) };
+            match self.attempt(Traffic::Relay, &step).await {
+                Err(error) if error.kind() == ErrorKind::Contention => {}
+                answer => answer?,
+            }
+        }
+        Ok(())
     }
 
     /// Gives back what was marked while the route began to be read by lanes.
@@ -238,6 +258,20 @@ impl MongoStore {
             Some(revise) => self.execute(revise).await.map(drop),
             None => Ok(()),
         }
+    }
+}
+
+/// One mark in a transaction of its own: there a write fails at once where it would wait.
+struct Single {
+    mark: Document,
+}
+
+#[async_trait]
+impl UnitOfWork for Single {
+    type Outcome = ();
+
+    async fn run(&self, tx: &mut Link<'_>) -> Result<()> {
+        tx.write(self.mark.clone()).await.map(drop)
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn end(session: &mut ClientSession) -> Result<()> {
     }
 }
 
-/// Commits a transaction of the application's.
+/// Commits a transaction in which the application has written.
 pub(crate) async fn commit(mut session: ClientSession) -> Result<()> {
     end(&mut session).await.map_err(|error| match error.code() {
         Some(code) if code == NO_TRANSACTION.to_string() && error.retry() != Retry::Unknown => Error::new(

@@ -146,10 +146,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_bad_url_is_refused_without_its_password() {
-        for url in ["mongodb://u:canary@h:notaport/db", "not a url canary", "mongodb://u:can/ary@127.0.0.1/db"] {
+        for url in ["mongodb://u:canary@h:notaport/db", "not a url canary", "mongodb://u:cana/ry@127.0.0.1/db"] {
             let error = tls(url, false).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-            assert!(!format!("{error:?}").contains("can"), "{error:?}");
+            let shown = format!("{error:?}");
+            assert!(!shown.contains("canary") && !shown.contains("cana/"), "{shown}");
         }
     }
 

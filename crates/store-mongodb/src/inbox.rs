@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Client, ClientSession};
 use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
-use pillarbox_core::{Fence, Result};
+use pillarbox_core::{ErrorKind, Fence, Result};
 
-use crate::call::{Done, Link};
-use crate::command::{Change, Find, event, now, update};
+use crate::call::Link;
+use crate::command::{Change, Find, event, literal, update};
 use crate::commit::{Tx, abort, commit};
 use crate::connect;
 use crate::error::Phase;
@@ -79,43 +79,43 @@ impl Inbox {
     pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
         request.check()?;
         check_open(tx).await?;
-        let known = self.known(tx, &request).await?;
-        let own = request.origin.as_ref();
-        if own.zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest)) {
-            let find = Find::new(&self.tables.inbox, mark(&request)).fields(&["_id"]);
-            let marked = self.link(tx)?.find(find).await?;
-            return Ok(if marked.is_empty() { Accepted::Stale } else { Accepted::Duplicate });
-        }
-        let marked = self.mark(tx, &request).await?;
-        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
-        if let Some(origin) = own.filter(|own| own.is_newer(known.as_ref())) {
-            self.raise(tx, &request, origin).await?;
-        }
-        Ok(if marked.made > 0 { Accepted::Fresh } else { Accepted::Duplicate })
-    }
-
-    /// Inserts the mark, unless it is there.
-    async fn mark(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Done> {
-        let at = match request.now {
-            Some(at) => at,
-            None => self.apart(tx)?.now_or(None).await?,
-        };
-        let made = doc! { "$setOnInsert": { "accepted_at": at.as_micros() } };
-        let mark = update(&self.tables.inbox, [Change::upsert(mark(request), made)]);
         let mut patience = Patience::of(tx, self.options.lock_timeout);
         loop {
-            match self.link(tx)?.write(mark.clone()).await {
+            match self.accept_once(tx, &request).await {
                 Err(error) if patience.again(&error) => patience.begin_again(tx).await?,
                 answer => return answer,
             }
         }
     }
 
+    async fn accept_once(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Accepted> {
+        let known = self.known(tx, request).await?;
+        let own = request.origin.as_ref();
+        if own.zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest)) {
+            let find = Find::new(&self.tables.inbox, mark(request)).fields(&["_id"]);
+            let marked = self.link(tx)?.find(find).await?;
+            return Ok(if marked.is_empty() { Accepted::Stale } else { Accepted::Duplicate });
+        }
+        let at = self.apart(tx)?.now_or(request.now).await?.as_micros();
+        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
+        if let Some(origin) = own.filter(|own| own.is_newer(known.as_ref())) {
+            let raise = raise(&self.tables, request, origin, at);
+            // Another transaction is about to remember it: nobody waits for the end of somebody else's handler.
+            if self.is_free(tx, &raise).await? {
+                self.link(tx)?.write(raise).await?;
+            }
+        }
+        let made = doc! { "$setOnInsert": { "accepted_at": at } };
+        let mark = update(&self.tables.inbox, [Change::upsert(mark(request), made)]);
+        let marked = self.link(tx)?.write(mark).await?;
+        Ok(if marked.made > 0 { Accepted::Fresh } else { Accepted::Duplicate })
+    }
+
     /// The newest owner that was seen of the lane that the event comes from.
-    async fn known(&self, tx: &ClientSession, request: &AcceptRequest) -> Result<Option<Origin>> {
+    async fn known(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Option<Origin>> {
         let Some(origin) = &request.origin else { return Ok(None) };
         let find = Find::new(&self.tables.inbox_fence, owner(request, origin));
-        let found = self.apart(tx)?.find(find).await?;
+        let found = self.link(tx)?.find(find).await?;
         let known = |found: &Document| {
             let position = Position { stream: text(found, "stream").to_owned(), offset: number(found, "position") };
             Origin { lane: origin.lane.clone(), fence: Fence(number(found, "fence")), position }
@@ -123,25 +123,14 @@ impl Inbox {
         Ok(found.first().map(known))
     }
 
-    /// Remembers a newer owner, never an earlier one. Outside of the transaction: otherwise every two handlers that see a
-    /// new owner first would be in each other's way. That it exists is true also if the handler is rolled back.
-    async fn raise(&self, tx: &ClientSession, request: &AcceptRequest, own: &Origin) -> Result<()> {
-        let is_newer = doc! { "$gt": [own.fence.0, { "$ifNull": ["$fence", -1_i64] }] };
-        let newer = |value: Bson, name: &str| doc! { "$cond": [is_newer.clone(), value, format!("${name}")] };
-        let set = doc! {
-            "stream": newer(doc! { "$literal": &own.position.stream }.into(), "stream"),
-            "position": newer(own.position.offset.into(), "position"),
-            "seen_at": newer(now(request.now), "seen_at"),
-            "fence": newer(own.fence.0.into(), "fence"),
-        };
-        let raise = Change::upsert(owner(request, own), vec![doc! { "$set": set }]);
-        let raise = update(&self.tables.inbox_fence, [raise]);
-        let mut tries = crate::call::Tries::default();
-        loop {
-            match self.apart(tx)?.write(raise.clone()).await {
-                Err(error) if tries.again(&error) || is_race(&error) => tries.pause().await,
-                answer => return answer.map(drop),
-            }
+    /// Whether no other transaction has written what this write is about: tried in one that is rolled back.
+    async fn is_free(&self, tx: &ClientSession, write: &Document) -> Result<bool> {
+        let mut probe = begin_on(&tx.client()).await?;
+        let written = self.link(&mut probe)?.write(write.clone()).await;
+        abort(&mut probe).await;
+        match written {
+            Err(error) if error.kind() == ErrorKind::Contention => Ok(false),
+            answer => answer.map(|_| true),
         }
     }
 
@@ -157,9 +146,17 @@ impl Inbox {
     }
 }
 
-/// Two that insert the same document at the same time: one of them finds it at the next try.
-fn is_race(error: &pillarbox_core::Error) -> bool {
-    error.code() == Some(&crate::error::DUPLICATE.to_string())
+/// Remembers a newer owner, never an earlier one.
+fn raise(tables: &Tables, request: &AcceptRequest, own: &Origin, at: i64) -> Document {
+    let is_newer = doc! { "$gt": [own.fence.0, { "$ifNull": ["$fence", -1_i64] }] };
+    let newer = |value: Bson, name: &str| doc! { "$cond": [is_newer.clone(), value, format!("${name}")] };
+    let set = doc! {
+        "stream": newer(literal(own.position.stream.as_str()), "stream"),
+        "position": newer(own.position.offset.into(), "position"),
+        "seen_at": newer(at.into(), "seen_at"),
+        "fence": newer(own.fence.0.into(), "fence"),
+    };
+    update(&tables.inbox_fence, [Change::upsert(owner(request, own), vec![doc! { "$set": set }])])
 }
 
 /// The mark of an event.

@@ -78,6 +78,8 @@ impl EntryCells for Fields {
 
     fn text(&mut self) -> Read<&str> {
         match self.next() {
+            // No headers are not written.
+            ("headers", Bson::Null) => self.text = "{}".to_owned(),
             (_, Bson::Null) => return Some(None),
             (_, Bson::String(text)) => self.text = text,
             ("headers", Bson::Document(headers)) => {

@@ -16,13 +16,21 @@ const fn own(item: &'static str, stores: &'static [&'static str], reason: &'stat
 }
 
 const POSTGRES: &[&str] = &["store-postgres"];
-const SERVERS: &[&str] = &["store-mysql", "store-postgres"];
+const MONGODB: &[&str] = &["store-mongodb"];
+const SQL: &[&str] = &["store-mysql", "store-postgres", "store-sqlite"];
+const SERVERS: &[&str] = &["store-mongodb", "store-mysql", "store-postgres"];
 const SQLITE: &[&str] = &["store-sqlite"];
 const DRIVEN: &[&str] = &["store-postgres", "store-sqlite"];
 
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
 /// hand out is its own.
-const FILES: [Own; 12] = [
+const FILES: [Own; 18] = [
+    own("bind.rs", SQL, NO_SQL),
+    own("sql.rs", SQL, NO_SQL),
+    own("statement.rs", SQL, NO_SQL),
+    own("command.rs", MONGODB, NO_SQL),
+    own("layout.rs", MONGODB, "without SQL, collections, validators and indexes are code"),
+    own("adopt.rs", MONGODB, "a document has no defaults, so what plain inserts leave out is filled in later"),
     own("driver/mod.rs", DRIVEN, ONLY_SQLX),
     own("driver/sqlx.rs", DRIVEN, ONLY_SQLX),
     own("driver/diesel.rs", DRIVEN, ONLY_SQLX),
@@ -41,12 +49,22 @@ const FILES: [Own; 12] = [
     own("patience.rs", SQLITE, "only SQLite's driver wakes the caller for each row"),
 ];
 
-const ONLY_SQLX: &str = "MySQL has no driver but sqlx yet";
+const ONLY_SQLX: &str = "MySQL has no driver but sqlx yet, and MongoDB has its own";
+const NO_SQL: &str = "MongoDB has commands in the place of statements, and a client in the place of a pool";
 const SERVER: &str = "a server has connections, timeouts and encryption";
 const SCHEMA: &str = "only PostgreSQL has schemas within a database";
 
 /// Public items that differ.
-const ITEMS: [Own; 15] = [
+const ITEMS: [Own; 24] = [
+    own("Param", SQL, NO_SQL),
+    own("Statement", SQL, NO_SQL),
+    own("statements", SQL, NO_SQL),
+    own("Outbox::statement", SQL, NO_SQL),
+    own("Outbox::document", MONGODB, NO_SQL),
+    own("Store::pool", SQL, NO_SQL),
+    own("Store::client", MONGODB, NO_SQL),
+    own("Store::database", MONGODB, "a session of MongoDB is of no database"),
+    own("Options::database", MONGODB, "a session of MongoDB is of no database"),
     own("Transaction", DRIVEN, ONLY_SQLX),
     own("Mode", POSTGRES, "only a server may stand behind a transaction pooler"),
     own("Mode::as_str", POSTGRES, "only a server may stand behind a transaction pooler"),

@@ -15,9 +15,12 @@ use super::{session, session_id, waiting};
 use crate::adopt::plain_one;
 use crate::call::{Link, Reading, Traffic};
 use crate::command::{Change, Find, aggregate, now, stamps, update};
-use crate::row::{Cells, decode, number};
+use crate::row::{Cells, decode, number, number_of};
 use crate::store::MongoStore;
 use crate::tables::{ENDED, LANE, OPEN, SEQ, Tables};
+
+/// The most entries of a lane that one look tells: its answer is one document, which has a limit.
+const LANE_AT_ONCE: u32 = 500_000;
 
 /// Each look is a moment of its own. The lanes come first: what changes after it is announced by the next one.
 pub(super) async fn read(store: &MongoStore, request: ReadRequest) -> Result<LaneRead> {
@@ -156,8 +159,9 @@ async fn open(store: &MongoStore, route: &RouteName, asks: &[OpenAsk]) -> Result
     let mut open: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
     let Some(look) = open_look(&store.tables, route, asks) else { return Ok(open) };
     for document in store.rows(Traffic::Relay, look, Reading::Snapshot).await? {
-        let lane = u8::try_from(number(&document, "lane")).unwrap_or(u8::MAX);
-        open.entry(lane).or_default().push(number(&document, "seq"));
+        let lane = u8::try_from(number(&document, "_id")).unwrap_or(u8::MAX);
+        let seqs = document.get_array("seqs").map_or(&[][..], Vec::as_slice);
+        open.entry(lane).or_default().extend(seqs.iter().filter_map(number_of));
     }
     Ok(open)
 }
@@ -170,8 +174,8 @@ pub(crate) fn open_look(tables: &Tables, route: &RouteName, asks: &[OpenAsk]) ->
         vec![
             doc! { "$match": filter },
             doc! { "$sort": { "seq": 1 } },
-            doc! { "$limit": i64::from(ask.limit) },
-            doc! { "$project": { "_id": 0, "lane": 1, "seq": 1 } },
+            doc! { "$limit": i64::from(ask.limit.min(LANE_AT_ONCE)) },
+            doc! { "$group": { "_id": "$lane", "seqs": { "$push": "$seq" } } },
         ]
     };
     let (first, rest) = asks.split_first()?;

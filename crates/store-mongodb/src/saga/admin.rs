@@ -69,7 +69,7 @@ impl SagaAdmin for MongoStore {
             "since": { "$min": "$updated_at" },
         };
         let told = doc! {
-            "_id": 0, "status": "$_id.status", "sagas": 1, "overdue": 1, "since": 1, "now": at, "route": "$_id.route",
+            "_id": 0, "status": "$_id.status", "sagas": 1, "overdue": 1, "since": 1, "now": { "$add": [at, 0_i64] }, "route": "$_id.route",
         };
         let look = aggregate(&self.tables.saga, vec![doc! { "$group": group }, doc! { "$project": told }]);
         let mut counts = SagaCounts::zero();

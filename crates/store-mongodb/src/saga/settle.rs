@@ -10,7 +10,7 @@ use pillarbox_core::{Error, ErrorKind, Held, Result, SagaId, SagaWork, StepSeen,
 
 use crate::call::{Link, Reading, TRIES, Traffic, Tries};
 use crate::command::{Find, aggregate};
-use crate::commit::{Tx, end as commit, rollback};
+use crate::commit::{Tx, commit, rollback};
 use crate::error::Phase;
 use crate::row::{number, number_of, text};
 use crate::tables::ENDED;
@@ -184,9 +184,9 @@ impl Sagas {
 }
 
 /// Commits what was done, or rolls back.
-async fn end<T>(mut tx: Tx<'static>, outcome: Result<T>) -> Result<T> {
+async fn end<T>(tx: Tx<'static>, outcome: Result<T>) -> Result<T> {
     match outcome {
-        Ok(outcome) => commit(&mut tx).await.map(|()| outcome),
+        Ok(outcome) => commit(tx).await.map(|()| outcome),
         Err(error) => {
             rollback(tx).await;
             Err(error)

@@ -2,6 +2,7 @@
 
 use mongodb::bson::{Bson, doc};
 use pillarbox_core::port::StagedSaga;
+use pillarbox_core::port::shared::SagaDraft;
 use pillarbox_core::{Error, ErrorKind, Result, Saga};
 
 use crate::call::clock;
@@ -10,7 +11,7 @@ use crate::commit::Tx;
 use crate::error::{DUPLICATE, Phase};
 use crate::outbox::Outbox;
 use crate::row::number;
-use crate::transaction::check_open;
+use crate::transaction::{Patience, check_open};
 
 impl Outbox {
     /// Stages a saga on this route, with the entries of the steps that can run at once.
@@ -20,6 +21,16 @@ impl Outbox {
     pub async fn stage_saga(&self, tx: &mut Tx<'_>, saga: Saga) -> Result<StagedSaga> {
         let draft = self.staging.saga(saga)?;
         check_open(tx).await?;
+        let mut patience = Patience::of(tx, self.options.lock_timeout);
+        loop {
+            match self.stage_draft(tx, draft.clone()).await {
+                Err(error) if patience.again(&error) => patience.begin_again(tx).await?,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn stage_draft(&self, tx: &mut Tx<'_>, draft: SagaDraft) -> Result<StagedSaga> {
         let (columns, tables) = (&draft.columns, &self.tables);
         let mut link = self.link(tx)?;
         let known = Find::new(&tables.saga, doc! { "_id": &columns.id }).fields(&["_id"]);

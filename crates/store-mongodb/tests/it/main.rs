@@ -4,8 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod consuming;
+mod faults;
 mod harness;
 mod lanes;
+mod plans;
 mod sagas;
+mod schema;
+mod servers;
+mod staging;
+mod steps;
 
 pillarbox_conformance::store_conformance!(crate::harness::MongoHarness);
