@@ -37,7 +37,9 @@ impl Bed {
             Staging::Postgres(..) => (&POSTGRES, "big"),
             Staging::MySql(..) => (&MYSQL, "pillarbox_bench_big"),
             Staging::Mongo(..) => {
-                return Err(Fault::usage("the measurements of this crate are written in SQL; use `pillarbox bench`"));
+                return Err(Fault::usage(
+                    "the measurements of this crate are written in SQL; use `pillarbox bench`",
+                ));
             }
         };
         plain.staging.execute(sql.drop).await?;

@@ -21,7 +21,17 @@ use crate::tables::{ENDED, LANE, OPEN, SEQ, Tables};
 
 /// The fields of an audit record, in the order in which they are read.
 const AUDIT: [&str; 11] = [
-    "seq", "at", "kind", "actor", "route", "event_id", "saga_id", "subject_kind", "subject_value", "step", "detail",
+    "seq",
+    "at",
+    "kind",
+    "actor",
+    "route",
+    "event_id",
+    "saga_id",
+    "subject_kind",
+    "subject_value",
+    "step",
+    "detail",
 ];
 const INVENTORY: [&str; 6] = ["seq", "event_id", "route", "key", "status", "created_at"];
 
@@ -47,7 +57,8 @@ impl Admin for MongoStore {
         let field = if by == "error" { "last_error" } else { by };
         let mut counts: BTreeMap<Option<String>, u64> = BTreeMap::new();
         let mut add = |value: Option<&str>, entries: u64| {
-            let value = value.map(|value| if by == "error" { value.split(": ").next().unwrap_or(value) } else { value });
+            let value = value
+                .map(|value| if by == "error" { value.split(": ").next().unwrap_or(value) } else { value });
             *counts.entry(value.map(ToOwned::to_owned)).or_default() += entries;
         };
         let mut link = self.link(Traffic::Operator);
@@ -94,7 +105,8 @@ impl Admin for MongoStore {
         if limit == 0 {
             return Ok(vec![]);
         }
-        let find = Find::new(&self.tables.audit, Document::new()).sort(doc! { "seq": -1 }).limit(limit.into());
+        let find =
+            Find::new(&self.tables.audit, Document::new()).sort(doc! { "seq": -1 }).limit(limit.into());
         let mut records = records(&self.find(Traffic::Operator, find).await?)?;
         records.reverse();
         Ok(records)
@@ -141,7 +153,8 @@ impl UnitOfWork for Show<'_> {
     async fn run(&self, tx: &mut Link<'_>) -> Result<Vec<Story>> {
         let ids = [self.id];
         let entries = seen(&Asked::named(&ids), &[], self.tables, tx).await?.into_iter().map(entry).collect();
-        let trail = Find::new(&self.tables.audit, doc! { "event_id": event(self.id) }).sort(doc! { "seq": 1 });
+        let trail =
+            Find::new(&self.tables.audit, doc! { "event_id": event(self.id) }).sort(doc! { "seq": 1 });
         Ok(Story::tell(entries, &records(&tx.find(trail).await?)?))
     }
 }
@@ -177,7 +190,8 @@ impl Count<'_> {
     async fn live(&self, now: Timestamp, routes: &mut RouteTally, tx: &mut Link<'_>) -> Result<()> {
         let due = doc! { "$ifNull": ["$due_at", Bson::Null] };
         let is_ready = doc! { "$eq": [due.clone(), Bson::Null] };
-        let is_past = doc! { "$and": [{ "$ne": [due, Bson::Null] }, { "$lte": ["$due_at", now.as_micros()] }] };
+        let is_past =
+            doc! { "$and": [{ "$ne": [due, Bson::Null] }, { "$lte": ["$due_at", now.as_micros()] }] };
         let group = doc! {
             "_id": { "route": "$route", "status": "$status" },
             "entries": { "$sum": 1_i64 },
@@ -197,7 +211,8 @@ impl Count<'_> {
             }
         }
         // When an entry was staged is not in the index.
-        let find = Find::new(&self.tables.outbox, doc! { "seq": { "$in": stamps(firsts.values().copied()) } });
+        let find =
+            Find::new(&self.tables.outbox, doc! { "seq": { "$in": stamps(firsts.values().copied()) } });
         let find = find.fields(&["route", "created_at"]).hint(self.tables.index(SEQ));
         for row in tx.find(find).await? {
             let created = Timestamp::from_micros(number(&row, "created_at"));
@@ -208,10 +223,12 @@ impl Count<'_> {
 
     /// What is at its end, by its index alone.
     async fn ended(&self, routes: &mut RouteTally, tx: &mut Link<'_>) -> Result<()> {
-        let statuses = [Status::Delivered, Status::Dead, Status::Discarded].map(|status| status.as_str().to_owned());
+        let statuses =
+            [Status::Delivered, Status::Dead, Status::Discarded].map(|status| status.as_str().to_owned());
         let filter = doc! { "status": { "$in": statuses.to_vec() }, "settled_at": { "$gte": 0 } };
         let group = doc! { "_id": { "route": "$route", "status": "$status" }, "entries": { "$sum": 1_i64 } };
-        let mut command = aggregate(&self.tables.outbox, vec![doc! { "$match": filter }, doc! { "$group": group }]);
+        let mut command =
+            aggregate(&self.tables.outbox, vec![doc! { "$match": filter }, doc! { "$group": group }]);
         command.insert("hint", self.tables.index(ENDED));
         for row in tx.ask(command, Reading::Newest).await? {
             count(&row, routes)?;
@@ -281,7 +298,13 @@ impl Count<'_> {
             *place += 1;
             if *place <= HEADS_NAMED_MAX {
                 let entries = i64::try_from(entries).unwrap_or(i64::MAX);
-                routes.blocked(&mut Cells::values(vec![route.into(), Bson::Null, entries.into(), id, key.into()]))?;
+                routes.blocked(&mut Cells::values(vec![
+                    route.into(),
+                    Bson::Null,
+                    entries.into(),
+                    id,
+                    key.into(),
+                ]))?;
             }
         }
         Ok(())

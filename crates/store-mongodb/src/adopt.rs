@@ -84,7 +84,12 @@ fn change(document: &Document, now: Timestamp) -> Change {
     let mut set = doc! { "status": "pending", "lane": i32::from(lane) };
     // What the writer has given stays as it is.
     let is_missing = |name: &str| matches!(document.get(name), None | Some(Bson::Null));
-    set.extend(defaults.into_iter().filter(|(name, _)| is_missing(name)).map(|(name, value)| (name.to_owned(), value)));
+    set.extend(
+        defaults
+            .into_iter()
+            .filter(|(name, _)| is_missing(name))
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
     let mut change = doc! { "$set": set };
     if is_missing("seq") {
         change.insert("$currentDate", doc! { "seq": { "$type": "timestamp" } });

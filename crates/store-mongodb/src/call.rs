@@ -68,7 +68,8 @@ pub(crate) struct Done {
 impl<'a> Link<'a> {
     /// Each command by itself.
     pub(crate) fn alone(database: Database, statement_timeout: Duration) -> Self {
-        let millis_max = i64::try_from(statement_timeout.as_millis()).unwrap_or(i64::MAX).clamp(1, i32::MAX.into());
+        let millis_max =
+            i64::try_from(statement_timeout.as_millis()).unwrap_or(i64::MAX).clamp(1, i32::MAX.into());
         Self { database, session: None, phase: Phase::Before, millis_max }
     }
 
@@ -99,7 +100,8 @@ impl<'a> Link<'a> {
         if let Some(error) = refused(&answer, self.phase) {
             return Err(error);
         }
-        let count = |name: &str| answer.get_i32(name).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        let count =
+            |name: &str| answer.get_i32(name).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
         let made = answer.get_array("upserted").map_or(0, |made| made.len() as u64);
         Ok(Done { found: count("n"), made })
     }
@@ -155,7 +157,9 @@ pub(crate) async fn clock(database: &Database, phase: Phase) -> Result<Timestamp
 pub(crate) fn durable() -> TransactionOptions {
     TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
-        .write_concern(WriteConcern::builder().w(mongodb::options::Acknowledgment::Majority).journal(true).build())
+        .write_concern(
+            WriteConcern::builder().w(mongodb::options::Acknowledgment::Majority).journal(true).build(),
+        )
         .build()
 }
 

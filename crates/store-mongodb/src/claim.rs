@@ -16,7 +16,8 @@ use uuid::Uuid;
 use crate::adopt::plain;
 use crate::call::{Link, Reading, Traffic, UnitOfWork};
 use crate::command::{
-    Change, Find, aggregate, binary, has_attempts, later, literal, next_fence, now, stamps, update,
+    Change, Find, aggregate, binary, has_attempts, later, literal, may_be_tried, next_fence, now, stamps,
+    update,
 };
 use crate::lanes;
 use crate::row::{decode, number, number_of, text};
@@ -53,7 +54,8 @@ impl Store for MongoStore {
         if done.found == request.held.len() as u64 {
             return Ok(Extended::default());
         }
-        let kept = still_held(&mut self.link(Traffic::Relay), &self.tables, request.held.iter().copied()).await?;
+        let kept =
+            still_held(&mut self.link(Traffic::Relay), &self.tables, request.held.iter().copied()).await?;
         Ok(Extended { fenced: request.held.into_iter().filter(|held| !kept.contains_key(held)).collect() })
     }
 
@@ -147,7 +149,8 @@ impl MongoStore {
 
     /// Makes the document that stands for a route.
     pub(crate) async fn make_route(&self, route: &RouteName) -> Result<()> {
-        let make = Change::upsert(doc! { "_id": route.as_str() }, doc! { "$setOnInsert": { "turns": 0_i64 } });
+        let make =
+            Change::upsert(doc! { "_id": route.as_str() }, doc! { "$setOnInsert": { "turns": 0_i64 } });
         self.execute(update(&self.tables.route_state, [make])).await.map(drop)
     }
 
@@ -212,7 +215,9 @@ impl MongoStore {
             Ok(done) if done.found == 0 => return Ok(Taken::Lost),
             Ok(_) => {}
             // A transaction of somebody else holds one of them, and a write outside of one waits for it.
-            Err(error) if error.kind() == ErrorKind::Timeout => self.take_singly(request, &seqs, at, token).await?,
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                self.take_singly(request, &seqs, at, token).await?
+            }
             Err(error) => return Err(error),
         }
         let mine = doc! { "seq": { "$in": stamps(seqs) }, "claim": binary(token) };
@@ -231,7 +236,13 @@ impl MongoStore {
     }
 
     /// Marks entry by entry what is not marked yet, and leaves out what a transaction of somebody else holds.
-    async fn take_singly(&self, request: &ClaimRequest, seqs: &[i64], at: Timestamp, token: Uuid) -> Result<()> {
+    async fn take_singly(
+        &self,
+        request: &ClaimRequest,
+        seqs: &[i64],
+        at: Timestamp,
+        token: Uuid,
+    ) -> Result<()> {
         for seq in seqs {
             let step = Single { mark: mark(&self.tables, request, &[*seq], at, token) };
             match self.attempt(Traffic::Relay, &step).await {
@@ -278,7 +289,8 @@ impl UnitOfWork for Single {
 /// Whether a route is paused, has a reader of lanes, or waits for plain documents to be taken in.
 pub(crate) fn route_look(tables: &Tables, route: &str) -> Document {
     let one = |from: &str, filter: Document, name: &str| {
-        let pipeline = vec![doc! { "$match": filter }, doc! { "$limit": 1 }, doc! { "$project": { "_id": 1 } }];
+        let pipeline =
+            vec![doc! { "$match": filter }, doc! { "$limit": 1 }, doc! { "$project": { "_id": 1 } }];
         doc! { "$lookup": { "from": from, "pipeline": pipeline, "as": name } }
     };
     aggregate(
@@ -352,7 +364,7 @@ impl Arms<'_> {
     pub(crate) fn timed(&self, limit: i64) -> Find {
         let due = doc! { "$lte": self.at.as_micros() };
         let mut filter = self.filter(doc! { "$in": ["pending", "retrying"] }, due);
-        filter.extend(has_attempts(self.request.max_attempts));
+        filter.extend(may_be_tried(self.request.max_attempts));
         self.arm(filter, OPEN, doc! { "due_at": 1, "priority": 1, "seq": 1 }, limit)
     }
 
@@ -394,9 +406,7 @@ pub(crate) fn held_changes(
 ) -> Vec<Change> {
     by_fence(held)
         .into_iter()
-        .map(|(fence, seqs)| {
-            Change::all(held_filter(fence, seqs), pipeline.to_vec()).hint(tables.index(SEQ))
-        })
+        .map(|(fence, seqs)| Change::all(held_filter(fence, seqs), pipeline.to_vec()).hint(tables.index(SEQ)))
         .collect()
 }
 

@@ -61,6 +61,12 @@ pub(crate) fn next_fence(now: &Bson) -> Bson {
     doc! { "$max": [{ "$add": [{ "$ifNull": ["$fence", 0_i64] }, 1_i64] }, now.clone()] }.into()
 }
 
+/// Whether an entry is pending, or has attempts left: what is pending has spent none.
+pub(crate) fn may_be_tried(otherwise: u32) -> Document {
+    let left = has_attempts(otherwise).remove("$expr").unwrap_or(Bson::Boolean(true));
+    doc! { "$expr": { "$or": [{ "$eq": ["$status", "pending"] }, left] } }
+}
+
 /// Whether attempts are left, by [`attempts_counted`](pillarbox_core::attempts_counted).
 pub(crate) fn has_attempts(otherwise: u32) -> Document {
     let crashes = doc! { "$min": ["$crashes", i64::from(CRASHES_IN_COMPANY)] };

@@ -92,7 +92,8 @@ pub(crate) async fn check(client: &Client, database: &str, patience: Duration) -
     let (hello, build) = answer.map_err(late)?.map_err(|error| classify(&error, Phase::Before))?;
     check_version(build.get_str("version").unwrap_or_default())?;
     if hello.get_str("msg") == Ok("isdbgrid") {
-        let text = "the server is a router of a sharded cluster; Pillarbox needs a replica set without shards";
+        let text =
+            "the server is a router of a sharded cluster; Pillarbox needs a replica set without shards";
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
     if hello.get_str("setName").is_err() {
@@ -125,7 +126,9 @@ mod tests {
 
     #[tokio::test]
     async fn on_this_machine_plain_text_is_fine() {
-        for url in ["mongodb://127.0.0.1/db", "mongodb://u:p@localhost:3307/db?tls=false", "mongodb://[::1]/db"] {
+        for url in
+            ["mongodb://127.0.0.1/db", "mongodb://u:p@localhost:3307/db?tls=false", "mongodb://[::1]/db"]
+        {
             assert!(!matches!(tls(url, false).await.unwrap(), Some(Tls::Enabled(_))), "{url}");
         }
     }
@@ -146,7 +149,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_bad_url_is_refused_without_its_password() {
-        for url in ["mongodb://u:canary@h:notaport/db", "not a url canary", "mongodb://u:cana/ry@127.0.0.1/db"] {
+        for url in
+            ["mongodb://u:canary@h:notaport/db", "not a url canary", "mongodb://u:cana/ry@127.0.0.1/db"]
+        {
             let error = tls(url, false).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
             let shown = format!("{error:?}");
@@ -159,10 +164,9 @@ mod tests {
         for version in ["7.0.0", "8.2.0", "8.0.4-ent", "10.1.0"] {
             check_version(version).unwrap();
         }
-        for (version, says) in [
-            ("6.0.14", "MongoDB 6.0.14; Pillarbox needs MongoDB 7.0 or later"),
-            ("what", "no known version"),
-        ] {
+        for (version, says) in
+            [("6.0.14", "MongoDB 6.0.14; Pillarbox needs MongoDB 7.0 or later"), ("what", "no known version")]
+        {
             let error = check_version(version).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains(says), "{error}");

@@ -32,7 +32,11 @@ pub(crate) const EXISTS: i32 = 48;
 const CODES: &[(i32, ErrorKind, &str)] = &[
     (6, ErrorKind::Unavailable, GONE),
     (7, ErrorKind::Unavailable, GONE),
-    (13, ErrorKind::Denied, "the user lacks a privilege on the database; the guide lists those that are needed"),
+    (
+        13,
+        ErrorKind::Denied,
+        "the user lacks a privilege on the database; the guide lists those that are needed",
+    ),
     (18, ErrorKind::Denied, "the database refuses the user or the password, or authSource is wrong"),
     (20, ErrorKind::Unsupported, "the server is not a member of a replica set, so it has no transactions"),
     (24, ErrorKind::Contention, "another operation held a lock for too long; try again"),
@@ -58,7 +62,11 @@ const CODES: &[(i32, ErrorKind, &str)] = &[
     (211, ErrorKind::Unavailable, "the server has not caught up yet"),
     (225, ErrorKind::Contention, ENDED),
     (239, ErrorKind::Contention, "the transaction took so long that its view of the data is gone; try again"),
-    (246, ErrorKind::Contention, "the view of the data that the transaction needs is not there yet; try again"),
+    (
+        246,
+        ErrorKind::Contention,
+        "the view of the data that the transaction needs is not there yet; try again",
+    ),
     (251, ErrorKind::Contention, ENDED),
     (257, ErrorKind::TooLarge, "the transaction is larger than MongoDB allows; stage fewer events in one"),
     (261, ErrorKind::Unavailable, "the server has too many sessions"),
@@ -81,9 +89,9 @@ const CODES: &[(i32, ErrorKind, &str)] = &[
 const SCHEMA: &str =
     "the Pillarbox collections are missing or not as expected; `pillarbox migrate` creates or repairs them";
 const GONE: &str = "the connection to the database broke";
-const CONFLICT: &str =
-    "another transaction wrote the same document, so this one was rolled back; run it again from its beginning";
-const STEPPED_DOWN: &str = "the node is not the primary of its replica set now; work goes on when there is one";
+const CONFLICT: &str = "another transaction wrote the same document, so this one was rolled back; run it again from its beginning";
+const STEPPED_DOWN: &str =
+    "the node is not the primary of its replica set now; work goes on when there is one";
 const ENDED: &str = "the server had ended the transaction; run it again from its beginning";
 
 /// The code of a server's error.
@@ -108,7 +116,11 @@ pub(crate) fn classify(error: &Driver, phase: Phase) -> Error {
     }
     // A network error inside a transaction, and not in its commit: nothing has happened.
     let is_transient = error.contains_label(TRANSIENT_TRANSACTION_ERROR);
-    if is_transient && classified.retry() == Retry::Unknown { classified.with_retry(Retry::Later) } else { classified }
+    if is_transient && classified.retry() == Retry::Unknown {
+        classified.with_retry(Retry::Later)
+    } else {
+        classified
+    }
 }
 
 fn of_driver(error: &Driver, phase: Phase) -> Error {
@@ -133,7 +145,9 @@ fn of_driver(error: &Driver, phase: Phase) -> Error {
             ErrorKind::Denied,
             "the database refuses the user or the password, or authSource is wrong",
         ),
-        Kind::InvalidTlsConfig { .. } => Error::new(ErrorKind::Denied, format!("TLS to the database failed: {}", text())),
+        Kind::InvalidTlsConfig { .. } => {
+            Error::new(ErrorKind::Denied, format!("TLS to the database failed: {}", text()))
+        }
         Kind::InvalidArgument { .. } => {
             Error::new(ErrorKind::Invalid, format!("the database URL or its settings are wrong: {}", text()))
         }

@@ -117,7 +117,8 @@ impl Inbox {
         let find = Find::new(&self.tables.inbox_fence, owner(request, origin));
         let found = self.link(tx)?.find(find).await?;
         let known = |found: &Document| {
-            let position = Position { stream: text(found, "stream").to_owned(), offset: number(found, "position") };
+            let position =
+                Position { stream: text(found, "stream").to_owned(), offset: number(found, "position") };
             Origin { lane: origin.lane.clone(), fence: Fence(number(found, "fence")), position }
         };
         Ok(found.first().map(known))

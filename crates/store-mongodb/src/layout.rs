@@ -115,7 +115,8 @@ fn outbox_validator() -> Document {
     let optional = || doc! { "bsonType": ["string", "null"], "minLength": 1, "maxLength": 255 };
     let whole = || Bson::from(vec!["int", "long"]);
     let count = || doc! { "bsonType": whole(), "minimum": 0 };
-    let time = || doc! { "bsonType": ["int", "long", "null"], "minimum": 0, "maximum": 253_402_300_799_999_999_i64 };
+    let time =
+        || doc! { "bsonType": ["int", "long", "null"], "minimum": 0, "maximum": 253_402_300_799_999_999_i64 };
     doc! { "$jsonSchema": {
         "bsonType": "object",
         "required": ["route", "type", "payload"],

@@ -152,7 +152,8 @@ impl View {
             let lanes = link.find(held.fields(&["route", "lane", "session"])).await?;
             for lane in &lanes {
                 let is_its = |session: &&Document| {
-                    session.get("session") == lane.get("session") && text(session, "route") == text(lane, "route")
+                    session.get("session") == lane.get("session")
+                        && text(session, "route") == text(lane, "route")
                 };
                 if let Some(session) = sessions.iter().find(is_its) {
                     let place = (text(lane, "route").to_owned(), number(lane, "lane"));

@@ -1,12 +1,13 @@
 //! The application's side: staging events in its own transaction.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
-use pillarbox_core::{Error, ErrorKind, Event, EventId, NewEntry, Result, Staged, check_name};
+use pillarbox_core::port::SchemaState;
 use pillarbox_core::port::shared::Columns;
+use pillarbox_core::{Error, ErrorKind, Event, EventId, NewEntry, Result, Staged, check_name};
 use pillarbox_host::Staging;
 
 use crate::batch::{check_size, document, parts};
@@ -35,6 +36,9 @@ pub struct Outbox {
     pub(crate) options: Options,
     pub(crate) tables: Arc<Tables>,
 }
+
+/// Where collections are known to be: the name of the database, and the prefix.
+static MIGRATED: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
 
 impl MongoStore {
     /// The outbox of this route in the same collections. It stages in any transaction of this database.
@@ -86,8 +90,26 @@ impl Outbox {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
+        self.check_migrated(tx).await?;
         let mut link = self.link(tx)?;
         insert_all(&mut link, &self.tables, entries).await
+    }
+
+    /// Refuses to stage where nobody has migrated: MongoDB would make a collection without indexes. Looked up once.
+    async fn check_migrated(&self, tx: &ClientSession) -> Result<()> {
+        let database = connect::database(&tx.client(), &self.options)?;
+        let place = (database.name().to_owned(), self.tables.prefix.clone());
+        if MIGRATED.lock().is_ok_and(|known| known.contains(&place)) {
+            return Ok(());
+        }
+        let find = Find::new(&self.tables.schema, Document::new()).limit(1).fields(&["_id"]);
+        if Link::alone(database, self.options.statement_timeout).find(find).await?.is_empty() {
+            SchemaState::Missing.check()?;
+        }
+        if let Ok(mut known) = MIGRATED.lock() {
+            known.insert(place);
+        }
+        Ok(())
     }
 
     /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
@@ -172,9 +194,9 @@ pub(crate) async fn insert_all(
     let created = wall_clock();
     for part in parts(&fresh) {
         let documents = part.iter().map(|entry| document(entry.clone(), created, now)).collect();
-        link.write(insert(&tables.outbox, documents)).await.map_err(|error| {
-            if error.code() == Some(&DUPLICATE.to_string()) { raced() } else { error }
-        })?;
+        link.write(insert(&tables.outbox, documents))
+            .await
+            .map_err(|error| if error.code() == Some(&DUPLICATE.to_string()) { raced() } else { error })?;
     }
     Ok(Staged::tell(ids, told))
 }

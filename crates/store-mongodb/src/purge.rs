@@ -16,20 +16,27 @@ impl MongoStore {
     pub(crate) async fn purge_settled(&self, request: PurgeRequest) -> Result<Purged> {
         let part = |status: &str| {
             let index = Some(self.tables.index(ENDED));
-            Part { collection: &self.tables.outbox, field: "settled_at", filter: doc! { "status": status }, index }
+            Part {
+                collection: &self.tables.outbox,
+                field: "settled_at",
+                filter: doc! { "status": status },
+                index,
+            }
         };
         self.purge_by(&request, "purged", vec![part("delivered"), part("discarded")], None).await
     }
 
     pub(crate) async fn purge_accepted(&self, request: PurgeRequest) -> Result<Purged> {
         let (collection, filter) = (&self.tables.inbox, Document::new());
-        let part = Part { collection, field: "accepted_at", filter, index: Some(self.tables.index("inbox_age")) };
+        let part =
+            Part { collection, field: "accepted_at", filter, index: Some(self.tables.index("inbox_age")) };
         self.purge_by(&request, "inbox_purged", vec![part], Some(&self.tables.inbox_fence)).await
     }
 
     pub(crate) async fn purge_ended(&self, request: PurgeRequest) -> Result<Purged> {
         let (collection, filter) = (&self.tables.saga, Document::new());
-        let part = Part { collection, field: "ended_at", filter, index: Some(self.tables.index("saga_ended")) };
+        let part =
+            Part { collection, field: "ended_at", filter, index: Some(self.tables.index("saga_ended")) };
         self.purge_by(&request, "sagas_purged", vec![part], None).await
     }
 
@@ -86,9 +93,11 @@ impl Purge<'_> {
             }
             let mut filter = part.filter.clone();
             filter.insert(part.field, doc! { "$lte": before });
-            let mut find = Find::new(part.collection, filter).sort(doc! { part.field: 1 }).limit(left).fields(&["_id"]);
+            let mut find =
+                Find::new(part.collection, filter).sort(doc! { part.field: 1 }).limit(left).fields(&["_id"]);
             find.hint.clone_from(&part.index);
-            let ids: Vec<Bson> = link.find(find).await?.into_iter().filter_map(|mut one| one.remove("_id")).collect();
+            let ids: Vec<Bson> =
+                link.find(find).await?.into_iter().filter_map(|mut one| one.remove("_id")).collect();
             left -= i64::try_from(ids.len()).unwrap_or(i64::MAX);
             found.push(ids);
         }

@@ -41,7 +41,8 @@ impl MongoStore {
 
     /// The routes that have something live.
     async fn live_routes(&self) -> Result<Vec<String>> {
-        let pipeline = vec![doc! { "$match": { "settled_at": Bson::Null } }, doc! { "$group": { "_id": "$route" } }];
+        let pipeline =
+            vec![doc! { "$match": { "settled_at": Bson::Null } }, doc! { "$group": { "_id": "$route" } }];
         let mut command = aggregate(&self.tables.outbox, pipeline);
         command.insert("hint", self.tables.index(OPEN));
         let rows = self.rows(Traffic::Relay, command, Reading::Newest).await?;
@@ -76,9 +77,10 @@ pub(crate) async fn reap_rows(store: &MongoStore, request: &ReapRequest) -> Resu
 /// Whether entries of a route came back from an expired lease and wait for a relay by rows.
 async fn has_suspects(store: &MongoStore, route: &str, steps: Steps) -> Result<bool> {
     let mut filter = doc! { "status": "retrying", "route": route, "due_at": Bson::Null, "settled_at": Bson::Null,
-        "crashes": { "$gt": 0 } };
+    "crashes": { "$gt": 0 } };
     leave_steps(&mut filter, steps);
-    let suspects = Find::new(&store.tables.outbox, filter).limit(1).fields(&["seq"]).hint(store.tables.index(OPEN));
+    let suspects =
+        Find::new(&store.tables.outbox, filter).limit(1).fields(&["seq"]).hint(store.tables.index(OPEN));
     if store.find(Traffic::Relay, suspects).await?.is_empty() {
         return Ok(false);
     }
@@ -122,10 +124,9 @@ impl Reap<'_> {
             let mut arms = vec![
                 (doc! { "status": "in_flight" }, due()),
                 (doc! { "status": "in_flight" }, Bson::Null),
-                (spent("pending", request.max_attempts), due()),
-                (spent("retrying", request.max_attempts), due()),
-                (spent("pending", request.max_attempts), Bson::Null),
-                (spent("retrying", request.max_attempts), Bson::Null),
+                // What is pending has spent none, and may be the whole backlog.
+                (spent(request.max_attempts), due()),
+                (spent(request.max_attempts), Bson::Null),
             ];
             if request.leases == Leases::Impossible {
                 let begins = doc! { "$subtract": ["$leased_at", at] };
@@ -185,8 +186,9 @@ impl Reap<'_> {
     }
 }
 
-fn spent(status: &str, max_attempts: Option<u32>) -> Document {
-    let mut filter = doc! { "status": status };
+/// Entries that were tried before and have no attempts left.
+fn spent(max_attempts: Option<u32>) -> Document {
+    let mut filter = doc! { "status": "retrying" };
     filter.extend(is_spent(max_attempts));
     filter
 }
@@ -216,7 +218,8 @@ impl UnitOfWork for Reap<'_> {
                 record.insert("detail", &stale.error);
                 records.push(record);
             }
-            let filter = doc! { "seq": { "$in": stamps([stale.seq]) }, "fence": one.fence, "status": &one.status };
+            let filter =
+                doc! { "seq": { "$in": stamps([stale.seq]) }, "fence": one.fence, "status": &one.status };
             let unset = doc! { "due_at": "", "owner": "", "claim": "" };
             let change = Change::all(filter, doc! { "$set": set, "$unset": unset });
             changes.push(change.hint(tables.index(SEQ)));
@@ -230,7 +233,10 @@ impl UnitOfWork for Reap<'_> {
         if !changes.is_empty() {
             let wanted = changes.len() as u64;
             if tx.write(update(&tables.outbox, changes)).await?.found != wanted {
-                return Err(Error::new(ErrorKind::Contention, "an entry changed while it was reaped; try again"));
+                return Err(Error::new(
+                    ErrorKind::Contention,
+                    "an entry changed while it was reaped; try again",
+                ));
             }
             if let Some(revise) = lanes::revise(tables, &revised.into_keys().collect()) {
                 tx.write(revise).await?;

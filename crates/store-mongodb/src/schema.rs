@@ -91,8 +91,7 @@ fn in_migration(error: &mongodb::error::Error) -> Error {
     let classified = classify(error, Phase::Before);
     match classified.kind() {
         ErrorKind::Denied => {
-            let text =
-                format!("the user lacks a privilege that migrating needs. {RIGHTS}");
+            let text = format!("the user lacks a privilege that migrating needs. {RIGHTS}");
             Error::new(ErrorKind::Denied, text).with_code(classified.code().unwrap_or_default().to_owned())
         }
         _ => classified,
@@ -112,7 +111,8 @@ impl MongoStore {
 
     /// Tries every kind of command that a migration needs, so that nothing is half made for want of a privilege.
     async fn probe(&self) -> Result<()> {
-        let (database, name) = (self.database(), format!("{}_probe_{:016x}", self.tables.prefix, pillarbox_host::random_u64()));
+        let (database, name) =
+            (self.database(), format!("{}_probe_{:016x}", self.tables.prefix, pillarbox_host::random_u64()));
         let commands = [
             doc! { "create": &name },
             doc! { "createIndexes": &name, "indexes": [{ "key": { "a": 1 }, "name": "a" }] },
@@ -130,7 +130,8 @@ impl MongoStore {
                         let text = format!(
                             "the user lacks a privilege that migrating needs, so nothing was changed. {RIGHTS}"
                         );
-                        Error::new(ErrorKind::Denied, text).with_code(error.code().unwrap_or_default().to_owned())
+                        Error::new(ErrorKind::Denied, text)
+                            .with_code(error.code().unwrap_or_default().to_owned())
                     }
                     _ => error,
                 });
@@ -162,7 +163,8 @@ impl Look {
         let (tables, database) = (&store.tables, store.database());
         let failed = |error: mongodb::error::Error| classify(&error, Phase::Before);
         let mut there = BTreeMap::new();
-        let list = doc! { "listCollections": 1, "filter": { "name": { "$regex": format!("^{}_", tables.prefix) } } };
+        let list =
+            doc! { "listCollections": 1, "filter": { "name": { "$regex": format!("^{}_", tables.prefix) } } };
         for found in cursor(&database, list).await? {
             let options = found.get_document("options").cloned().unwrap_or_default();
             let validator = options.get_document("validator").cloned().unwrap_or_default();
@@ -188,7 +190,11 @@ impl Look {
             } else {
                 differences.push(format!("the collection {name} is missing"));
             }
-            for index in indexes(tables, store.options()).into_iter().filter(|(of, _)| of == name).map(|(_, index)| index) {
+            for index in indexes(tables, store.options())
+                .into_iter()
+                .filter(|(of, _)| of == name)
+                .map(|(_, index)| index)
+            {
                 match named.get(&index.name) {
                     Some(found) if index.is(found) => {}
                     Some(_) => foreign.push(format!("{} of {name}", index.name)),
@@ -238,7 +244,9 @@ impl Look {
                     commands.push(create);
                 }
                 Some(found) if *found != validator => {
-                    commands.push(doc! { "collMod": &name, "validator": validator, "validationLevel": "moderate" });
+                    commands.push(
+                        doc! { "collMod": &name, "validator": validator, "validationLevel": "moderate" },
+                    );
                 }
                 Some(_) => {}
             }

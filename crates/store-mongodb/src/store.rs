@@ -51,7 +51,9 @@ impl MongoStore {
         let target = connect::target(url, &options).await?;
         let database = options.database.clone().or_else(|| target.default_database.clone());
         let Some(database) = database.filter(|name| !name.is_empty()) else {
-            return Err(Error::invalid("the URL names no database; write mongodb://host/database?replicaSet=NAME"));
+            return Err(Error::invalid(
+                "the URL names no database; write mongodb://host/database?replicaSet=NAME",
+            ));
         };
         let client = connect::client(&target, &options, options.connections.max(1))?;
         connect::check(&client, &database, options.connect_timeout).await?;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use mongodb::{Client, ClientSession};
-use pillarbox_core::{Error, ErrorKind, Result, Timestamp};
 use pillarbox_core::port::Clock;
+use pillarbox_core::{Error, ErrorKind, Result, Timestamp};
 use pillarbox_host::{SystemClock, outbox};
 use tokio::time::sleep;
 

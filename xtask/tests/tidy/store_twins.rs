@@ -30,7 +30,11 @@ const FILES: [Own; 18] = [
     own("statement.rs", SQL, NO_SQL),
     own("command.rs", MONGODB, NO_SQL),
     own("layout.rs", MONGODB, "without SQL, collections, validators and indexes are code"),
-    own("adopt.rs", MONGODB, "a document has no defaults, so what plain inserts leave out is filled in later"),
+    own(
+        "adopt.rs",
+        MONGODB,
+        "a document has no defaults, so what plain inserts leave out is filled in later",
+    ),
     own("driver/mod.rs", DRIVEN, ONLY_SQLX),
     own("driver/sqlx.rs", DRIVEN, ONLY_SQLX),
     own("driver/diesel.rs", DRIVEN, ONLY_SQLX),

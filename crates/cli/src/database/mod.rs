@@ -202,8 +202,7 @@ enum Scheme {
 }
 
 /// What a user may write.
-const KNOWN: &str =
-    "Use sqlite://FILE, postgres://USER@HOST/NAME, mysql://USER@HOST/NAME or mongodb://HOST/NAME?replicaSet=SET";
+const KNOWN: &str = "Use sqlite://FILE, postgres://USER@HOST/NAME, mysql://USER@HOST/NAME or mongodb://HOST/NAME?replicaSet=SET";
 
 fn scheme(url: &str) -> Result<Scheme, Fault> {
     match url.split_once(':').map(|(scheme, _)| scheme) {

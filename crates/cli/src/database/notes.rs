@@ -86,7 +86,10 @@ impl Staging {
                 let noted = store.database().collection::<Document>(notes.collection());
                 let found = noted.find(doc! { "run": run }).await.map_err(|error| refused(&error))?;
                 let found: Vec<Document> = found.try_collect().await.map_err(|error| refused(&error))?;
-                Ok(found.iter().filter_map(|one| one.get_str("event_id").ok().map(ToOwned::to_owned)).collect())
+                Ok(found
+                    .iter()
+                    .filter_map(|one| one.get_str("event_id").ok().map(ToOwned::to_owned))
+                    .collect())
             }
             _ => self.texts(notes.select(self.has_numbers()), run).await,
         }

@@ -306,7 +306,9 @@ impl StagingTx {
             #[cfg(feature = "mysql")]
             Self::MySql(tx) => tx.rollback().await.map_err(driver),
             #[cfg(feature = "mongodb")]
-            Self::Mongo(mut tx, _) => tx.abort_transaction().await.map_err(|error| super::notes::refused(&error)),
+            Self::Mongo(mut tx, _) => {
+                tx.abort_transaction().await.map_err(|error| super::notes::refused(&error))
+            }
         }
     }
 }

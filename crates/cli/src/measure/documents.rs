@@ -61,7 +61,8 @@ impl Documents {
         let mut ids = Vec::new();
         for _ in 0..batch {
             let due = doc! { "status": "pending", "due_at": { "$lte": 1_i64 } };
-            let take = doc! { "$set": { "status": "processing", "locked_until": 1_i64 }, "$inc": { "attempts": 1 } };
+            let take =
+                doc! { "$set": { "status": "processing", "locked_until": 1_i64 }, "$inc": { "attempts": 1 } };
             let taken = self.plain.find_one_and_update(due, take).sort(doc! { "due_at": 1, "_id": 1 });
             let taken = taken.return_document(ReturnDocument::After).await.map_err(failed)?;
             let Some(id) = taken.as_ref().and_then(id_of) else { break };

@@ -30,7 +30,8 @@ pub(super) async fn attend(store: &MongoStore, request: AttendRequest) -> Result
 fn make_lanes(tables: &Tables, route: &RouteName) -> Document {
     let lane = |lane: u8| {
         let (route, lane) = (route.as_str(), i32::from(lane));
-        let made = doc! { "route": route, "lane": lane, "session": Bson::Null, "fence": 0_i64, "revision": 0_i64 };
+        let made =
+            doc! { "route": route, "lane": lane, "session": Bson::Null, "fence": 0_i64, "revision": 0_i64 };
         Change::upsert(doc! { "_id": { "route": route, "lane": lane } }, doc! { "$setOnInsert": made })
     };
     update(&tables.lane, (0..LANES).map(lane))
@@ -164,7 +165,8 @@ pub(super) async fn hand_over(store: &MongoStore, request: HandOverRequest) -> R
         Some(lanes) if lanes.is_empty() => Ok(()),
         Some(lanes) => {
             let lanes: Vec<i32> = lanes.iter().copied().map(i32::from).collect();
-            let free = free(&store.tables, &request.route, request.session, doc! { "lane": { "$in": lanes } });
+            let free =
+                free(&store.tables, &request.route, request.session, doc! { "lane": { "$in": lanes } });
             store.execute(free).await.map(drop)
         }
         None => {
@@ -197,7 +199,12 @@ impl UnitOfWork for Leave<'_> {
 }
 
 /// Ends a session and frees its lanes.
-pub(super) async fn leave(tables: &Tables, route: &RouteName, id: SessionId, tx: &mut Link<'_>) -> Result<()> {
+pub(super) async fn leave(
+    tables: &Tables,
+    route: &RouteName,
+    id: SessionId,
+    tx: &mut Link<'_>,
+) -> Result<()> {
     tx.write(free(tables, route, id, Document::new())).await?;
     tx.write(delete(&tables.lane_session, session(route, id))).await.map(drop)
 }

@@ -152,7 +152,15 @@ impl<'a> Burial<'a> {
         filter.extend(waiting());
         let find = Find::new(&tables.outbox, filter).hint(tables.index(LANE));
         let find = find.fields(&[
-            "seq", "event_id", "type", "key", "lane", "attempts", "crashes", "max_attempts", "due_at",
+            "seq",
+            "event_id",
+            "type",
+            "key",
+            "lane",
+            "attempts",
+            "crashes",
+            "max_attempts",
+            "due_at",
         ]);
         let only: Option<BTreeSet<i64>> =
             found.get_array("isolated").ok().map(|only| only.iter().filter_map(number_of).collect());
@@ -222,7 +230,10 @@ impl<'a> Burial<'a> {
         };
         let done = tx.write(update(&tables.outbox, [change(true), change(false)])).await?;
         if done.found != entries.len() as u64 {
-            return Err(Error::new(ErrorKind::Contention, "an entry changed while its session was buried; try again"));
+            return Err(Error::new(
+                ErrorKind::Contention,
+                "an entry changed while its session was buried; try again",
+            ));
         }
         Ok(())
     }

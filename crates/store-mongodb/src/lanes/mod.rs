@@ -48,7 +48,8 @@ impl Lanes for MongoStore {
 
     async fn isolate(&self, request: IsolateRequest) -> Result<bool> {
         let only = request.only.map_or(Bson::Null, Bson::from);
-        let isolate = Change::all(session(&request.route, request.session), doc! { "$set": { "isolated": only } });
+        let isolate =
+            Change::all(session(&request.route, request.session), doc! { "$set": { "isolated": only } });
         Ok(self.execute(update(&self.tables.lane_session, [isolate])).await?.found > 0)
     }
 

@@ -125,7 +125,8 @@ pub(super) async fn heads_of(
 /// What a session holds at this moment.
 async fn holding(store: &MongoStore, route: &RouteName, id: SessionId) -> Result<Holding> {
     let (tables, reader) = (&store.tables, session_id(route, id));
-    let held = vec![doc! { "$match": { "route": route.as_str(), "session": reader.get("session").cloned() } }];
+    let held =
+        vec![doc! { "$match": { "route": route.as_str(), "session": reader.get("session").cloned() } }];
     let pipeline = vec![
         doc! { "$match": { "_id": reader } },
         doc! { "$lookup": { "from": &tables.lane, "pipeline": held, "as": "lanes" } },
@@ -135,7 +136,8 @@ async fn holding(store: &MongoStore, route: &RouteName, id: SessionId) -> Result
             "plain": { "$size": "$plain" },
         } },
     ];
-    let found = store.rows(Traffic::Relay, aggregate(&tables.lane_session, pipeline), Reading::Newest).await?;
+    let found =
+        store.rows(Traffic::Relay, aggregate(&tables.lane_session, pipeline), Reading::Newest).await?;
     let Some(found) = found.first() else {
         let now = store.link(Traffic::Relay).now_or(None).await?;
         return Ok(Holding { handed: None, lanes: BTreeMap::new(), now });
@@ -180,7 +182,9 @@ pub(crate) fn open_look(tables: &Tables, route: &RouteName, asks: &[OpenAsk]) ->
     };
     let (first, rest) = asks.split_first()?;
     let mut pipeline = arm(first);
-    pipeline.extend(rest.iter().map(|ask| doc! { "$unionWith": { "coll": &tables.outbox, "pipeline": arm(ask) } }));
+    pipeline.extend(
+        rest.iter().map(|ask| doc! { "$unionWith": { "coll": &tables.outbox, "pipeline": arm(ask) } }),
+    );
     let mut command = aggregate(&tables.outbox, pipeline);
     command.insert("hint", tables.index(LANE));
     Some(command)

@@ -183,7 +183,8 @@ impl<'a> LaneSettle<'a> {
         let found: BTreeMap<i64, Document> =
             tx.find(find).await?.into_iter().map(|found| (number(&found, "seq"), found)).collect();
         let counts = |one: &'a LaneSettlement| {
-            let entry = found.get(&one.held.seq).filter(|entry| number(entry, "lane") == i64::from(one.lane))?;
+            let entry =
+                found.get(&one.held.seq).filter(|entry| number(entry, "lane") == i64::from(one.lane))?;
             let is_retry = matches!(one.verdict, Verdict::Retry { .. });
             let fits = !is_retry || number(entry, "attempts") + 1 == i64::from(one.attempts);
             fits.then(|| (one, entry.get("event_id").cloned().unwrap_or(Bson::Null)))

@@ -6,9 +6,7 @@ use pillarbox_core::limits::OPEN_SAGAS_MAX;
 use pillarbox_core::port::{
     Intervened, InterventionRequest, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
 };
-use pillarbox_core::{
-    AuditRecord, Reference, Result, RouteName, SagaId, SagaRecord, Timestamp, check_name,
-};
+use pillarbox_core::{AuditRecord, Reference, Result, RouteName, SagaId, SagaRecord, Timestamp, check_name};
 
 use crate::admin::records;
 use crate::call::{Link, Reading, Traffic, UnitOfWork};

@@ -71,7 +71,8 @@ impl Sagas {
         let mut dead = aggregate(&tables.outbox, vec![doc! { "$match": filter }, doc! { "$group": group }]);
         dead.insert("hint", tables.index(ENDED));
         let dead = link.ask(dead, Reading::Newest).await?;
-        let dead: BTreeMap<&str, i64> = dead.iter().map(|one| (text(one, "_id"), number(one, "dead"))).collect();
+        let dead: BTreeMap<&str, i64> =
+            dead.iter().map(|one| (text(one, "_id"), number(one, "dead"))).collect();
         let known = vec![
             doc! { "_id": { "$in": dead.keys().copied().collect::<Vec<_>>() } },
             doc! { "dead": { "$gt": 0 } },

@@ -44,7 +44,8 @@ impl Outbox {
         let newest = link.find(newest.fields(&["generation"])).await?;
         let generation = newest.first().map_or(0, |newest| number(newest, "generation")) + 1;
         let at = clock(&link.database, Phase::Application).await?.as_micros();
-        let deadline = draft.timeout_micros.map_or(Bson::Null, |timeout| Bson::Int64(at.saturating_add(timeout)));
+        let deadline =
+            draft.timeout_micros.map_or(Bson::Null, |timeout| Bson::Int64(at.saturating_add(timeout)));
         let document = doc! {
             "_id": &columns.id,
             "name": &columns.name,
@@ -61,9 +62,9 @@ impl Outbox {
             "created_at": at,
             "updated_at": at,
         };
-        link.write(insert(&tables.saga, vec![document])).await.map_err(|error| {
-            if error.code() == Some(&DUPLICATE.to_string()) { raced() } else { error }
-        })?;
+        link.write(insert(&tables.saga, vec![document]))
+            .await
+            .map_err(|error| if error.code() == Some(&DUPLICATE.to_string()) { raced() } else { error })?;
         let (steps, staged) = draft.written(generation)?;
         self.stage_all(tx, steps).await?;
         Ok(staged)

@@ -106,6 +106,8 @@ fn all(found: u64, wanted: usize) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::Contention,
-        format!("a saga was changed at the same time: {found} documents were found instead of {wanted}; try again"),
+        format!(
+            "a saga was changed at the same time: {found} documents were found instead of {wanted}; try again"
+        ),
     ))
 }

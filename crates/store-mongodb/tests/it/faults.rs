@@ -44,13 +44,22 @@ async fn a_commit_whose_answer_is_lost_is_sent_again_and_happens_once() {
     let _ = outbox.stage(&mut tx, event(1)).await.unwrap();
     fail(&client, 2, &["commitTransaction"], doc! { "closeConnection": true }).await;
     outbox.commit(tx).await.unwrap();
-    fail(&client, 1, &["commitTransaction"], doc! { "errorCode": 112, "errorLabels": ["TransientTransactionError"] })
-        .await;
+    fail(
+        &client,
+        1,
+        &["commitTransaction"],
+        doc! { "errorCode": 112, "errorLabels": ["TransientTransactionError"] },
+    )
+    .await;
     let claimed = claim(&store, 10).await;
     assert_eq!(claimed.len(), 1);
     let settlement = Settlement { held: claimed[0].held(), verdict: Verdict::Delivered };
-    let request =
-        SettleRequest { owner: "w".into(), settlements: vec![settlement], keep: Keep::UntilPurged, now: None };
+    let request = SettleRequest {
+        owner: "w".into(),
+        settlements: vec![settlement],
+        keep: Keep::UntilPurged,
+        now: None,
+    };
     // The settle lost its race once, and was run again.
     assert_eq!(Store::settle(&store, request.clone()).await.unwrap().accepted, 1);
     assert_eq!(Store::settle(&store, request).await.unwrap().fenced.len(), 1);
@@ -68,6 +77,7 @@ async fn a_conflict_in_the_applications_transaction_is_contention() {
     outbox.commit(one).await.unwrap();
     let mut two = harness.begin().await;
     assert!(outbox.stage(&mut two, event(1).id(id)).await.unwrap().is_duplicate());
+    harness.rollback(two).await;
 }
 
 #[tokio::test]
@@ -88,7 +98,11 @@ async fn a_call_that_is_dropped_half_way_leaves_nothing_behind() {
         left += claimed.len();
     }
     let counts = store.counts(None).await.unwrap();
-    assert_eq!(counts[0].of(Status::InFlight), 50, "all of them are under a lease: {left} by the last claims");
+    assert_eq!(
+        counts[0].of(Status::InFlight),
+        50,
+        "all of them are under a lease: {left} by the last claims"
+    );
 }
 
 /// Stages with the same id until it is known to be there.
@@ -125,7 +139,8 @@ async fn work(store: &MongoStore, delivered: &Mutex<BTreeMap<EventId, u32>>, all
                 Settlement { held: entry.held(), verdict: Verdict::Delivered }
             });
             let settlements = settlements.collect();
-            let request = SettleRequest { owner: "w".into(), settlements, keep: Keep::UntilPurged, now: None };
+            let request =
+                SettleRequest { owner: "w".into(), settlements, keep: Keep::UntilPurged, now: None };
             drop(Store::settle(store, request).await);
         } else {
             let reap = ReapRequest {

@@ -66,7 +66,8 @@ impl Database {
     /// Changes documents of the outbox, also to what its validator would refuse.
     pub(crate) async fn update(&self, filter: Document, update: Document) {
         let updates = vec![doc! { "q": filter, "u": update, "multi": true }];
-        let command = doc! { "update": "pillarbox_outbox", "updates": updates, "bypassDocumentValidation": true };
+        let command =
+            doc! { "update": "pillarbox_outbox", "updates": updates, "bypassDocumentValidation": true };
         self.run(command).await;
     }
 
@@ -106,7 +107,12 @@ impl MongoHarness {
     pub(crate) async fn unmigrated(options: Options) -> Self {
         let database = Database::new().await;
         let store = MongoStore::connect(&database.url(), options.clone()).await.unwrap();
-        Self { store: Arc::new(store), options: options.database(&database.name), database, locks: Mutex::default() }
+        Self {
+            store: Arc::new(store),
+            options: options.database(&database.name),
+            database,
+            locks: Mutex::default(),
+        }
     }
 
     /// Another store on the same collections, as another process would open it.
@@ -223,11 +229,15 @@ impl StoreHarness for MongoHarness {
             }
             Tamper::StagePlain { route, event_type, payload } => {
                 assert!(
-                    database.insert(doc! { "route": route, "type": event_type, "payload": bytes(payload) }).await
+                    database
+                        .insert(doc! { "route": route, "type": event_type, "payload": bytes(payload) })
+                        .await
                 );
             }
             Tamper::StageText { route, event_type, payload } => {
-                assert!(database.insert(doc! { "route": route, "type": event_type, "payload": payload }).await);
+                assert!(
+                    database.insert(doc! { "route": route, "type": event_type, "payload": payload }).await
+                );
             }
             Tamper::StageKeyed { route, event_type, key, payload } => {
                 let next = Stamp { time: 0, increment: 0 };
@@ -245,7 +255,11 @@ impl StoreHarness for MongoHarness {
             Tamper::LockEntry(id) => {
                 let mut session = self.begin().await;
                 let outbox = database.open().collection::<Document>("pillarbox_outbox");
-                outbox.update_one(by_id(id), doc! { "$set": { "locked": 1 } }).session(&mut session).await.unwrap();
+                outbox
+                    .update_one(by_id(id), doc! { "$set": { "locked": 1 } })
+                    .session(&mut session)
+                    .await
+                    .unwrap();
                 self.locks.lock().unwrap().push(session);
             }
             Tamper::UnlockEntries => {

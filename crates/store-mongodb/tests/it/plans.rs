@@ -5,8 +5,8 @@ use mongodb::bson::{Bson, Document, Timestamp as Stamp, doc};
 use pillarbox_conformance::StoreHarness;
 use pillarbox_core::Held;
 use pillarbox_core::port::{
-    AttendRequest, Keep, LANES, LaneCursor, LaneWish, Lanes, ReadRequest, ReapRequest, SessionId, SettleRequest,
-    Settlement, Store, Verdict,
+    AttendRequest, Keep, LANES, LaneCursor, LaneWish, Lanes, ReadRequest, ReapRequest, SessionId,
+    SettleRequest, Settlement, Store, Verdict,
 };
 use pillarbox_store_mongodb::Options;
 use std::time::Duration;

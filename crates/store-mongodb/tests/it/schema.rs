@@ -105,13 +105,17 @@ async fn user(database: &Database, role: &str) -> String {
     database.run(doc! { "createUser": &name, "pwd": "pw", "roles": roles }).await;
     let url = database.url();
     let (_, place) = url.split_once('@').unwrap();
-    format!("mongodb://{name}:pw@{}", place.replace("authSource=admin", &format!("authSource={}", database.name)))
+    format!(
+        "mongodb://{name}:pw@{}",
+        place.replace("authSource=admin", &format!("authSource={}", database.name))
+    )
 }
 
 #[tokio::test]
 async fn a_user_who_may_only_read_changes_nothing_and_is_told_what_is_needed() {
     let harness = MongoHarness::unmigrated(Options::default()).await;
-    let store = MongoStore::connect(&user(&harness.database, "read").await, Options::default()).await.unwrap();
+    let store =
+        MongoStore::connect(&user(&harness.database, "read").await, Options::default()).await.unwrap();
     let error = store.migrate().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     assert!(error.to_string().contains("nothing was changed. Grant the role readWrite"), "{error}");
@@ -138,7 +142,8 @@ async fn a_wrong_password_is_refused_without_it() {
     let url = url("shop");
     let (start, place) = url.split_once('@').unwrap();
     let (account, _) = start.rsplit_once(':').unwrap();
-    let error = MongoStore::connect(&format!("{account}:canary@{place}"), Options::default()).await.unwrap_err();
+    let error =
+        MongoStore::connect(&format!("{account}:canary@{place}"), Options::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(!format!("{error:?}").contains("canary"), "{error:?}");
 }

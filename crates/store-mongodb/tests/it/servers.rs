@@ -13,14 +13,15 @@ pub(crate) struct Own {
 impl Own {
     /// Starts a server by its name in `cargo xtask services`.
     pub(crate) fn start(name: &str, variable: &str) -> Self {
-        let program = std::env::var("PILLARBOX_TEST_SERVICES")
-            .expect("PILLARBOX_TEST_SERVICES is not set: run the tests with `cargo xtask services mongodb -- …`");
+        let program = std::env::var("PILLARBOX_TEST_SERVICES").expect(
+            "PILLARBOX_TEST_SERVICES is not set: run the tests with `cargo xtask services mongodb -- …`",
+        );
         let mut process = Command::new(program).arg(name).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let begin = format!("export {variable}='");
-        let found = lines.map(Result::unwrap).find_map(|line| {
-            Some(line.strip_prefix(&begin)?.strip_suffix('\'')?.to_owned())
-        });
+        let found = lines
+            .map(Result::unwrap)
+            .find_map(|line| Some(line.strip_prefix(&begin)?.strip_suffix('\'')?.to_owned()));
         let Some(url) = found else {
             process.kill().unwrap();
             panic!("{name} did not start");

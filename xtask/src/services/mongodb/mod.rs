@@ -61,7 +61,14 @@ impl Server for MongoDb {
         let mut server = ground.command("env", STOP);
         let libraries = root.join("usr/lib/x86_64-linux-gnu");
         server.arg(format!("LD_LIBRARY_PATH={}", libraries.display())).arg(root.join("mongod"));
-        server.args(["--bind_ip", "127.0.0.1", "--port", &port.to_string(), "--wiredTigerCacheSizeGB", "0.5"]);
+        server.args([
+            "--bind_ip",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--wiredTigerCacheSizeGB",
+            "0.5",
+        ]);
         server.arg("--dbpath").arg(&data).arg("--unixSocketPrefix").arg(&directory);
         // Tests make commands fail and connections break at a point of their choice.
         server.args(["--setParameter", "enableTestCommands=1", "--oplogSize", "256"]);

@@ -65,7 +65,8 @@ impl Answer {
         if self.is_ok() {
             return Ok(());
         }
-        Err(format!("MongoDB refuses a command: {}", String::from_utf8_lossy(&self.0).replace('\0', " ")).into())
+        Err(format!("MongoDB refuses a command: {}", String::from_utf8_lossy(&self.0).replace('\0', " "))
+            .into())
     }
 
     fn contains(&self, bytes: &[u8]) -> bool {
