@@ -290,7 +290,7 @@ impl Count<'_> {
                 waiting.entry((route.to_owned(), head.seq)).or_insert((0, id, key)).0 += 1;
             }
         }
-        let mut ranked: Vec<((String, i64), (u64, Bson, String))> = waiting.into_iter().collect();
+        let mut ranked: Vec<_> = waiting.into_iter().collect();
         ranked.sort_by(|a, b| b.1.0.cmp(&a.1.0).then_with(|| a.0.cmp(&b.0)));
         let mut named: BTreeMap<String, u32> = BTreeMap::new();
         for ((route, _), (entries, id, key)) in ranked {

@@ -10,7 +10,9 @@ use pillarbox_core::port::{
     Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Purging, ReapRequest, Reaped,
     SettleRequest, Settled, Steps, Store,
 };
-use pillarbox_core::{COMPANY_MAX, ErrorKind, Fence, Held, NO_LANE, Result, RouteName, Timestamp, company};
+use pillarbox_core::{
+    COMPANY_MAX, Error, ErrorKind, Fence, Held, NO_LANE, Result, RouteName, Timestamp, company,
+};
 use uuid::Uuid;
 
 use crate::adopt::plain;
@@ -26,6 +28,8 @@ use crate::tables::{CAUSAL, OPEN, SEQ, Tables};
 
 /// How long the marks of a claim may wait for transactions of others, in milliseconds.
 const PATIENCE_MS: i64 = 1000;
+/// How often a claim looks again because others took what it found.
+const TRIES: u32 = 100;
 
 #[async_trait]
 impl Store for MongoStore {
@@ -34,12 +38,13 @@ impl Store for MongoStore {
         if request.limit == 0 {
             return Ok(Claim::default());
         }
-        loop {
-            match self.claim_once(&request).await? {
-                Taken::Claim(claim) => return Ok(claim),
-                Taken::Lost => {}
+        for _ in 0..TRIES {
+            if let Taken::Claim(claim) = self.claim_once(&request).await? {
+                return Ok(claim);
             }
         }
+        let text = "other relays were faster with every entry that was found; the next claim tries again";
+        Err(Error::new(ErrorKind::Contention, text))
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<Extended> {
@@ -210,7 +215,7 @@ impl MongoStore {
     async fn take(&self, request: &ClaimRequest, seqs: Vec<i64>, at: Timestamp) -> Result<Taken> {
         let token = Uuid::now_v7();
         let mut mark = mark(&self.tables, request, &seqs, at, token);
-        mark.insert("maxTimeMS", PATIENCE_MS);
+        mark.insert("maxTimeMS", PATIENCE_MS + i64::from(request.limit));
         match self.execute(mark).await {
             Ok(done) if done.found == 0 => return Ok(Taken::Lost),
             Ok(_) => {}

@@ -120,6 +120,8 @@ fn outbox_validator() -> Document {
     doc! { "$jsonSchema": {
         "bsonType": "object",
         "required": ["route", "type", "payload"],
+        // A document with a status counts as taken in, so it must have what that adds.
+        "dependencies": { "status": ["seq", "event_id", "lane", "attempts", "crashes", "fence"] },
         "properties": {
             "seq": { "bsonType": "timestamp" },
             "event_id": { "bsonType": "binData" },

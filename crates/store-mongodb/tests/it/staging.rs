@@ -126,6 +126,8 @@ async fn what_the_validator_refuses_is_refused_in_a_plain_insert() {
         ("due_at", "tomorrow".into()),
         ("status", "sent".into()),
         ("max_attempts", 0.into()),
+        // Nobody would take it in.
+        ("status", "pending".into()),
     ] {
         let mut document = fine();
         document.insert(name, value);
