@@ -36,6 +36,11 @@ impl Bed {
             Staging::Sqlite(..) => (&SQLITE, "pillarbox_bench_big"),
             Staging::Postgres(..) => (&POSTGRES, "big"),
             Staging::MySql(..) => (&MYSQL, "pillarbox_bench_big"),
+            Staging::Mongo(..) => {
+                return Err(Fault::usage(
+                    "the measurements of this crate are written in SQL; use `pillarbox bench`",
+                ));
+            }
         };
         plain.staging.execute(sql.drop).await?;
         plain.staging.close().await;

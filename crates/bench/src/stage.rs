@@ -128,7 +128,7 @@ async fn turn_of(
 ) -> Result<Duration, Fault> {
     let clients = match bed.main.staging {
         Staging::Sqlite(..) => 1,
-        Staging::Postgres(..) | Staging::MySql(..) => args.clients,
+        Staging::Postgres(..) | Staging::MySql(..) | Staging::Mongo(..) => args.clients,
     };
     let started = Instant::now();
     // Each a task, as the requests of a service are: one task for all would be what is measured.

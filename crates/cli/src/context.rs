@@ -17,7 +17,7 @@ pub struct Globals {
     /// The configuration file [default: pillarbox.toml if it is there]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The database: sqlite://FILE, postgres://… or mysql://…. If it is not given, database.url of the
+    /// The database: sqlite://FILE, postgres://…, mysql://… or mongodb://…. If it is not given, database.url of the
     /// configuration counts, then the variable DATABASE_URL. Keep passwords in the variable: other users can
     /// see options
     /// [default: sqlite://pillarbox.db]

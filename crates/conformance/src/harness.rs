@@ -54,6 +54,11 @@ pub trait StoreHarness: Send + Sync + Sized + 'static {
     /// Rolls the transaction back.
     async fn rollback(&self, tx: Self::Tx);
 
+    /// Whether transactions have savepoints. `false`: the cases about them are skipped, and print that they were.
+    fn savepoints(&self) -> bool {
+        true
+    }
+
     /// Sets a savepoint. The suite uses one at a time.
     async fn savepoint(&self, tx: &mut Self::Tx);
 

@@ -5,12 +5,43 @@
 /// A store calls it in its `transaction.rs`, with the type of the outbox and a generic alias `Tx<'c>` of the
 /// transaction. The outbox has a field `staging` of the type [`Staging`](crate::Staging) and defines `stage_all`,
 /// `stage_saga` and `commit`. A function `rollback(tx)` stands beside the call. The documentation that is passed is
-/// added to that of `transaction`.
+/// added to that of `transaction`. If the type of the transaction borrows nothing, write `owned` before its alias.
 ///
 /// It writes the setters, `transaction`, `Debug`, the ports, and the sealed trait `Begin`.
 #[macro_export]
 macro_rules! outbox {
     ($(#[$example:meta])* $outbox:ident, $tx:ident) => {
+        $crate::outbox!(@outbox $(#[$example])* $outbox, $tx);
+        $crate::outbox!(@ports <'c> $outbox, $tx<'c>);
+    };
+    ($(#[$example:meta])* $outbox:ident, owned $tx:ident) => {
+        $crate::outbox!(@outbox $(#[$example])* $outbox, $tx);
+        $crate::outbox!(@ports <> $outbox, $tx<'static>);
+    };
+    (@ports <$($life:lifetime)?> $outbox:ident, $tx:ty) => {
+        #[::async_trait::async_trait]
+        impl<$($life)?> ::pillarbox_core::port::Stage<$tx> for $outbox {
+            async fn stage_all(
+                &self,
+                tx: &mut $tx,
+                events: Vec<::pillarbox_core::Event>,
+            ) -> ::pillarbox_core::Result<Vec<::pillarbox_core::Staged>> {
+                Self::stage_all(self, tx, events).await
+            }
+        }
+
+        #[::async_trait::async_trait]
+        impl<$($life)?> ::pillarbox_core::port::StageSaga<$tx> for $outbox {
+            async fn stage_saga(
+                &self,
+                tx: &mut $tx,
+                saga: ::pillarbox_core::Saga,
+            ) -> ::pillarbox_core::Result<::pillarbox_core::port::StagedSaga> {
+                Self::stage_saga(self, tx, saga).await
+            }
+        }
+    };
+    (@outbox $(#[$example:meta])* $outbox:ident, $tx:ident) => {
         impl $outbox {
             /// Sets the limits of events. Default: those of
             /// [`EventLimits::default`](pillarbox_core::EventLimits).
@@ -97,28 +128,6 @@ macro_rules! outbox {
                 f.debug_struct(stringify!($outbox))
                     .field("route", &self.staging.route_text())
                     .finish_non_exhaustive()
-            }
-        }
-
-        #[::async_trait::async_trait]
-        impl<'c> ::pillarbox_core::port::Stage<$tx<'c>> for $outbox {
-            async fn stage_all(
-                &self,
-                tx: &mut $tx<'c>,
-                events: Vec<::pillarbox_core::Event>,
-            ) -> ::pillarbox_core::Result<Vec<::pillarbox_core::Staged>> {
-                Self::stage_all(self, tx, events).await
-            }
-        }
-
-        #[::async_trait::async_trait]
-        impl<'c> ::pillarbox_core::port::StageSaga<$tx<'c>> for $outbox {
-            async fn stage_saga(
-                &self,
-                tx: &mut $tx<'c>,
-                saga: ::pillarbox_core::Saga,
-            ) -> ::pillarbox_core::Result<::pillarbox_core::port::StagedSaga> {
-                Self::stage_saga(self, tx, saga).await
             }
         }
 

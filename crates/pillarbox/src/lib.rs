@@ -17,6 +17,7 @@
 //!
 //! - `sqlite` (default): `pillarbox::sqlite`, an outbox in a file, with nothing to install.
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
+//! - `mongodb`: `pillarbox::mongodb`, an outbox in a MongoDB database.
 //! - `mysql`: `pillarbox::mysql`, an outbox in a MySQL or MariaDB database.
 //! - `amqp`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, NATS JetStream and Redis Streams.
 //! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
@@ -55,6 +56,12 @@ pub use pillarbox_host::process_clock;
 pub mod port {
     pub use pillarbox_core::NewAudit;
     pub use pillarbox_core::port::*;
+}
+
+/// An outbox and inbox in a MongoDB database.
+#[cfg(feature = "mongodb")]
+pub mod mongodb {
+    pub use pillarbox_store_mongodb::*;
 }
 
 /// An outbox and inbox in a MySQL or MariaDB database.

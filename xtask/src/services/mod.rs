@@ -8,6 +8,7 @@ mod clock;
 mod ground;
 mod install;
 mod keeper;
+mod mongodb;
 mod mysql;
 mod nats;
 mod node;
@@ -33,12 +34,13 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 10] = [
+const ALL: [&dyn Server; 11] = [
     &python::Python,
     &node::Node,
     &postgres::DEBIAN,
     &pgbouncer::PgBouncer,
     &mysql::MariaDb,
+    &mongodb::SET_OF_ONE,
     &rabbitmq::RabbitMq,
     &nats::DEBIAN,
     &nats::LATEST,
@@ -48,7 +50,7 @@ const ALL: [&dyn Server; 10] = [
 
 /// Servers that are started when they are named: other versions in the place of the one above, pairs, and one whose clock is
 /// set.
-const ON_REQUEST: [&dyn Server; 12] = [
+const ON_REQUEST: [&dyn Server; 13] = [
     &postgres::V14,
     &postgres::V16,
     &postgres::V17,
@@ -61,6 +63,7 @@ const ON_REQUEST: [&dyn Server; 12] = [
     &clock::Clock,
     &mysql::MySql,
     &mysql::Galera,
+    &mongodb::ALONE,
 ];
 
 /// The versions of PostgreSQL besides Debian's, by their names on the command line.

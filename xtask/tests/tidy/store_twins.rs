@@ -16,14 +16,31 @@ const fn own(item: &'static str, stores: &'static [&'static str], reason: &'stat
 }
 
 const POSTGRES: &[&str] = &["store-postgres"];
-const SERVERS: &[&str] = &["store-mysql", "store-postgres"];
+const MONGODB: &[&str] = &["store-mongodb"];
+const SQL: &[&str] = &["store-mysql", "store-postgres", "store-sqlite"];
+const SQL_SERVERS: &[&str] = &["store-mysql", "store-postgres"];
+const SERVERS: &[&str] = &["store-mongodb", "store-mysql", "store-postgres"];
 const SQLITE: &[&str] = &["store-sqlite"];
 
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
 /// hand out is its own.
-const FILES: [Own; 8] = [
-    own("driver/diesel_async.rs", SERVERS, "on SQLite diesel-async calls diesel in another thread"),
-    own("driver/diesel_query.rs", SERVERS, "what both kinds of diesel share"),
+const FILES: [Own; 18] = [
+    own("bind.rs", SQL, NO_SQL),
+    own("sql.rs", SQL, NO_SQL),
+    own("statement.rs", SQL, NO_SQL),
+    own("command.rs", MONGODB, NO_SQL),
+    own("layout.rs", MONGODB, "without SQL, collections, validators and indexes are code"),
+    own(
+        "adopt.rs",
+        MONGODB,
+        "a document has no defaults, so what plain inserts leave out is filled in later",
+    ),
+    own("driver/mod.rs", SQL, OWN_DRIVER),
+    own("driver/sqlx.rs", SQL, OWN_DRIVER),
+    own("driver/diesel.rs", SQL, OWN_DRIVER),
+    own("driver/sea_orm.rs", SQL, OWN_DRIVER),
+    own("driver/diesel_async.rs", SQL_SERVERS, "on SQLite diesel-async calls diesel in another thread"),
+    own("driver/diesel_query.rs", SQL_SERVERS, "what both kinds of diesel share"),
     own("driver/tokio_postgres.rs", POSTGRES, "a driver of PostgreSQL alone"),
     own("driver/rusqlite.rs", SQLITE, "a driver of SQLite alone"),
     own(
@@ -36,11 +53,23 @@ const FILES: [Own; 8] = [
     own("patience.rs", SQLITE, "only SQLite's driver wakes the caller for each row"),
 ];
 
+const OWN_DRIVER: &str = "MongoDB has one driver";
+const NO_SQL: &str = "MongoDB has commands in the place of statements, and a client in the place of a pool";
 const SERVER: &str = "a server has connections, timeouts and encryption";
 const SCHEMA: &str = "only PostgreSQL has schemas within a database";
 
 /// Public items that differ.
-const ITEMS: [Own; 14] = [
+const ITEMS: [Own; 24] = [
+    own("Param", SQL, NO_SQL),
+    own("Statement", SQL, NO_SQL),
+    own("statements", SQL, NO_SQL),
+    own("Outbox::statement", SQL, NO_SQL),
+    own("Outbox::document", MONGODB, NO_SQL),
+    own("Store::pool", SQL, NO_SQL),
+    own("Store::client", MONGODB, NO_SQL),
+    own("Store::database", MONGODB, "a session of MongoDB is of no database"),
+    own("Options::database", MONGODB, "a session of MongoDB is of no database"),
+    own("Transaction", SQL, OWN_DRIVER),
     own("Mode", POSTGRES, "only a server may stand behind a transaction pooler"),
     own("Mode::as_str", POSTGRES, "only a server may stand behind a transaction pooler"),
     own("Options::mode", POSTGRES, "only a server may stand behind a transaction pooler"),

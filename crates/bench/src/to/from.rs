@@ -98,6 +98,7 @@ impl FromSource {
                 };
                 consume(source, store.inbox(), args, inbox, write).await
             }
+            Staging::Mongo(..) => Err(Fault::usage("consuming is measured on SQL databases only")),
             Staging::MySql(store, _) => {
                 let write = async |tx: &mut sqlx::Transaction<'static, sqlx::MySql>| {
                     sqlx::query(sql).bind(NOTE).execute(&mut **tx).await.map(drop)

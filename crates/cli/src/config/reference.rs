@@ -92,7 +92,7 @@ fn database() -> Vec<Setting> {
             "url",
             "URL",
             url,
-            "the database: `sqlite://FILE`, `postgres://USER@HOST/NAME` or `mysql://USER@HOST/NAME`",
+            "the database: `sqlite://FILE`, `postgres://USER@HOST/NAME`, `mysql://USER@HOST/NAME` or `mongodb://HOST/NAME`",
         ),
         setting("prefix", "name", prefix, "the beginning of the table names"),
         setting(

@@ -1,6 +1,7 @@
 //! The composition: which store serves a URL, and the one place that names the stores.
 
 mod apart;
+mod notes;
 mod staging;
 
 use std::path::PathBuf;
@@ -8,6 +9,8 @@ use std::sync::Arc;
 
 use pillarbox_core::port::{Admin, Lanes, Presence, SagaAdmin, Schema, SchemaState, Store};
 use pillarbox_core::{Error, Ident, redact_refused_url, redact_url};
+#[cfg(feature = "mongodb")]
+use pillarbox_store_mongodb::{self as mongo, MongoStore};
 #[cfg(feature = "mysql")]
 use pillarbox_store_mysql::{self as mysql, MySqlStore};
 #[cfg(feature = "postgres")]
@@ -18,7 +21,8 @@ use crate::fault::Fault;
 
 use apart::Apart;
 
-pub use staging::{AnyInbox, RouteOutbox, Sql, Staging, StagingTx};
+pub use notes::Notes;
+pub use staging::{AnyInbox, RouteOutbox, Staging, StagingTx};
 
 /// The names of the tables.
 #[derive(Clone, Debug, Default)]
@@ -83,10 +87,14 @@ pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Database, Fa
         Scheme::MySql => connect_mysql(url, options).await,
         #[cfg(not(feature = "mysql"))]
         Scheme::MySql => Err(left_out("mysql")),
+        #[cfg(feature = "mongodb")]
+        Scheme::Mongo => connect_mongo(url, options).await,
+        #[cfg(not(feature = "mongodb"))]
+        Scheme::Mongo => Err(left_out("mongodb")),
     }
 }
 
-#[cfg(not(all(feature = "mysql", feature = "postgres")))]
+#[cfg(not(all(feature = "mongodb", feature = "mysql", feature = "postgres")))]
 fn left_out(feature: &str) -> Fault {
     Fault::usage(format!(
         "{feature}: was left out of this build. Build pillarbox with its default features, or with --features {feature}"
@@ -163,25 +171,45 @@ async fn connect_mysql(url: &str, options: DatabaseOptions) -> Result<Database, 
     })
 }
 
+#[cfg(feature = "mongodb")]
+async fn connect_mongo(url: &str, options: DatabaseOptions) -> Result<Database, Fault> {
+    refuse_schema(&options, "MongoDB")?;
+    let mut store_options = mongo::Options::default();
+    store_options.causal_order = options.causal_order;
+    store_options.prefix = options.prefix.unwrap_or(store_options.prefix);
+    store_options.insecure = options.insecure;
+    store_options.connections = options.connections.unwrap_or(store_options.connections);
+    let store = MongoStore::connect(url, store_options).await.map_err(|error| at(url, error))?;
+    let store_options = store.options().clone();
+    Ok(Database {
+        store: Arc::new(Apart(store.clone())),
+        lanes: Arc::new(Apart(store.clone())),
+        admin: Arc::new(store.clone()),
+        sagas: Arc::new(store.clone()),
+        presence: Arc::new(store.clone()),
+        schema: Arc::new(store.clone()),
+        staging: Staging::Mongo(store, store_options),
+    })
+}
+
 /// Which database a URL means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
     Sqlite,
     Postgres,
     MySql,
+    Mongo,
 }
 
 /// What a user may write.
-const KNOWN: &str = "Use sqlite://FILE, postgres://USER@HOST/NAME or mysql://USER@HOST/NAME";
+const KNOWN: &str = "Use sqlite://FILE, postgres://USER@HOST/NAME, mysql://USER@HOST/NAME or mongodb://HOST/NAME?replicaSet=SET";
 
 fn scheme(url: &str) -> Result<Scheme, Fault> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") => Ok(Scheme::Sqlite),
         Some("postgres" | "postgresql") => Ok(Scheme::Postgres),
         Some("mysql" | "mariadb") => Ok(Scheme::MySql),
-        Some(later @ ("mongodb" | "mongodb+srv")) => {
-            Err(Fault::usage(format!("this build has no support for {later}: databases. {KNOWN}")))
-        }
+        Some("mongodb" | "mongodb+srv") => Ok(Scheme::Mongo),
         _ => {
             Err(Fault::usage(format!("{:?} is not the URL of a database. {KNOWN}", redact_refused_url(url))))
         }
@@ -236,7 +264,7 @@ mod tests {
     #[test]
     fn an_unknown_database_says_what_is_known() {
         for (url, named) in [
-            ("mongodb://h/x", "this build has no support for mongodb:"),
+            ("cassandra://h/x", "mongodb://HOST/NAME"),
             ("oracle:x", "is not the URL of a database"),
             ("", "sqlite://"),
         ] {

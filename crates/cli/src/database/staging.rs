@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use pillarbox_core::port::{AcceptRequest, Accepted, Sagas, StagedSaga};
 use pillarbox_core::{Error, ErrorKind, Event, Result, RouteName, Saga, Staged};
+#[cfg(feature = "mongodb")]
+use pillarbox_store_mongodb::{self as mongo, MongoStore};
 #[cfg(feature = "mysql")]
 use pillarbox_store_mysql::{self as mysql, MySqlStore};
 #[cfg(feature = "postgres")]
@@ -20,6 +22,23 @@ macro_rules! each {
             $of::Postgres($($name),+) => $body,
             #[cfg(feature = "mysql")]
             $of::MySql($($name),+) => $body,
+            #[cfg(feature = "mongodb")]
+            $of::Mongo($($name),+) => $body,
+        }
+    };
+}
+
+/// The same expression for every database of this build that knows SQL.
+macro_rules! each_sql {
+    ($value:expr, $of:ident($($name:pat),+) => $body:expr) => {
+        match $value {
+            $of::Sqlite($($name),+) => $body.map_err(driver),
+            #[cfg(feature = "postgres")]
+            $of::Postgres($($name),+) => $body.map_err(driver),
+            #[cfg(feature = "mysql")]
+            $of::MySql($($name),+) => $body.map_err(driver),
+            #[cfg(feature = "mongodb")]
+            $of::Mongo(..) => Err(no_sql()),
         }
     };
 }
@@ -33,19 +52,12 @@ macro_rules! pair {
             (StagingTx::Postgres($a), $of::Postgres($b)) => $body,
             #[cfg(feature = "mysql")]
             (StagingTx::MySql($a), $of::MySql($b)) => $body,
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            #[cfg(feature = "mongodb")]
+            (StagingTx::Mongo($a, _), $of::Mongo($b)) => $body,
+            #[cfg(any(feature = "mongodb", feature = "mysql", feature = "postgres"))]
             _ => Err(mixed()),
         }
     };
-}
-
-/// A statement with parameters, as the databases write it.
-#[derive(Clone, Copy)]
-pub struct Sql {
-    /// With `$1`, `$2`, …: PostgreSQL.
-    pub numbers: &'static str,
-    /// With `?`: the others.
-    pub marks: &'static str,
 }
 
 /// Which driver stages.
@@ -59,6 +71,9 @@ pub enum Staging {
     /// On MySQL or MariaDB.
     #[cfg(feature = "mysql")]
     MySql(MySqlStore, mysql::Options),
+    /// On MongoDB.
+    #[cfg(feature = "mongodb")]
+    Mongo(MongoStore, mongo::Options),
 }
 
 /// The staging side of one route.
@@ -71,6 +86,9 @@ pub enum RouteOutbox {
     /// On MySQL or MariaDB.
     #[cfg(feature = "mysql")]
     MySql(mysql::Outbox),
+    /// On MongoDB.
+    #[cfg(feature = "mongodb")]
+    Mongo(mongo::Outbox),
 }
 
 /// The inbox of every database.
@@ -83,6 +101,9 @@ pub enum AnyInbox {
     /// On MySQL or MariaDB.
     #[cfg(feature = "mysql")]
     MySql(mysql::Inbox),
+    /// On MongoDB.
+    #[cfg(feature = "mongodb")]
+    Mongo(mongo::Inbox),
 }
 
 /// A transaction of one of the drivers. Dropped, it is rolled back.
@@ -95,6 +116,9 @@ pub enum StagingTx {
     /// On MySQL or MariaDB.
     #[cfg(feature = "mysql")]
     MySql(Transaction<'static, sqlx::MySql>),
+    /// On MongoDB, and the database of the collections.
+    #[cfg(feature = "mongodb")]
+    Mongo(Box<mongodb::ClientSession>, mongodb::Database),
 }
 
 impl Staging {
@@ -106,19 +130,20 @@ impl Staging {
             Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres).map_err(driver),
             #[cfg(feature = "mysql")]
             Self::MySql(store, _) => store.pool().begin().await.map(StagingTx::MySql).map_err(driver),
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(store, _) => {
+                store.begin().await.map(|tx| StagingTx::Mongo(Box::new(tx), store.database()))
+            }
         }
     }
 
     /// Begins a transaction that does not ask for a write lock.
     pub async fn begin_reading(&self) -> Result<StagingTx> {
         match self {
-            Self::Sqlite(store, _) => store.pool().begin().await.map(StagingTx::Sqlite),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(store, _) => store.pool().begin().await.map(StagingTx::Postgres),
-            #[cfg(feature = "mysql")]
-            Self::MySql(store, _) => store.pool().begin().await.map(StagingTx::MySql),
+            Self::Sqlite(store, _) => store.pool().begin().await.map(StagingTx::Sqlite).map_err(driver),
+            #[cfg(any(feature = "mongodb", feature = "mysql", feature = "postgres"))]
+            _ => self.begin().await,
         }
-        .map_err(driver)
     }
 
     /// The outbox of a route.
@@ -135,6 +160,8 @@ impl Staging {
             Self::MySql(_, options) => {
                 RouteOutbox::MySql(mysql::Outbox::new(route.as_str()).options(options.clone()))
             }
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(store, _) => RouteOutbox::Mongo(store.outbox(route.as_str())),
         }
     }
 
@@ -146,6 +173,8 @@ impl Staging {
             Self::Postgres(store, _) => AnyInbox::Postgres(store.inbox()),
             #[cfg(feature = "mysql")]
             Self::MySql(store, _) => AnyInbox::MySql(store.inbox()),
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(store, _) => AnyInbox::Mongo(store.inbox()),
         }
     }
 
@@ -166,6 +195,8 @@ impl Staging {
             }
             #[cfg(feature = "mysql")]
             Self::MySql(_, options) => format!("prefix = \"{}\"", options.prefix.as_str()),
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(_, options) => format!("prefix = \"{}\"", options.prefix.as_str()),
         }
     }
 
@@ -177,6 +208,8 @@ impl Staging {
             Self::Postgres(..) => "postgres",
             #[cfg(feature = "mysql")]
             Self::MySql(..) => "mysql",
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(..) => "mongodb",
         }
     }
 
@@ -188,29 +221,28 @@ impl Staging {
             Self::Postgres(store, _) => store.mode().as_str().to_owned(),
             #[cfg(feature = "mysql")]
             Self::MySql(..) => "direct".to_owned(),
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(..) => "direct".to_owned(),
         }
     }
 
     /// Runs a statement of the command's own, outside any transaction.
     pub async fn execute(&self, sql: &'static str) -> Result<()> {
-        each!(self, Self(store, _) => sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()))
-            .map_err(driver)
+        each_sql!(self, Self(store, _) => sqlx::raw_sql(sql).execute(store.pool()).await.map(|_| ()))
     }
 
     /// The texts of a query with one column and one parameter.
     pub async fn texts(&self, sql: &'static str, value: &str) -> Result<Vec<String>> {
-        each!(self, Self(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await)
-            .map_err(driver)
+        each_sql!(self, Self(store, _) => sqlx::query_scalar(sql).bind(value).fetch_all(store.pool()).await)
     }
 
     /// Runs a statement of the command's own with a payload and two numbers.
     pub async fn load(&self, sql: &'static str, payload: &[u8], numbers: [u32; 2]) -> Result<()> {
         let [second, third] = numbers.map(i64::from);
-        each!(self, Self(store, _) => {
+        each_sql!(self, Self(store, _) => {
             let query = sqlx::query(sql).bind(payload).bind(second).bind(third);
             query.execute(store.pool()).await.map(|_| ())
         })
-        .map_err(driver)
     }
 
     /// Closes the connections.
@@ -221,15 +253,8 @@ impl Staging {
             Self::Postgres(store, _) => store.close().await,
             #[cfg(feature = "mysql")]
             Self::MySql(store, _) => store.close().await,
-        }
-    }
-
-    /// This statement as this database writes its parameters.
-    pub fn written(&self, sql: Sql) -> &'static str {
-        match self {
-            #[cfg(feature = "postgres")]
-            Self::Postgres(..) => sql.numbers,
-            _ => sql.marks,
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(store, _) => store.close().await,
         }
     }
 }
@@ -252,11 +277,10 @@ impl StagingTx {
 
     /// Runs a statement of the command's own, with texts for its parameters.
     pub async fn execute(&mut self, sql: &'static str, values: &[&str]) -> Result<()> {
-        each!(self, Self(tx) => {
+        each_sql!(self, Self(tx) => {
             let query = values.iter().fold(sqlx::query(sql), |query, value| query.bind((*value).to_owned()));
             query.execute(&mut **tx).await.map(|_| ())
         })
-        .map_err(driver)
     }
 
     /// Makes it durable.
@@ -268,22 +292,39 @@ impl StagingTx {
             Self::Postgres(tx) => postgres::Outbox::new("-").commit(tx).await,
             #[cfg(feature = "mysql")]
             Self::MySql(tx) => mysql::Outbox::new("-").commit(tx).await,
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(tx, _) => mongo::Outbox::new("-").commit(*tx).await,
         }
     }
 
     /// Takes it back.
     pub async fn rollback(self) -> Result<()> {
-        each!(self, Self(tx) => tx.rollback().await).map_err(driver)
+        match self {
+            Self::Sqlite(tx) => tx.rollback().await.map_err(driver),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(tx) => tx.rollback().await.map_err(driver),
+            #[cfg(feature = "mysql")]
+            Self::MySql(tx) => tx.rollback().await.map_err(driver),
+            #[cfg(feature = "mongodb")]
+            Self::Mongo(mut tx, _) => {
+                tx.abort_transaction().await.map_err(|error| super::notes::refused(&error))
+            }
+        }
     }
 }
 
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(feature = "mongodb")]
+fn no_sql() -> Error {
+    Error::new(ErrorKind::Unsupported, "this measurement is written in SQL, which MongoDB does not know")
+}
+
+#[cfg(any(feature = "mongodb", feature = "mysql", feature = "postgres"))]
 fn mixed() -> Error {
     Error::new(ErrorKind::Internal, "the transaction and the outbox belong to different databases")
 }
 
 // What begins, ends and queries of our own can meet: no values of anybody are in these texts.
-fn driver(error: sqlx::Error) -> Error {
+pub(super) fn driver(error: sqlx::Error) -> Error {
     let kind = match &error {
         sqlx::Error::PoolTimedOut => ErrorKind::Timeout,
         sqlx::Error::Io(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => ErrorKind::Unavailable,

@@ -30,13 +30,15 @@ impl Ground {
     /// When the database cannot be reached or refuses.
     pub async fn create(url: &str, clients: u32) -> Result<Self, Fault> {
         let plain = database::connect(url, DatabaseOptions::default()).await?;
-        plain.staging.execute(drop_of(&plain.staging)).await?;
+        drop_all(&plain.staging).await?;
         let (schema, prefix) = match plain.staging {
             Staging::Sqlite(..) => (None, NAME),
             #[cfg(feature = "postgres")]
             Staging::Postgres(..) => (Some(Ident::new(NAME)?), "pillarbox"),
             #[cfg(feature = "mysql")]
             Staging::MySql(..) => (None, NAME),
+            #[cfg(feature = "mongodb")]
+            Staging::Mongo(..) => (None, NAME),
         };
         if schema.is_some() {
             plain.staging.execute("create schema pillarbox_bench").await?;
@@ -59,9 +61,9 @@ impl Ground {
     /// When the database refuses.
     pub async fn drop(self) -> Result<(), Fault> {
         let staging = self.database.staging;
-        let dropped = staging.execute(drop_of(&staging)).await;
+        let dropped = drop_all(&staging).await;
         staging.close().await;
-        Ok(dropped?)
+        dropped
     }
 }
 
@@ -93,6 +95,14 @@ pub async fn load(
         left -= now;
     }
     Ok(())
+}
+
+async fn drop_all(staging: &Staging) -> Result<(), Fault> {
+    match staging {
+        #[cfg(feature = "mongodb")]
+        Staging::Mongo(store, _) => super::documents::drop_all(store, NAME).await,
+        _ => Ok(staging.execute(drop_of(staging)).await?),
+    }
 }
 
 fn drop_of(staging: &Staging) -> &'static str {

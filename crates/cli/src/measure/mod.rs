@@ -1,6 +1,8 @@
 //! What `pillarbox bench` and the measurements of `crates/bench` share.
 
 mod confirm;
+#[cfg(feature = "mongodb")]
+mod documents;
 mod ground;
 mod raw;
 mod stats;

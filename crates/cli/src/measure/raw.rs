@@ -2,6 +2,8 @@
 
 use sqlx::{ColumnIndex, Decode, Row, Type};
 
+#[cfg(feature = "mongodb")]
+use super::documents::Documents;
 use super::ground::load;
 use super::stats::rate;
 use crate::database::Staging;
@@ -10,7 +12,7 @@ use crate::fault::Fault;
 /// How a raw loop takes rows and lets go of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
-    /// Claim `UPDATE … RETURNING` (on MySQL a locking `SELECT` and an `UPDATE`), settle `UPDATE`: what most hand-written
+    /// Claim `UPDATE … RETURNING` (on MySQL a locking `SELECT` and an `UPDATE`, on MongoDB a `findOneAndUpdate` each), settle `UPDATE`: what most hand-written
     /// outboxes do.
     Classic,
     /// One reader above its own cursor, settle `UPDATE`: what a lane comes to when entries are kept.
@@ -23,6 +25,8 @@ pub enum Design {
 pub struct Raw<'a> {
     staging: &'a Staging,
     sql: &'static Sql,
+    #[cfg(feature = "mongodb")]
+    documents: Option<Documents>,
 }
 
 impl<'a> Raw<'a> {
@@ -35,12 +39,29 @@ impl<'a> Raw<'a> {
             Staging::Postgres(..) => &POSTGRES,
             #[cfg(feature = "mysql")]
             Staging::MySql(..) => &MYSQL,
+            // Written in commands of its own.
+            #[cfg(feature = "mongodb")]
+            Staging::Mongo(..) => &SQLITE,
         };
-        Self { staging, sql }
+        #[cfg(feature = "mongodb")]
+        let documents = match staging {
+            Staging::Mongo(store, _) => Some(Documents::of(store)),
+            _ => None,
+        };
+        Self {
+            staging,
+            sql,
+            #[cfg(feature = "mongodb")]
+            documents,
+        }
     }
 
     /// Creates it.
     pub(super) async fn create(&self) -> Result<(), Fault> {
+        #[cfg(feature = "mongodb")]
+        if let Some(documents) = &self.documents {
+            return documents.create().await;
+        }
         Ok(self.staging.execute(self.sql.create).await?)
     }
 
@@ -49,6 +70,10 @@ impl<'a> Raw<'a> {
     /// # Errors
     /// When the database refuses.
     pub async fn fill(&self, rows: u32, payload: &[u8]) -> Result<(), Fault> {
+        #[cfg(feature = "mongodb")]
+        if let Some(documents) = &self.documents {
+            return documents.fill(rows, payload).await;
+        }
         self.staging.execute(self.sql.clear).await?;
         load(self.staging, self.sql.load, payload, rows, 0).await
     }
@@ -61,17 +86,33 @@ impl<'a> Raw<'a> {
         let started = std::time::Instant::now();
         let (mut drained, mut cursor) = (0_u64, 0);
         loop {
-            let ids = self.take(batch, design, cursor).await.map_err(failed)?;
+            let ids = self.take(batch, design, cursor).await?;
             let Some(last) = ids.iter().max() else { break };
             cursor = *last;
-            self.settle(design, &ids).await.map_err(failed)?;
+            self.settle(design, &ids).await?;
             drained += u64::try_from(ids.len()).unwrap_or(0);
             passed(drained);
         }
         Ok(rate(drained, started))
     }
 
-    async fn take(&self, batch: u32, design: Design, cursor: i64) -> sqlx::Result<Vec<i64>> {
+    async fn take(&self, batch: u32, design: Design, cursor: i64) -> Result<Vec<i64>, Fault> {
+        #[cfg(feature = "mongodb")]
+        if let Some(documents) = &self.documents {
+            return documents.take(batch, design, cursor).await;
+        }
+        self.take_rows(batch, design, cursor).await.map_err(failed)
+    }
+
+    async fn settle(&self, design: Design, ids: &[i64]) -> Result<(), Fault> {
+        #[cfg(feature = "mongodb")]
+        if let Some(documents) = &self.documents {
+            return documents.settle(design, ids).await;
+        }
+        self.settle_rows(design, ids).await.map_err(failed)
+    }
+
+    async fn take_rows(&self, batch: u32, design: Design, cursor: i64) -> sqlx::Result<Vec<i64>> {
         let limit = i64::from(batch);
         let claims = design == Design::Classic;
         // The type of a query names its database, so it is written once for each.
@@ -102,10 +143,12 @@ impl<'a> Raw<'a> {
             }
             #[cfg(feature = "mysql")]
             Staging::MySql(store, _) => taken!(store),
+            #[cfg(feature = "mongodb")]
+            Staging::Mongo(..) => Ok(vec![]),
         }
     }
 
-    async fn settle(&self, design: Design, ids: &[i64]) -> sqlx::Result<()> {
+    async fn settle_rows(&self, design: Design, ids: &[i64]) -> sqlx::Result<()> {
         let sql = match design {
             Design::Classic | Design::LaneKept => self.sql.settle,
             Design::LaneDeleted => self.sql.delete,
@@ -120,6 +163,8 @@ impl<'a> Raw<'a> {
             Staging::MySql(store, _) => {
                 sqlx::query(sql).bind(json(ids)?).execute(store.pool()).await.map(|_| ())
             }
+            #[cfg(feature = "mongodb")]
+            Staging::Mongo(..) => Ok(()),
         }
     }
 }

@@ -78,8 +78,8 @@ fn an_unknown_scheme_says_what_is_allowed() {
     refused(&relay("sqs://r/q"), &["this build has no support for sqs:", "file:", "stdout:", "null:"]);
     refused(&relay("events.ndjson"), &["it is not a URL"]);
     refused(
-        &["--database", "mongodb://h/x", "status"],
-        &["this build has no support for mongodb:", "sqlite://", "postgres://", "mysql://"],
+        &["--database", "cassandra://h/x", "status"],
+        &["is not the URL of a database", "sqlite://", "postgres://", "mysql://", "mongodb://"],
     );
     refused(&["--database", "h/x", "status"], &["sqlite://", "postgres://"]);
 }

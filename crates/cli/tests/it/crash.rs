@@ -1,7 +1,7 @@
 //! SIGKILL, again and again.
 
 use crate::home::{Home, eventually};
-use crate::many_relays::on_mysql;
+use crate::many_relays::{on_mongodb, on_mysql};
 use crate::signals::{CONFIG, hold};
 
 #[test]
@@ -13,10 +13,18 @@ fn a_relay_killed_again_and_again_loses_nothing_and_its_entries_move_again() {
 
 #[test]
 fn a_relay_killed_again_and_again_on_mysql_loses_nothing_and_its_entries_move_again() {
-    let home = on_mysql();
+    on_a_server(&on_mysql());
+}
+
+#[test]
+fn a_relay_killed_again_and_again_on_mongodb_loses_nothing_and_its_entries_move_again() {
+    on_a_server(&on_mongodb());
+}
+
+fn on_a_server(home: &Home) {
     let database = home.read("pillarbox.toml");
     home.write("pillarbox.toml", &format!("{database}{CONFIG}"));
-    killed_again_and_again(&home);
+    killed_again_and_again(home);
 }
 
 fn killed_again_and_again(home: &Home) {

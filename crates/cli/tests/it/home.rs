@@ -244,6 +244,11 @@ pub(crate) fn mysql() -> String {
     server("PILLARBOX_TEST_MYSQL")
 }
 
+/// A database of the MongoDB of the tests.
+pub(crate) fn mongodb() -> String {
+    server("PILLARBOX_TEST_MONGODB").replace("/?", "/cli?")
+}
+
 fn server(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run this through `cargo xtask services -- cargo test`")

@@ -1,6 +1,6 @@
 //! Eight relays at once on one database.
 
-use crate::home::{Home, Running, mysql, postgres};
+use crate::home::{Home, Running, mongodb, mysql, postgres};
 
 fn eight_drains_deliver_everything_once(home: &Home) {
     let ids = home.stage_many("r", 20_000);
@@ -47,6 +47,25 @@ pub(crate) fn on_mysql() -> Home {
     home.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\nprefix = \"{prefix}\"\n", mysql()));
     home.ok(["migrate"]);
     home
+}
+
+/// A home whose configuration names the MongoDB of the tests, with collections of its own.
+pub(crate) fn on_mongodb() -> Home {
+    let home = Home::new();
+    let prefix = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);
+    home.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\nprefix = \"{prefix}\"\n", mongodb()));
+    home.ok(["migrate"]);
+    home
+}
+
+#[test]
+fn eight_drains_on_one_mongodb_deliver_20000_entries_once() {
+    eight_drains_deliver_everything_once(&on_mongodb());
+}
+
+#[test]
+fn the_commands_of_an_operator_work_on_mongodb() {
+    the_commands_of_an_operator_work(&on_mongodb());
 }
 
 #[test]

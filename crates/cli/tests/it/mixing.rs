@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::home::{Home, eventually};
-use crate::many_relays::{on_mysql, on_postgres};
+use crate::many_relays::{on_mongodb, on_mysql, on_postgres};
 use crate::order;
 use crate::signals::hold;
 use crate::storm::Dice;
@@ -67,6 +67,11 @@ fn from_lanes_to_rows(home: &Home) {
 #[test]
 fn a_route_changed_from_lanes_to_rows_on_sqlite_strands_nothing() {
     from_lanes_to_rows(&Home::migrated());
+}
+
+#[test]
+fn a_route_changed_from_lanes_to_rows_on_mongodb_strands_nothing() {
+    from_lanes_to_rows(&on_mongodb());
 }
 
 #[test]
@@ -165,6 +170,11 @@ fn rolling_deployment(home: &Home) {
 #[test]
 fn relays_of_both_kinds_at_once_on_sqlite_keep_the_order_and_strand_nothing() {
     rolling_deployment(&Home::migrated());
+}
+
+#[test]
+fn relays_of_both_kinds_at_once_on_mongodb_keep_the_order_and_strand_nothing() {
+    rolling_deployment(&on_mongodb());
 }
 
 #[test]

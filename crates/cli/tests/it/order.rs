@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::home::{Home, eventually};
-use crate::many_relays::{on_mysql, on_postgres};
+use crate::many_relays::{on_mongodb, on_mysql, on_postgres};
 
 const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\norder = \"key\"\nlease = \"2s\"\ngrace = \"300ms\"\n\
     batch = 20\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
@@ -73,7 +73,7 @@ fn keys_stay_in_order_on_sqlite_although_relays_are_killed() {
 
 #[test]
 fn keys_stay_in_order_on_servers_although_relays_are_killed() {
-    for home in [on_postgres(), on_mysql()] {
+    for home in [on_postgres(), on_mysql(), on_mongodb()] {
         let database = home.read("pillarbox.toml");
         home.write("pillarbox.toml", &format!("{database}{ROUTE}"));
         keys_stay_in_order_although_relays_are_killed(&home);

@@ -5,17 +5,8 @@ use std::collections::BTreeMap;
 use pillarbox_core::Status;
 
 use super::state::Demo;
-use crate::database::Sql;
+use crate::database::Notes;
 use crate::fault::Fault;
-
-const ORDERS: Sql = Sql {
-    numbers: "select event_id from pillarbox_demo_orders where run = $1",
-    marks: "select event_id from pillarbox_demo_orders where run = ?",
-};
-const EFFECTS: Sql = Sql {
-    numbers: "select event_id from pillarbox_demo_effects where run = $1",
-    marks: "select event_id from pillarbox_demo_effects where run = ?",
-};
 
 /// What does not fit; nothing, if all is well.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,8 +24,8 @@ pub(crate) struct Found {
 /// Compares.
 pub(crate) async fn check(demo: &Demo) -> Result<Found, Fault> {
     let staging = &demo.database.staging;
-    let orders = staging.texts(staging.written(ORDERS), &demo.run).await?;
-    let effects = staging.texts(staging.written(EFFECTS), &demo.run).await?;
+    let orders = staging.noted(Notes::Orders, &demo.run).await?;
+    let effects = staging.noted(Notes::Effects, &demo.run).await?;
     let counts = demo.database.admin.counts(None).await?;
     let dead =
         counts.iter().filter(|counts| counts.route == demo.route).map(|counts| counts.of(Status::Dead)).sum();

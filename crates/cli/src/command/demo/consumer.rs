@@ -5,17 +5,11 @@ use pillarbox_core::port::{AcceptRequest, Accepted};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::state::{Demo, Figures};
-use crate::database::AnyInbox;
-use crate::database::Sql;
+use crate::database::{AnyInbox, Notes};
 use crate::fault::Fault;
 
 /// Most messages of one transaction.
 const MESSAGES_MAX: usize = 50;
-
-const INSERT: Sql = Sql {
-    numbers: "insert into pillarbox_demo_effects (run, event_id) values ($1, $2)",
-    marks: "insert into pillarbox_demo_effects (run, event_id) values (?, ?)",
-};
 
 /// Applies what arrives until nothing more can.
 pub(crate) async fn run(demo: &Demo, mut messages: UnboundedReceiver<EventId>) -> Result<(), Fault> {
@@ -37,7 +31,7 @@ async fn apply(demo: &Demo, inbox: &AnyInbox, consumer: &str, batch: &[EventId])
         let request = AcceptRequest::new(consumer, *id);
         match tx.accept(inbox, request).await? {
             Accepted::Fresh => {
-                tx.execute(demo.database.staging.written(INSERT), &[&demo.run, &id.to_string()]).await?;
+                tx.note(Notes::Effects, &demo.run, &id.to_string()).await?;
                 effects += 1;
             }
             Accepted::Duplicate => absorbed += 1,

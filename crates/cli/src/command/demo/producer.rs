@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::random::Random;
 use super::state::{Demo, Figures};
-use crate::database::Sql;
+use crate::database::Notes;
 use crate::fault::Fault;
 
 const PRODUCERS: u64 = 4;
@@ -21,11 +21,6 @@ const ROLLBACK_PERCENT: u64 = 20;
 const AGAIN_PERCENT: u64 = 5;
 /// Between two transactions of one producer.
 const PAUSE: Duration = Duration::from_millis(5);
-
-const INSERT: Sql = Sql {
-    numbers: "insert into pillarbox_demo_orders (run, event_id) values ($1, $2)",
-    marks: "insert into pillarbox_demo_orders (run, event_id) values (?, ?)",
-};
 
 /// Stages everything there is to stage.
 pub(crate) async fn run(demo: &Demo) -> Result<(), Fault> {
@@ -57,7 +52,7 @@ async fn produce(demo: &Demo, producer: u64, share: u64) -> Result<(), Fault> {
 async fn transact(demo: &Demo, ids: &[EventId], rolls_back: bool) -> Result<(), Fault> {
     let mut tx = demo.database.staging.begin().await?;
     for id in ids {
-        tx.execute(demo.database.staging.written(INSERT), &[&demo.run, &id.to_string()]).await?;
+        tx.note(Notes::Orders, &demo.run, &id.to_string()).await?;
     }
     let staged = tx.stage_all(&demo.database.staging.outbox(&demo.route), events(ids)?).await?;
     if staged.iter().any(|staged| staged.is_duplicate()) {

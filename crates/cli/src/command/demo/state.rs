@@ -14,13 +14,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// How long the flow may take to come to rest once everything is staged.
 const QUIET_WITHIN: Duration = Duration::from_secs(120);
 
-/// The demo's own tables, beside whatever is in the database.
-const TABLES: &str = "
-create table if not exists pillarbox_demo_orders (run text not null, event_id text not null);
--- No unique index: an effect that happened twice must be visible.
-create table if not exists pillarbox_demo_effects (run text not null, event_id text not null);
-";
-
 /// What happened so far.
 #[derive(Default)]
 pub(crate) struct Figures {
@@ -72,7 +65,7 @@ impl Demo {
             DatabaseOptions { prefix: Some(Ident::new("pillarbox_demo")?), ..DatabaseOptions::default() };
         let database = database::connect(url, options).await?;
         let _ = database.schema.migrate().await?;
-        database.staging.execute(TABLES).await?;
+        database.staging.make_notes().await?;
         let run = uuid::Uuid::now_v7().to_string();
         let route = RouteName::new(format!("demo-{run}"))?;
         Ok(Self { database, events, seed, run, route, figures: Arc::default() })

@@ -1,0 +1,203 @@
+//! The other side: applying an event once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::{Client, ClientSession};
+use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
+use pillarbox_core::{ErrorKind, Fence, Result};
+
+use crate::call::Link;
+use crate::command::{Change, Find, event, literal, update};
+use crate::commit::{Tx, abort, commit};
+use crate::connect;
+use crate::error::Phase;
+use crate::options::Options;
+use crate::row::{number, text};
+use crate::store::MongoStore;
+use crate::tables::Tables;
+use crate::transaction::{Patience, begin_on, check_open};
+
+/// Marks events as seen, in the transaction of the handler's own write. Cheap to clone.
+///
+/// A consumer takes its transactions from the inbox's client. [`accept`](Self::accept) also works in a transaction that the
+/// application began elsewhere.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use mongodb::bson::doc;
+/// # use pillarbox_core::{Result, port::Source};
+/// # use pillarbox_engine::Consumer;
+/// # use pillarbox_store_mongodb::{MongoStore, Options};
+/// # async fn example(source: Arc<dyn Source>) -> Result<()> {
+/// let store = MongoStore::connect("mongodb://localhost/shop?replicaSet=rs0", Options::default()).await?;
+/// let invoices = store.database().collection("invoices");
+/// let consumer = Consumer::builder(source, Arc::new(store.inbox())).name("billing").build()?;
+/// # let shutdown = std::future::pending();
+/// consumer
+///     .run(shutdown, async |tx, event| {
+///         invoices.insert_one(doc! { "order": event.key }).session(&mut *tx).await?;
+///         Ok(())
+///     })
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Inbox {
+    client: Client,
+    options: Options,
+    tables: Arc<Tables>,
+}
+
+impl MongoStore {
+    /// The inbox in the same database, for a consumer. Its transactions begin on [`client`](Self::client).
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        let (client, tables) = (self.client().clone(), Arc::clone(&self.tables));
+        Inbox { client, options: self.named_options(), tables }
+    }
+}
+
+impl Inbox {
+    /// The inbox in the collections that these settings name.
+    #[must_use]
+    pub fn new(client: Client, options: &Options) -> Self {
+        Self { client, options: options.clone(), tables: Arc::new(Tables::new(options)) }
+    }
+
+    /// Marks the event for this consumer. The handler may only run on [`Accepted::Fresh`].
+    ///
+    /// A concurrent duplicate waits until this transaction ends, at most for the lock timeout, if it is the first command
+    /// of a new session, as in a consumer. Otherwise it fails with
+    /// [`Contention`](pillarbox_core::ErrorKind::Contention), and its transaction has to be run again.
+    ///
+    /// # Errors
+    /// When the consumer's name breaks a rule, or when the session has no transaction, before anything is written. Also
+    /// any error of the database.
+    pub async fn accept(&self, tx: &mut Tx<'_>, request: AcceptRequest) -> Result<Accepted> {
+        request.check()?;
+        check_open(tx).await?;
+        let mut patience = Patience::of(tx, self.options.lock_timeout);
+        loop {
+            match self.accept_once(tx, &request).await {
+                Err(error) if patience.again(&error) => patience.begin_again(tx).await?,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn accept_once(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Accepted> {
+        let known = self.known(tx, request).await?;
+        let own = request.origin.as_ref();
+        if own.zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest)) {
+            let find = Find::new(&self.tables.inbox, mark(request)).fields(&["_id"]);
+            let marked = self.link(tx)?.find(find).await?;
+            return Ok(if marked.is_empty() { Accepted::Stale } else { Accepted::Duplicate });
+        }
+        let at = self.apart(tx)?.now_or(request.now).await?.as_micros();
+        // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
+        if let Some(origin) = own.filter(|own| own.is_newer(known.as_ref())) {
+            let raise = raise(&self.tables, request, origin, at);
+            // Another transaction is about to remember it: nobody waits for the end of somebody else's handler.
+            if self.is_free(tx, &raise).await? {
+                self.link(tx)?.write(raise).await?;
+            }
+        }
+        let made = doc! { "$setOnInsert": { "accepted_at": at } };
+        let mark = update(&self.tables.inbox, [Change::upsert(mark(request), made)]);
+        let marked = self.link(tx)?.write(mark).await?;
+        Ok(if marked.made > 0 { Accepted::Fresh } else { Accepted::Duplicate })
+    }
+
+    /// The newest owner that was seen of the lane that the event comes from.
+    async fn known(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Option<Origin>> {
+        let Some(origin) = &request.origin else { return Ok(None) };
+        let find = Find::new(&self.tables.inbox_fence, owner(request, origin));
+        let found = self.link(tx)?.find(find).await?;
+        let known = |found: &Document| {
+            let position =
+                Position { stream: text(found, "stream").to_owned(), offset: number(found, "position") };
+            Origin { lane: origin.lane.clone(), fence: Fence(number(found, "fence")), position }
+        };
+        Ok(found.first().map(known))
+    }
+
+    /// Whether no other transaction has written what this write is about: tried in one that is rolled back.
+    async fn is_free(&self, tx: &ClientSession, write: &Document) -> Result<bool> {
+        let mut probe = begin_on(&tx.client()).await?;
+        let written = self.link(&mut probe)?.write(write.clone()).await;
+        abort(&mut probe).await;
+        match written {
+            Err(error) if error.kind() == ErrorKind::Contention => Ok(false),
+            answer => answer.map(|_| true),
+        }
+    }
+
+    fn link<'t>(&self, tx: &'t mut ClientSession) -> Result<Link<'t>> {
+        let database = connect::database(&tx.client(), &self.options)?;
+        Ok(Link::inside(database, tx, Phase::Application))
+    }
+
+    /// A way beside the transaction.
+    fn apart(&self, tx: &ClientSession) -> Result<Link<'static>> {
+        let database = connect::database(&tx.client(), &self.options)?;
+        Ok(Link::alone(database, self.options.statement_timeout))
+    }
+}
+
+/// Remembers a newer owner, never an earlier one.
+fn raise(tables: &Tables, request: &AcceptRequest, own: &Origin, at: i64) -> Document {
+    let is_newer = doc! { "$gt": [own.fence.0, { "$ifNull": ["$fence", -1_i64] }] };
+    let newer = |value: Bson, name: &str| doc! { "$cond": [is_newer.clone(), value, format!("${name}")] };
+    let set = doc! {
+        "stream": newer(literal(own.position.stream.as_str()), "stream"),
+        "position": newer(own.position.offset.into(), "position"),
+        "seen_at": newer(at.into(), "seen_at"),
+        "fence": newer(own.fence.0.into(), "fence"),
+    };
+    update(&tables.inbox_fence, [Change::upsert(owner(request, own), vec![doc! { "$set": set }])])
+}
+
+/// The mark of an event.
+fn mark(request: &AcceptRequest) -> Document {
+    doc! { "_id": { "consumer": request.consumer.as_str(), "event_id": event(request.event_id) } }
+}
+
+/// The newest owner of a lane.
+fn owner(request: &AcceptRequest, origin: &Origin) -> Document {
+    doc! { "_id": { "consumer": request.consumer.as_str(), "lane": origin.lane.as_str() } }
+}
+
+#[async_trait]
+impl port::Inbox<ClientSession> for Inbox {
+    async fn accept(&self, tx: &mut ClientSession, request: AcceptRequest) -> Result<Accepted> {
+        Inbox::accept(self, tx, request).await
+    }
+}
+
+#[async_trait]
+impl Transactions for Inbox {
+    type Tx = Tx<'static>;
+
+    async fn begin(&self) -> Result<Self::Tx> {
+        begin_on(&self.client).await
+    }
+
+    async fn commit(&self, tx: Self::Tx) -> Result<()> {
+        commit(tx).await
+    }
+
+    async fn rollback(&self, mut tx: Self::Tx) -> Result<()> {
+        abort(&mut tx).await;
+        Ok(())
+    }
+}
+
+// Nothing of the client: its options have passwords.
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("prefix", &self.tables.prefix).finish_non_exhaustive()
+    }
+}

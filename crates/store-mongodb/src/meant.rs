@@ -1,0 +1,203 @@
+//! The entries that an operator means, by ids or by a filter, and how they stand.
+
+use std::collections::BTreeMap;
+
+use mongodb::bson::{Bson, Document, doc};
+use pillarbox_core::port::shared::Asked;
+use pillarbox_core::{EventId, Result, Standing, Status, Timestamp};
+
+use crate::call::Link;
+use crate::command::{Find, event, stamp_of};
+use crate::row::{number, number_of, text, uuid_of};
+use crate::tables::{ENDED, EVENT, OPEN, SEQ, Tables};
+
+/// How many entries are read at once where the standing is more than the status.
+const PAGE: i64 = 1000;
+
+/// The look at entries, by the index that finds them.
+pub(crate) fn find(asked: &Asked<'_>, tables: &Tables, now: Timestamp) -> Find {
+    let (filter, index) = scope(asked);
+    let mut all = vec![filter];
+    all.extend(narrowed(asked, now));
+    Find::new(&tables.outbox, doc! { "$and": all }).sort(doc! { "seq": 1 }).hint(tables.index(index))
+}
+
+/// Which of the entries can be meant at all, and the index that has them.
+fn scope(asked: &Asked<'_>) -> (Document, &'static str) {
+    let names: Vec<&str> = asked.statuses.iter().map(|status| status.as_str()).collect();
+    let stored = doc! { "$in": names };
+    let rare = |status: &Status| matches!(status, Status::Dead | Status::Discarded);
+    if let Some(ids) = asked.ids {
+        let ids: Vec<Bson> = ids.iter().map(|id| Bson::Binary(event(*id))).collect();
+        return (doc! { "event_id": { "$in": ids } }, EVENT);
+    }
+    if asked.statuses.iter().all(rare) {
+        return (doc! { "status": stored, "settled_at": { "$gte": 0 } }, ENDED);
+    }
+    // Many delivered ones may come before them.
+    if !asked.statuses.iter().any(|status| status.is_terminal()) {
+        return (doc! { "status": stored, "settled_at": Bson::Null }, OPEN);
+    }
+    (doc! { "seq": { "$gt": stamp_of(0) }, "status": stored }, SEQ)
+}
+
+/// What narrows them.
+fn narrowed(asked: &Asked<'_>, now: Timestamp) -> Vec<Document> {
+    let filter = asked.filter;
+    let mut all = Vec::new();
+    let texts = [
+        ("route", filter.route.as_ref().map(|route| route.as_str().to_owned())),
+        ("type", filter.event_type.clone()),
+        ("key", filter.key.clone()),
+        ("tenant", filter.tenant.clone()),
+    ];
+    all.extend(texts.into_iter().filter_map(|(name, text)| Some(doc! { name: text? })));
+    if let Some(kind) = filter.error {
+        all.push(doc! { "last_error": { "$regex": format!("^{}/", kind.as_str()) } });
+    }
+    let at = || doc! { "$ifNull": ["$settled_at", "$created_at"] };
+    all.extend(filter.since.map(|since| doc! { "$expr": { "$gte": [at(), since.as_micros()] } }));
+    all.extend(filter.until.map(|until| doc! { "$expr": { "$lt": [at(), until.as_micros()] } }));
+    all.extend(filter.after.map(|after| doc! { "seq": { "$gt": stamp_of(after) } }));
+    if asked.waits {
+        all.push(doc! { "due_at": { "$gt": now.as_micros() } });
+    }
+    all
+}
+
+/// An entry with its standing.
+pub(crate) struct Seen {
+    pub(crate) document: Document,
+    pub(crate) standing: Standing,
+    pub(crate) lane_held: bool,
+    pub(crate) is_due: bool,
+    pub(crate) blocked_by: Option<EventId>,
+}
+
+/// The entries that are meant, oldest first. `fields` narrows what is read of them; empty: everything.
+pub(crate) async fn seen(
+    asked: &Asked<'_>,
+    fields: &[&str],
+    tables: &Tables,
+    link: &mut Link<'_>,
+) -> Result<Vec<Seen>> {
+    if asked.limit == Some(0) {
+        return Ok(vec![]);
+    }
+    let now = link.now_or(asked.now).await?;
+    let view = View::look(tables, link).await?;
+    let limit = asked.limit.map_or(i64::MAX, i64::from);
+    // Where the standing is more than the status, the limit is put on what is left.
+    let page = if asked.is_derived() { PAGE } else { limit };
+    let (mut seen, mut after): (Vec<Seen>, Option<i64>) = (Vec::new(), None);
+    loop {
+        let mut find = find(asked, tables, now).limit(if page == i64::MAX { 0 } else { page });
+        if !fields.is_empty() {
+            find = find.fields(fields);
+        }
+        if let Some(after) = after {
+            find.filter = doc! { "$and": [find.filter, { "seq": { "$gt": stamp_of(after) } }] };
+        }
+        let found = link.find(find).await?;
+        let is_last = !asked.is_derived() || (found.len() as u64) < PAGE.unsigned_abs();
+        after = found.last().map(|last| number(last, "seq"));
+        for document in found {
+            let one = view.of(document, now);
+            if asked.filter.status.is_none_or(|wanted| wanted == one.standing) {
+                seen.push(one);
+            }
+            if seen.len() as u64 == limit.unsigned_abs() {
+                return Ok(seen);
+            }
+        }
+        if is_last {
+            return Ok(seen);
+        }
+    }
+}
+
+/// The first dead entry of a key that is blocked by it.
+pub(crate) struct Head {
+    pub(crate) seq: i64,
+    pub(crate) lane: i64,
+    pub(crate) event_id: Option<EventId>,
+}
+
+/// What the standing of an entry depends on besides itself.
+pub(crate) struct View {
+    /// By route and key.
+    pub(crate) heads: BTreeMap<(String, String), Head>,
+    /// How far the session that holds a lane has read, by route and lane.
+    pub(crate) readers: BTreeMap<(String, i64), i64>,
+}
+
+impl View {
+    pub(crate) async fn look(tables: &Tables, link: &mut Link<'_>) -> Result<Self> {
+        let mut view = Self { heads: BTreeMap::new(), readers: BTreeMap::new() };
+        let blocking = Find::new(&tables.route_state, doc! { "on_dead": "block" }).fields(&["_id"]);
+        let blocking = link.find(blocking).await?;
+        if !blocking.is_empty() {
+            let routes: Vec<&str> = blocking.iter().map(|route| text(route, "_id")).collect();
+            let filter = doc! {
+                "status": "dead", "settled_at": { "$gte": 0 }, "route": { "$in": routes }, "key": { "$ne": Bson::Null },
+            };
+            let dead = Find::new(&tables.outbox, filter).hint(tables.index(ENDED));
+            for document in link.find(dead.fields(&["seq", "route", "key", "lane", "event_id"])).await? {
+                view.add_head(&document);
+            }
+        }
+        let sessions = link.find(Find::new(&tables.lane_session, Document::new())).await?;
+        if !sessions.is_empty() {
+            let held = Find::new(&tables.lane, doc! { "session": { "$ne": Bson::Null } });
+            let lanes = link.find(held.fields(&["route", "lane", "session"])).await?;
+            for lane in &lanes {
+                let is_its = |session: &&Document| {
+                    session.get("session") == lane.get("session")
+                        && text(session, "route") == text(lane, "route")
+                };
+                if let Some(session) = sessions.iter().find(is_its) {
+                    let place = (text(lane, "route").to_owned(), number(lane, "lane"));
+                    view.readers.insert(place, number(session, "handed"));
+                }
+            }
+        }
+        Ok(view)
+    }
+
+    fn add_head(&mut self, dead: &Document) {
+        let event_id = match dead.get("event_id") {
+            Some(Bson::Binary(id)) => uuid_of(id).map(EventId),
+            _ => None,
+        };
+        let head = Head { seq: number(dead, "seq"), lane: number(dead, "lane"), event_id };
+        let place = (text(dead, "route").to_owned(), text(dead, "key").to_owned());
+        match self.heads.get(&place) {
+            Some(first) if first.seq < head.seq => {}
+            _ => drop(self.heads.insert(place, head)),
+        }
+    }
+
+    /// The dead entry that an entry waits behind.
+    pub(crate) fn head(&self, document: &Document) -> Option<&Head> {
+        let key = document.get_str("key").ok()?;
+        let head = self.heads.get(&(text(document, "route").to_owned(), key.to_owned()))?;
+        (head.seq < number(document, "seq")).then_some(head)
+    }
+
+    fn of(&self, document: Document, now: Timestamp) -> Seen {
+        let status: Status = text(&document, "status").parse().unwrap_or(Status::InFlight);
+        let is_due = document.get("due_at").and_then(number_of).is_none_or(|due| due <= now.as_micros());
+        let waits = matches!(status, Status::Pending | Status::Retrying);
+        let place = (text(&document, "route").to_owned(), number(&document, "lane"));
+        let reader = self.readers.get(&place).filter(|_| waits);
+        let head = self.head(&document).filter(|_| waits);
+        let is_handed = is_due && reader.is_some_and(|handed| *handed >= number(&document, "seq"));
+        let standing = match head {
+            Some(_) => Standing::Blocked,
+            None if is_handed => Status::InFlight.into(),
+            None => status.into(),
+        };
+        let blocked_by = head.and_then(|head| head.event_id);
+        Seen { standing, lane_held: reader.is_some(), is_due, blocked_by, document }
+    }
+}

@@ -1,0 +1,202 @@
+//! What breaks: the answer of a commit, a command, and the primary itself.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+use mongodb::{Client, ClientSession};
+use pillarbox_conformance::StoreHarness;
+use pillarbox_core::port::{
+    Admin, Effect, Keep, Leases, ReapRequest, SettleRequest, Settlement, Steps, Store, Verdict,
+};
+use pillarbox_core::{ErrorKind, EventId, Status};
+use pillarbox_store_mongodb::{MongoStore, Options, Outbox};
+use uuid::Uuid;
+
+use crate::harness::MongoHarness;
+use crate::servers::Own;
+use crate::steps::{ROUTE, claim, event, route, stage, wish};
+
+/// Makes the next commands of a client fail.
+async fn fail(client: &Client, times: i32, commands: &[&str], how: Document) {
+    let mut data = doc! { "failCommands": commands, "appName": "pillarbox" };
+    data.extend(how);
+    let point = doc! { "configureFailPoint": "failCommand", "mode": { "times": times }, "data": data };
+    client.database("admin").run_command(point).await.unwrap();
+}
+
+/// A server whose commands fail at will, so that no other test sees it.
+async fn alone() -> (Own, Client, String) {
+    let own = Own::start("mongodb", "PILLARBOX_TEST_MONGODB");
+    let url = own.url.replace("/?", "/faults?");
+    let client = Client::with_uri_str(&url).await.unwrap();
+    (own, client, url)
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_is_sent_again_and_happens_once() {
+    let (_own, client, url) = alone().await;
+    let store = MongoStore::connect(&url, Options::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    let outbox = store.outbox(ROUTE);
+    let mut tx = store.begin().await.unwrap();
+    let _ = outbox.stage(&mut tx, event(1)).await.unwrap();
+    fail(&client, 2, &["commitTransaction"], doc! { "closeConnection": true }).await;
+    outbox.commit(tx).await.unwrap();
+    fail(
+        &client,
+        1,
+        &["commitTransaction"],
+        doc! { "errorCode": 112, "errorLabels": ["TransientTransactionError"] },
+    )
+    .await;
+    let claimed = claim(&store, 10).await;
+    assert_eq!(claimed.len(), 1);
+    let settlement = Settlement { held: claimed[0].held(), verdict: Verdict::Delivered };
+    let request = SettleRequest {
+        owner: "w".into(),
+        settlements: vec![settlement],
+        keep: Keep::UntilPurged,
+        now: None,
+    };
+    // The settle lost its race once, and was run again.
+    assert_eq!(Store::settle(&store, request.clone()).await.unwrap().accepted, 1);
+    assert_eq!(Store::settle(&store, request).await.unwrap().fenced.len(), 1);
+}
+
+#[tokio::test]
+async fn a_conflict_in_the_applications_transaction_is_contention() {
+    let harness = MongoHarness::start().await;
+    let outbox = harness.outbox(ROUTE);
+    let id = EventId(Uuid::from_u128(7));
+    let (mut one, mut two) = (harness.begin().await, harness.begin().await);
+    let _ = outbox.stage(&mut one, event(1).id(id)).await.unwrap();
+    let error = outbox.stage(&mut two, event(1).id(id)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Contention, "{error}");
+    outbox.commit(one).await.unwrap();
+    let mut two = harness.begin().await;
+    assert!(outbox.stage(&mut two, event(1).id(id)).await.unwrap().is_duplicate());
+    harness.rollback(two).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_half_way_leaves_nothing_behind() {
+    let harness = MongoHarness::start().await;
+    let store = harness.store();
+    stage(&harness, 50).await;
+    for _ in 0..20 {
+        // Dropped at whatever point it is then.
+        drop(tokio::time::timeout(Duration::from_micros(900), store.claim(wish(1))).await);
+    }
+    let mut left = 0;
+    loop {
+        let claimed = claim(&store, 10).await;
+        if claimed.is_empty() {
+            break;
+        }
+        left += claimed.len();
+    }
+    let counts = store.counts(None).await.unwrap();
+    assert_eq!(
+        counts[0].of(Status::InFlight),
+        50,
+        "all of them are under a lease: {left} by the last claims"
+    );
+}
+
+/// Stages with the same id until it is known to be there.
+async fn stage_surely(client: &Client, outbox: &Outbox, id: EventId) {
+    loop {
+        let staged = async {
+            let mut tx: ClientSession = client.start_session().await.ok()?;
+            tx.start_transaction().await.ok()?;
+            let _ = outbox.stage(&mut tx, event(1).id(id)).await.ok()?;
+            outbox.commit(tx).await.ok()
+        };
+        if staged.await.is_some() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn work(store: &MongoStore, delivered: &Mutex<BTreeMap<EventId, u32>>, all: usize) {
+    loop {
+        if delivered.lock().unwrap().len() == all {
+            let counts = store.counts(None).await;
+            if counts.is_ok_and(|counts| counts[0].of(Status::Delivered) == all as u64) {
+                return;
+            }
+        }
+        let mut request = wish(10);
+        request.lease = Duration::from_secs(1);
+        if let Ok(claim) = store.claim(request).await
+            && !claim.entries.is_empty()
+        {
+            let settlements = claim.entries.iter().map(|entry| {
+                *delivered.lock().unwrap().entry(entry.event_id).or_default() += 1;
+                Settlement { held: entry.held(), verdict: Verdict::Delivered }
+            });
+            let settlements = settlements.collect();
+            let request =
+                SettleRequest { owner: "w".into(), settlements, keep: Keep::UntilPurged, now: None };
+            drop(Store::settle(store, request).await);
+        } else {
+            let reap = ReapRequest {
+                route: Some(route()),
+                limit: 100,
+                max_attempts: Some(1000),
+                leases: Leases::Impossible,
+                steps: Steps::Leave,
+                owner: "w".into(),
+                effect: Effect::Apply,
+                now: None,
+            };
+            drop(store.reap(reap).await);
+            let mut suspects = wish(10);
+            suspects.lease = Duration::from_secs(1);
+            suspects.company = pillarbox_core::port::Company::Suspects { beside: 0 };
+            if let Ok(claim) = store.claim(suspects).await {
+                let settlements: Vec<Settlement> = claim
+                    .entries
+                    .iter()
+                    .map(|entry| Settlement { held: entry.held(), verdict: Verdict::Delivered })
+                    .collect();
+                for entry in &claim.entries {
+                    *delivered.lock().unwrap().entry(entry.event_id).or_default() += 1;
+                }
+                let request =
+                    SettleRequest { owner: "w".into(), settlements, keep: Keep::UntilPurged, now: None };
+                drop(Store::settle(store, request).await);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stepped_down_primary_under_load_loses_and_invents_nothing() {
+    const ALL: usize = 300;
+    let (_own, client, url) = alone().await;
+    let store = MongoStore::connect(&url, Options::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    let (outbox, delivered) = (store.outbox(ROUTE), Mutex::default());
+    let ids: Vec<EventId> = (1..=ALL).map(|n| EventId(Uuid::from_u128(n as u128))).collect();
+    let staging = async {
+        for id in &ids {
+            stage_surely(&client, &outbox, *id).await;
+        }
+    };
+    let stepping = async {
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            // It answers, or its connections break: either way it steps down, and then elects itself again.
+            let down = doc! { "replSetStepDown": 1, "force": true };
+            drop(client.database("admin").run_command(down).await);
+        }
+    };
+    let (workers, others) = (store.clone(), MongoStore::connect(&url, Options::default()).await.unwrap());
+    futures_util::join!(staging, stepping, work(&workers, &delivered, ALL), work(&others, &delivered, ALL));
+    let delivered = delivered.into_inner().unwrap();
+    assert_eq!(delivered.keys().copied().collect::<Vec<_>>(), ids, "nothing is lost, nothing is invented");
+}

@@ -1,0 +1,156 @@
+//! Migrations: complete, repeatable, never half made, and refused with one clear line.
+
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+use pillarbox_core::ErrorKind;
+use pillarbox_core::port::{Schema, SchemaState};
+use pillarbox_store_mongodb::{MongoStore, Options};
+
+use crate::harness::{Database, MongoHarness, unique, url};
+use crate::servers::Own;
+
+async fn names(database: &Database) -> Vec<String> {
+    let mut names = database.open().list_collection_names().await.unwrap();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_migration_is_complete_and_the_second_changes_nothing() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let store = harness.another().await;
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Missing);
+    let plan = store.plan().await.unwrap();
+    assert!(plan.contains("pillarbox_outbox_open") && plan.contains("$jsonSchema"), "{plan}");
+    assert!(names(&harness.database).await.is_empty(), "a plan makes nothing");
+    let migrated = store.migrate().await.unwrap();
+    assert_eq!((migrated.from, migrated.to), (0, 1));
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Ready { warnings: vec![] });
+    assert_eq!(store.plan().await.unwrap(), "");
+    let migrated = store.migrate().await.unwrap();
+    assert_eq!((migrated.from, migrated.to), (1, 1));
+    let names = names(&harness.database).await;
+    assert!(names.iter().all(|name| !name.contains("probe")), "{names:?}");
+}
+
+#[tokio::test]
+async fn concurrent_migrations_end_well() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let stores = [harness.another().await, harness.another().await, harness.another().await];
+    for migrated in futures_util::future::join_all(stores.iter().map(|store| store.migrate())).await {
+        migrated.unwrap();
+    }
+    assert_eq!(stores[0].inspect().await.unwrap(), SchemaState::Ready { warnings: vec![] });
+}
+
+#[tokio::test]
+async fn a_migration_that_broke_off_is_finished_by_the_next() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let (store, database) = (harness.another().await, harness.database.open());
+    database.create_collection("pillarbox_outbox").await.unwrap();
+    database.create_collection("pillarbox_lane").await.unwrap();
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Missing);
+    store.migrate().await.unwrap();
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Ready { warnings: vec![] });
+    // The validator is there as well.
+    assert!(!harness.database.insert(doc! { "route": "orders" }).await);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_and_made_again_if_it_can_be() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let store = harness.another().await;
+    store.migrate().await.unwrap();
+    let outbox = harness.database.open().collection::<Document>("pillarbox_outbox");
+    outbox.drop_index("pillarbox_outbox_lane").await.unwrap();
+    let SchemaState::Ready { warnings } = store.inspect().await.unwrap() else { panic!("it is ready") };
+    assert!(warnings[0].contains("pillarbox_outbox_lane"), "{warnings:?}");
+    store.migrate().await.unwrap();
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Ready { warnings: vec![] });
+    harness.database.open().collection::<Document>("pillarbox_lane").drop().await.unwrap();
+    let error = store.inspect().await.unwrap().check().unwrap_err();
+    assert!(error.to_string().contains("the collection pillarbox_lane is missing"), "{error}");
+    let error = store.migrate().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Schema);
+}
+
+#[tokio::test]
+async fn collections_of_a_later_version_are_refused() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let store = harness.another().await;
+    store.migrate().await.unwrap();
+    let schema = harness.database.open().collection::<Document>("pillarbox_schema");
+    schema.insert_one(doc! { "_id": 7_i64 }).await.unwrap();
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Newer { found: 7, wanted: 1 });
+    assert!(store.migrate().await.unwrap_err().to_string().contains("upgrade this program"));
+}
+
+#[tokio::test]
+async fn a_foreign_index_of_the_same_name_is_named_and_nothing_is_made() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let (store, database) = (harness.another().await, harness.database.open());
+    let foreign = doc! { "key": { "mine": 1 }, "name": "pillarbox_outbox_open" };
+    database.run_command(doc! { "createIndexes": "pillarbox_outbox", "indexes": [foreign] }).await.unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Schema);
+    assert!(error.to_string().contains("pillarbox_outbox_open of pillarbox_outbox"), "{error}");
+    assert!(error.to_string().contains("Nothing was changed"), "{error}");
+    assert_eq!(names(&harness.database).await, ["pillarbox_outbox"]);
+}
+
+/// A user of this database alone, with this role.
+async fn user(database: &Database, role: &str) -> String {
+    let name = unique("u");
+    let roles = vec![doc! { "role": role, "db": &database.name }];
+    database.run(doc! { "createUser": &name, "pwd": "pw", "roles": roles }).await;
+    let url = database.url();
+    let (_, place) = url.split_once('@').unwrap();
+    format!(
+        "mongodb://{name}:pw@{}",
+        place.replace("authSource=admin", &format!("authSource={}", database.name))
+    )
+}
+
+#[tokio::test]
+async fn a_user_who_may_only_read_changes_nothing_and_is_told_what_is_needed() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let store =
+        MongoStore::connect(&user(&harness.database, "read").await, Options::default()).await.unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(error.to_string().contains("nothing was changed. Grant the role readWrite"), "{error}");
+    assert!(names(&harness.database).await.is_empty());
+    harness.database.run(doc! { "dropAllUsersFromDatabase": 1 }).await;
+}
+
+#[tokio::test]
+async fn a_standalone_server_is_refused_before_anything_is_written() {
+    let own = Own::start("mongodb-standalone", "PILLARBOX_TEST_MONGODB_STANDALONE");
+    let server = &own.url;
+    let name = unique("t");
+    let url = format!("{server}{name}");
+    let error = MongoStore::connect(&url, Options::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("not a member of a replica set"), "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    let client = Client::with_uri_str(&url).await.unwrap();
+    assert!(client.database(&name).list_collection_names().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_without_it() {
+    let url = url("shop");
+    let (start, place) = url.split_once('@').unwrap();
+    let (account, _) = start.rsplit_once(':').unwrap();
+    let error =
+        MongoStore::connect(&format!("{account}:canary@{place}"), Options::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_url_without_a_database_is_refused() {
+    let url = url("");
+    let error = MongoStore::connect(&url, Options::default()).await.unwrap_err();
+    assert!(error.to_string().contains("names no database"), "{error}");
+}
