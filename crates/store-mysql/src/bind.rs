@@ -91,8 +91,9 @@ impl Bind {
         if places.iter().map(|place| usize::from(*place)).eq(1..=self.values.len()) {
             return Ok(self.values);
         }
-        let value =
-            |place: &u16| usize::from(*place).checked_sub(1).and_then(|place| self.values.get(place)).cloned();
+        let value = |place: &u16| {
+            usize::from(*place).checked_sub(1).and_then(|place| self.values.get(place)).cloned()
+        };
         places.iter().map(|place| value(place).ok_or_else(unsendable)).collect()
     }
 }
