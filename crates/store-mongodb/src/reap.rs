@@ -10,7 +10,7 @@ use pillarbox_core::{CRASHES_IN_COMPANY, Error, ErrorKind, Failure, NO_LANE, Res
 
 use crate::call::{Link, Reading, Traffic, UnitOfWork};
 use crate::change::audit;
-use crate::command::{Change, Find, aggregate, insert, is_spent, stamps, update};
+use crate::command::{Change, Find, aggregate, insert, is_spent, stamp_of, stamps, update};
 use crate::lanes;
 use crate::row::{Cells, number, number_of, text};
 use crate::store::MongoStore;
@@ -52,7 +52,7 @@ impl MongoStore {
 
 pub(crate) async fn reap_rows(store: &MongoStore, request: &ReapRequest) -> Result<Reaped> {
     request.check()?;
-    let mut reap = Reap { tables: &store.tables, request, routes: vec![] };
+    let mut reap = Reap { tables: &store.tables, request, routes: vec![], only: None };
     reap.routes = match &request.route {
         Some(route) => vec![route.to_string()],
         None => store.live_routes().await?,
@@ -69,8 +69,27 @@ pub(crate) async fn reap_rows(store: &MongoStore, request: &ReapRequest) -> Resu
         let stale = found.iter().filter(|found| found.stale.leased).count() as u64;
         return Ok(Reaped { stale, suspects, ..Reaped::default() });
     }
-    let mut reaped = store.together(Traffic::Relay, &reap).await?;
+    let stale = match store.together(Traffic::Relay, &reap).await {
+        // A relay that was killed leaves its transaction open until the server ends it. The entries in it have to wait
+        // that long, and no others.
+        Err(error) if error.kind() == ErrorKind::Contention => one_by_one(store, reap, &found).await?,
+        answer => answer?,
+    };
+    let mut reaped = Reaped::of_rows(stale.into_iter());
     reaped.suspects = suspects || reaped.released > 0;
+    Ok(reaped)
+}
+
+/// Reaps entries each in a transaction of its own, and leaves alone what another transaction has.
+async fn one_by_one(store: &MongoStore, mut reap: Reap<'_>, found: &[Found]) -> Result<Vec<Stale>> {
+    let mut reaped = Vec::new();
+    for one in found {
+        reap.only = Some(one.stale.seq);
+        match store.attempt(Traffic::Relay, &reap).await {
+            Err(error) if error.kind() == ErrorKind::Contention => {}
+            answer => reaped.extend(answer?),
+        }
+    }
     Ok(reaped)
 }
 
@@ -101,6 +120,8 @@ struct Reap<'a> {
     tables: &'a Tables,
     request: &'a ReapRequest,
     routes: Vec<String>,
+    /// If set, the one entry to look at.
+    only: Option<i64>,
 }
 
 /// An entry that a reap is about, and what it is known by until it is written.
@@ -143,6 +164,9 @@ impl Reap<'_> {
                 }
                 filter.extend(doc! { "route": route, "due_at": due, "settled_at": Bson::Null });
                 leave_steps(&mut filter, request.steps);
+                if let Some(seq) = self.only {
+                    filter.insert("seq", stamp_of(seq));
+                }
                 let find = Find::new(&self.tables.outbox, filter)
                     .sort(doc! { "due_at": 1, "priority": 1, "seq": 1 })
                     .limit(i64::try_from(left).unwrap_or(i64::MAX))
@@ -195,9 +219,9 @@ fn spent(max_attempts: Option<u32>) -> Document {
 
 #[async_trait]
 impl UnitOfWork for Reap<'_> {
-    type Outcome = Reaped;
+    type Outcome = Vec<Stale>;
 
-    async fn run(&self, tx: &mut Link<'_>) -> Result<Reaped> {
+    async fn run(&self, tx: &mut Link<'_>) -> Result<Vec<Stale>> {
         let now = tx.now_or(self.request.now).await?;
         let (tables, at) = (self.tables, now.as_micros());
         let found = self.stale(now, tx).await?;
@@ -242,6 +266,6 @@ impl UnitOfWork for Reap<'_> {
                 tx.write(revise).await?;
             }
         }
-        Ok(Reaped::of_rows(found.into_iter().map(|found| found.stale)))
+        Ok(found.into_iter().map(|found| found.stale).collect())
     }
 }

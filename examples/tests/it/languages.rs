@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use pillarbox::Relay;
+use pillarbox::mongodb::MongoStore;
 use pillarbox::mysql::MySqlStore;
 use pillarbox::port::Store;
 use pillarbox::postgres::PostgresStore;
@@ -15,7 +16,7 @@ use pillarbox::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::services::{fresh, variable, wait};
-use crate::{MySql, psql};
+use crate::{MySql, mongodb, psql};
 
 /// A language, and the letter that its orders begin with.
 #[derive(Clone, Copy, PartialEq)]
@@ -112,6 +113,26 @@ fn on_mariadb(language: Language) {
         there_and_back(language, "mysql", &database.url, Arc::new(store.clone())).await;
         store.close().await;
     });
+}
+
+fn on_mongodb(language: Language) {
+    let url = mongodb();
+    wait(async {
+        let store = MongoStore::connect(&url, pillarbox::mongodb::Options::default()).await.unwrap();
+        store.migrate().await.unwrap();
+        there_and_back(language, "mongodb", &url, Arc::new(store.clone())).await;
+        store.close().await;
+    });
+}
+
+#[test]
+fn the_node_example_on_mongodb_stages_with_the_order_and_applies_each_event_once() {
+    on_mongodb(Language::Node);
+}
+
+#[test]
+fn the_python_example_on_mongodb_stages_with_the_order_and_applies_each_event_once() {
+    on_mongodb(Language::Python);
 }
 
 #[test]

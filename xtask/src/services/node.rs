@@ -21,7 +21,7 @@ const LOCK: &str = include_str!("../../node/package-lock.json");
 const MARK: &str = "pillarbox-packages.json";
 
 /// Fails where the part in C++ was neither found nor built.
-const CHECK: &str = "new (require('better-sqlite3'))(':memory:').close(); require('pg'); require('mysql2')";
+const CHECK: &str = "new (require('better-sqlite3'))(':memory:').close(); require('pg'); require('mysql2'); require('mongodb')";
 
 pub(crate) struct Node;
 

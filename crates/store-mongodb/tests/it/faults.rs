@@ -10,7 +10,7 @@ use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
     Admin, Effect, Keep, Leases, ReapRequest, SettleRequest, Settlement, Steps, Store, Verdict,
 };
-use pillarbox_core::{ErrorKind, EventId, Status};
+use pillarbox_core::{ErrorKind, EventId, Status, Timestamp};
 use pillarbox_store_mongodb::{MongoStore, Options, Outbox};
 use uuid::Uuid;
 
@@ -105,6 +105,39 @@ async fn a_call_that_is_dropped_half_way_leaves_nothing_behind() {
     );
 }
 
+fn reaping(now: Option<Timestamp>) -> ReapRequest {
+    ReapRequest {
+        route: Some(route()),
+        limit: 100,
+        max_attempts: Some(1000),
+        leases: Leases::Impossible,
+        steps: Steps::Leave,
+        owner: "w".into(),
+        effect: Effect::Apply,
+        now,
+    }
+}
+
+/// A relay that was killed in the middle of a settle leaves its transaction open.
+#[tokio::test]
+async fn an_entry_in_a_transaction_that_nobody_ends_does_not_hold_back_the_reap_of_others() {
+    let harness = MongoHarness::start().await;
+    let store = harness.store();
+    stage(&harness, 3).await;
+    let claimed = claim(&store, 3).await;
+    let id = mongodb::bson::Uuid::from_bytes(claimed[0].event_id.0.into_bytes());
+    let outbox = harness.database.open().collection::<Document>("pillarbox_outbox");
+    let mut killed = harness.database.client.start_session().await.unwrap();
+    killed.start_transaction().await.unwrap();
+    let settle = doc! { "$set": { "status": "delivered" } };
+    let settled = outbox.update_one(doc! { "event_id": id }, settle).session(&mut killed).await.unwrap();
+    assert_eq!(settled.modified_count, 1);
+    let later = claimed[0].due_at.unwrap().saturating_add(Duration::from_secs(1));
+    assert_eq!(store.reap(reaping(Some(later))).await.unwrap().released, 2);
+    killed.abort_transaction().await.unwrap();
+    assert_eq!(store.reap(reaping(Some(later))).await.unwrap().released, 1);
+}
+
 /// Stages with the same id until it is known to be there.
 async fn stage_surely(client: &Client, outbox: &Outbox, id: EventId) {
     loop {
@@ -143,17 +176,7 @@ async fn work(store: &MongoStore, delivered: &Mutex<BTreeMap<EventId, u32>>, all
                 SettleRequest { owner: "w".into(), settlements, keep: Keep::UntilPurged, now: None };
             drop(Store::settle(store, request).await);
         } else {
-            let reap = ReapRequest {
-                route: Some(route()),
-                limit: 100,
-                max_attempts: Some(1000),
-                leases: Leases::Impossible,
-                steps: Steps::Leave,
-                owner: "w".into(),
-                effect: Effect::Apply,
-                now: None,
-            };
-            drop(store.reap(reap).await);
+            drop(store.reap(reaping(None)).await);
             let mut suspects = wish(10);
             suspects.lease = Duration::from_secs(1);
             suspects.company = pillarbox_core::port::Company::Suspects { beside: 0 };

@@ -210,6 +210,11 @@ fn in_a_storm_nothing_is_lost_invented_or_out_of_order_in_a_redis_stream() {
 }
 
 #[test]
+fn in_a_storm_on_mongodb_nothing_is_lost_invented_or_out_of_order_in_a_jetstream_stream() {
+    nothing_is_lost_invented_or_out_of_order(Kind::MongoDb, &Place::stream(Broker::Nats), seed(6), &[]);
+}
+
+#[test]
 fn in_a_storm_on_mysql_nothing_is_lost_invented_or_out_of_order_in_a_jetstream_stream() {
     nothing_is_lost_invented_or_out_of_order(Kind::MySql, &Place::stream(Broker::Nats), seed(5), &[]);
 }
