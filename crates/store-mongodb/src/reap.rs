@@ -75,7 +75,7 @@ pub(crate) async fn reap_rows(store: &MongoStore, request: &ReapRequest) -> Resu
         Err(error) if error.kind() == ErrorKind::Contention => one_by_one(store, reap, &found).await?,
         answer => answer?,
     };
-    let mut reaped = Reaped::of_rows(stale.into_iter());
+    let mut reaped = Reaped::of_rows(stale);
     reaped.suspects = suspects || reaped.released > 0;
     Ok(reaped)
 }
