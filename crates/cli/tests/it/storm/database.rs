@@ -55,7 +55,7 @@ impl Database {
             Kind::MongoDb => {
                 let client = Client::with_uri_str(mongodb()).await.unwrap();
                 let outbox = client.default_database().unwrap().collection(&insert);
-                Connected::MongoDb(client.start_session().await.unwrap(), outbox)
+                Connected::MongoDb(Box::new(client.start_session().await.unwrap()), outbox)
             }
             Kind::MySql => Connected::MySql(MySqlConnection::connect(&mysql()).await.unwrap()),
             Kind::Postgres => Connected::Postgres(PgConnection::connect(&postgres()).await.unwrap()),
@@ -65,7 +65,7 @@ impl Database {
 }
 
 enum Connected {
-    MongoDb(ClientSession, Collection<Document>),
+    MongoDb(Box<ClientSession>, Collection<Document>),
     MySql(MySqlConnection),
     Postgres(PgConnection),
 }
@@ -118,7 +118,7 @@ impl Session {
                     "event_id": mongodb::bson::Uuid::from_bytes(id.into_bytes()),
                     "route": "orders", "type": "t", "key": key, "payload": "7",
                 };
-                outbox.insert_one(event).session(session).await.unwrap();
+                outbox.insert_one(event).session(&mut **session).await.unwrap();
                 Ok(())
             }
             Connected::MySql(connection) => {
