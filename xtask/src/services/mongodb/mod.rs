@@ -22,6 +22,8 @@ const SUM: &str = "3ff809ca9e5b34c3892bc1dd5f03196a44818a9e77118740772a415cdfb95
 const RELEASE: &str = "bullseye";
 const LIBRARY: &str = "libssl1.1";
 const LIBRARY_SUM: &str = "aadf8b4b197335645b230c2839b4517aa444fd2e8f434e5438c48a18857988f7";
+/// What it needs of this release.
+const CURL: &str = "/usr/lib/x86_64-linux-gnu/libcurl.so.4";
 const ARCHITECTURE: &str = "x86_64";
 
 /// The administrator of tests.
@@ -45,11 +47,12 @@ impl Server for MongoDb {
 
     // Nothing is installed for it but what fetches it.
     fn packages(&self) -> &'static [&'static str] {
-        &["npm"]
+        &["npm", "libcurl4"]
     }
 
     fn is_installed(&self) -> bool {
-        Command::new("npm").arg("--version").output().is_ok_and(|output| output.status.success())
+        let npm = Command::new("npm").arg("--version").output();
+        Path::new(CURL).exists() && npm.is_ok_and(|output| output.status.success())
     }
 
     fn start(&self, ground: &Ground, _before: &[Facts]) -> Result<Up> {
