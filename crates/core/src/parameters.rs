@@ -45,6 +45,41 @@ pub fn read<'a>(
     Ok(())
 }
 
+/// Writes the functions that read the URLs of a transport's sink, source and transcript.
+///
+/// The options have a function `read(url, allowed)`. The module has the lists `OF_SINKS`, `OF_SOURCES` and
+/// `OF_TRANSCRIPTS` of the parameters that each of them may set.
+#[macro_export]
+macro_rules! of_urls {
+    ($options:ident) => {
+        impl $options {
+            /// Reads the URL of a sink.
+            ///
+            /// # Errors
+            /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+            pub fn of_sink(url: &str) -> $crate::Result<Self> {
+                Self::read(url, &OF_SINKS)
+            }
+
+            /// Reads the URL of a source.
+            ///
+            /// # Errors
+            /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+            pub fn of_source(url: &str) -> $crate::Result<Self> {
+                Self::read(url, &OF_SOURCES)
+            }
+
+            /// Reads the URL of a transcript.
+            ///
+            /// # Errors
+            /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
+            pub fn of_transcript(url: &str) -> $crate::Result<Self> {
+                Self::read(url, &OF_TRANSCRIPTS)
+            }
+        }
+    };
+}
+
 /// Reads a whole number.
 ///
 /// # Errors

@@ -5,7 +5,9 @@
 /// A store calls it in its `transaction.rs`, with the type of the outbox and a generic alias `Tx<'c>` of the
 /// transaction. The outbox has a field `staging` of the type [`Staging`](crate::Staging) and defines `stage_all`,
 /// `stage_saga` and `commit`. A function `rollback(tx)` stands beside the call. The documentation that is passed is
-/// added to that of `transaction`. If the type of the transaction borrows nothing, write `owned` before its alias.
+/// added to that of `transaction`. If the type of the transaction borrows nothing, write `owned` before its alias. If it
+/// borrows, the database speaks SQL: the outbox then gets `statement` as well, from `stage_one` of its field `statements`, with
+/// `Statement` and `params` beside the call.
 ///
 /// It writes the setters, `transaction`, `Debug`, the ports, and the sealed trait `Begin`.
 #[macro_export]
@@ -13,6 +15,21 @@ macro_rules! outbox {
     ($(#[$example:meta])* $outbox:ident, $tx:ident) => {
         $crate::outbox!(@outbox $(#[$example])* $outbox, $tx);
         $crate::outbox!(@ports <'c> $outbox, $tx<'c>);
+
+        impl $outbox {
+            /// The SQL and the parameters that stage this event with any other driver, in a transaction of that
+            /// driver.
+            ///
+            /// # Errors
+            /// When the route or the event breaks a rule.
+            pub fn statement(
+                &self,
+                event: ::pillarbox_core::Event,
+            ) -> ::pillarbox_core::Result<Statement> {
+                let entry = self.staging.entry(&self.staging.route()?, event)?;
+                Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))
+            }
+        }
     };
     ($(#[$example:meta])* $outbox:ident, owned $tx:ident) => {
         $crate::outbox!(@outbox $(#[$example])* $outbox, $tx);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox_core::Ident;
+use pillarbox_core::{Ident, setters};
 
 /// Settings of an outbox, a store or an inbox on MariaDB or MySQL. All three must use the same tables. The tables are in
 /// the database that the URL names.
@@ -72,61 +72,24 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Sets the prefix of the names of all tables and indexes.
-    #[must_use]
-    pub fn prefix(mut self, prefix: Ident) -> Self {
-        self.prefix = prefix;
-        self
-    }
-
-    /// Sets whether `migrate` also creates the index that claims in causal order need.
-    #[must_use]
-    pub fn causal_order(mut self, causal_order: bool) -> Self {
-        self.causal_order = causal_order;
-        self
-    }
-
-    /// Sets how long opening one connection may take.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how long a call waits for a free connection.
-    #[must_use]
-    pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
-        self.acquire_timeout = timeout;
-        self
-    }
-
-    /// Sets how long one statement waits for a lock that another transaction holds.
-    #[must_use]
-    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
-        self.lock_timeout = timeout;
-        self
-    }
-
-    /// Sets how long one statement of a relay may run on the server.
-    #[must_use]
-    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.statement_timeout = timeout;
-        self
-    }
-
-    /// Sets whether a connection to another machine may be in plain text.
-    #[must_use]
-    pub fn insecure(mut self, insecure: bool) -> Self {
-        self.insecure = insecure;
-        self
-    }
-
-    /// Sets the number of connections for operators and the application's transactions.
-    #[must_use]
-    pub fn connections(mut self, connections: u32) -> Self {
-        self.connections = connections;
-        self
+setters! {
+    impl Options {
+        /// Sets the prefix of the names of all tables and indexes.
+        prefix: Ident;
+        /// Sets whether `migrate` also creates the index that claims in causal order need.
+        causal_order: bool;
+        /// Sets how long opening one connection may take.
+        connect_timeout: Duration;
+        /// Sets how long a call waits for a free connection.
+        acquire_timeout: Duration;
+        /// Sets how long one statement waits for a lock that another transaction holds.
+        lock_timeout: Duration;
+        /// Sets how long one statement of a relay may run on the server.
+        statement_timeout: Duration;
+        /// Sets whether a connection to another machine may be in plain text.
+        insecure: bool;
+        /// Sets the number of connections for operators and the application's transactions.
+        connections: u32;
     }
 }
 

@@ -7,6 +7,7 @@ use sqlx::MySqlPool;
 use crate::commit::{Tx, rollback};
 use crate::error::{Phase, classify};
 use crate::outbox::Outbox;
+use crate::statement::{Statement, params};
 use crate::store::MySqlStore;
 
 impl MySqlStore {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox_core::Ident;
+use pillarbox_core::{Ident, setters};
 
 /// Settings of an outbox, a store or an inbox on PostgreSQL. All three must use the same tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,81 +91,29 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Sets whether `migrate` may create the schema.
-    #[must_use]
-    pub fn create_schema(mut self, create: bool) -> Self {
-        self.create_schema = create;
-        self
-    }
-
-    /// Sets the prefix of all table names.
-    #[must_use]
-    pub fn prefix(mut self, prefix: Ident) -> Self {
-        self.prefix = prefix;
-        self
-    }
-
-    /// Sets the schema of the tables.
-    #[must_use]
-    pub fn schema(mut self, schema: Ident) -> Self {
-        self.schema = Some(schema);
-        self
-    }
-
-    /// Sets whether `migrate` also creates the index that claims in causal order need.
-    #[must_use]
-    pub fn causal_order(mut self, on: bool) -> Self {
-        self.causal_order = on;
-        self
-    }
-
-    /// Sets how the store calls the server, instead of detecting it.
-    #[must_use]
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = Some(mode);
-        self
-    }
-
-    /// Sets whether a connection to another machine may be in plain text.
-    #[must_use]
-    pub fn insecure(mut self, insecure: bool) -> Self {
-        self.insecure = insecure;
-        self
-    }
-
-    /// Sets how long one call waits for a lock that another transaction holds.
-    #[must_use]
-    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
-        self.lock_timeout = timeout;
-        self
-    }
-
-    /// Sets how long one call of a relay may run on the server.
-    #[must_use]
-    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.statement_timeout = timeout;
-        self
-    }
-
-    /// Sets how long a call waits for a free connection.
-    #[must_use]
-    pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
-        self.acquire_timeout = timeout;
-        self
-    }
-
-    /// Sets how long opening one connection may take.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets the number of connections for operators and the application's transactions.
-    #[must_use]
-    pub fn connections(mut self, connections: u32) -> Self {
-        self.connections = connections;
-        self
+setters! {
+    impl Options {
+        /// Sets whether `migrate` may create the schema.
+        create_schema: bool;
+        /// Sets the prefix of all table names.
+        prefix: Ident;
+        /// Sets the schema of the tables.
+        schema: Ident as some;
+        /// Sets whether `migrate` also creates the index that claims in causal order need.
+        causal_order: bool;
+        /// Sets how the store calls the server, instead of detecting it.
+        mode: Mode as some;
+        /// Sets whether a connection to another machine may be in plain text.
+        insecure: bool;
+        /// Sets how long one call waits for a lock that another transaction holds.
+        lock_timeout: Duration;
+        /// Sets how long one call of a relay may run on the server.
+        statement_timeout: Duration;
+        /// Sets how long a call waits for a free connection.
+        acquire_timeout: Duration;
+        /// Sets how long opening one connection may take.
+        connect_timeout: Duration;
+        /// Sets the number of connections for operators and the application's transactions.
+        connections: u32;
     }
 }

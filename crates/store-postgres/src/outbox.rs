@@ -12,7 +12,7 @@ use crate::driver::Transaction;
 use crate::lean;
 use crate::options::{Mode, Options};
 use crate::sql::{Sql, Staging as Statements};
-use crate::statement::{Statement, Value, params, values};
+use crate::statement::{Value, values};
 use crate::store::PostgresStore;
 use crate::tables::Tables;
 
@@ -105,15 +105,6 @@ impl Outbox {
         commit(tx).await?;
         self.staging.committed();
         Ok(())
-    }
-
-    /// The statement that stages this event, for use with any other driver.
-    ///
-    /// # Errors
-    /// When the event is out of bounds.
-    pub fn statement(&self, event: Event) -> Result<Statement> {
-        let entry = self.staging.entry(&self.staging.route()?, event)?;
-        Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))
     }
 
     fn one(&self, event: Event) -> Result<Step<Value, Staged>> {

@@ -7,6 +7,7 @@ use sqlx::PgPool;
 use crate::commit::{Tx, rollback};
 use crate::error::{Phase, classify};
 use crate::outbox::Outbox;
+use crate::statement::{Statement, params};
 use crate::store::PostgresStore;
 
 impl PostgresStore {

@@ -30,8 +30,8 @@ impl Store for SqliteStore {
             return self.claim_suspects(&request, beside).await;
         }
         let sql = match request.order {
-            ClaimOrder::Staged => &self.statements.claim_staged,
-            ClaimOrder::Causal => &self.statements.claim_causal,
+            ClaimOrder::Staged => &self.statements.claim.staged,
+            ClaimOrder::Causal => &self.statements.claim.causal,
         };
         // Most of the time of a relay with little to do there is nothing; a look does not take the write lock.
         if !self.is_claimable(&request, &mut *self.reader().await?).await? {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox_core::Ident;
+use pillarbox_core::{Ident, setters};
 
 /// Settings that staging, relaying and migrating must share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,26 +23,14 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Sets the prefix of the names of all tables and indexes.
-    #[must_use]
-    pub fn prefix(mut self, prefix: Ident) -> Self {
-        self.prefix = prefix;
-        self
-    }
-
-    /// Sets whether `migrate` also creates the index that claims in causal order need.
-    #[must_use]
-    pub fn causal_order(mut self, causal_order: bool) -> Self {
-        self.causal_order = causal_order;
-        self
-    }
-
-    /// Sets how long a call waits for another writer of the file.
-    #[must_use]
-    pub fn busy_timeout(mut self, busy_timeout: Duration) -> Self {
-        self.busy_timeout = busy_timeout;
-        self
+setters! {
+    impl Options {
+        /// Sets the prefix of the names of all tables and indexes.
+        prefix: Ident;
+        /// Sets whether `migrate` also creates the index that claims in causal order need.
+        causal_order: bool;
+        /// Sets how long a call waits for another writer of the file.
+        busy_timeout: Duration;
     }
 }
 

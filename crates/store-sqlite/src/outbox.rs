@@ -11,7 +11,7 @@ use crate::commit::{Tx, commit};
 use crate::driver::Transaction;
 use crate::options::Options;
 use crate::sql::Statements;
-use crate::statement::{Statement, Value, params, values};
+use crate::statement::{Value, values};
 use crate::store::SqliteStore;
 use crate::tables::Tables;
 
@@ -96,16 +96,6 @@ impl Outbox {
         commit(tx).await?;
         self.staging.committed();
         Ok(())
-    }
-
-    /// The SQL and the parameters that stage this event with any other driver, in a transaction of that
-    /// driver.
-    ///
-    /// # Errors
-    /// When the route or the event breaks a rule.
-    pub fn statement(&self, event: Event) -> Result<Statement> {
-        let entry = self.staging.entry(&self.staging.route()?, event)?;
-        Ok(Statement::new(self.statements.stage_one.as_str(), params(entry)?))
     }
 
     /// One event without the detour that any number of them take.

@@ -127,6 +127,30 @@ impl Meant {
     }
 }
 
+/// One statement in two texts: SQLite sorts by an index only if the text has its very order.
+#[derive(Debug)]
+pub(crate) struct Ordered {
+    /// By priority, in the order of staging.
+    pub(crate) staged: Sql,
+    /// By clock stamps.
+    pub(crate) causal: Sql,
+}
+
+impl Ordered {
+    fn new(template: &str, tables: &Tables) -> Self {
+        let by = |order: &str| Sql::new(&template.replace("{order}", order), tables);
+        Self {
+            staged: by("priority, seq"),
+            causal: by("coalesce(hlc, 9223372036854775807), created_at, seq"),
+        }
+    }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        self.staged.name(&format!("{name}.staged"), texts);
+        self.causal.name(&format!("{name}.causal"), texts);
+    }
+}
+
 /// One statement in two texts: counting the changed rows costs half of having each of them told.
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -158,8 +182,7 @@ statements! {
         audit_of,
         audit_subject,
         change_audit,
-        claim_causal,
-        claim_staged,
+        claim: Ordered,
         claim_suspects,
         claimable,
         clock,

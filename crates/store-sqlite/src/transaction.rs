@@ -7,6 +7,7 @@ use sqlx::SqlitePool;
 use crate::commit::{Tx, rollback};
 use crate::error::classify;
 use crate::outbox::Outbox;
+use crate::statement::{Statement, params};
 use crate::store::SqliteStore;
 
 impl SqliteStore {

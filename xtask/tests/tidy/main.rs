@@ -7,6 +7,7 @@ mod face;
 mod graph;
 mod modules;
 mod proofs;
+mod repeats;
 mod repository;
 mod store_twins;
 mod text;

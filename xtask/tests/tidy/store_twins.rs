@@ -59,11 +59,10 @@ const SERVER: &str = "a server has connections, timeouts and encryption";
 const SCHEMA: &str = "only PostgreSQL has schemas within a database";
 
 /// Public items that differ.
-const ITEMS: [Own; 24] = [
+const ITEMS: [Own; 23] = [
     own("Param", SQL, NO_SQL),
     own("Statement", SQL, NO_SQL),
     own("statements", SQL, NO_SQL),
-    own("Outbox::statement", SQL, NO_SQL),
     own("Outbox::document", MONGODB, NO_SQL),
     own("Store::pool", SQL, NO_SQL),
     own("Store::client", MONGODB, NO_SQL),

@@ -25,6 +25,7 @@ pub mod running;
 mod steps;
 mod wrap;
 
+pub use context::the_process_has_one_clock;
 pub use harness::{InboxHarness, SourceHarness, Tx};
 pub use steps::ConsumerInput;
 

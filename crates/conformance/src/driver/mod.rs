@@ -130,6 +130,38 @@ macro_rules! act {
     };
 }
 
+/// Does acts in a transaction of diesel, or in a savepoint if one is open, ends it, and returns what was said.
+///
+/// `$inside` is the function that calls this macro, for transactions inside this one. `$count` is the statement that
+/// counts the outbox, and the type `Counted` with a text `number` reads its row. `$begun` runs after the begin.
+#[macro_export]
+macro_rules! diesel_acts {
+    ($inside:ident, $place:expr, $connection:expr, $acts:expr, $end:expr, $count:expr, $begun:expr) => {{
+        AnsiTransactionManager::begin_transaction($connection).unwrap();
+        $begun;
+        let mut said = Vec::new();
+        for act in $acts {
+            said.push(match act {
+                $crate::driver::Act::Count => {
+                    let counted: Counted = ::diesel::sql_query($count).get_result($connection).unwrap();
+                    $crate::driver::Said::Counted(counted.number.parse().unwrap())
+                }
+                $crate::driver::Act::Nested(acts, end) => {
+                    $crate::driver::Said::Nested(Box::pin($inside($place, $connection, acts, end)).await)
+                }
+                act => $crate::act!($place.outbox, $place.inbox, $connection, act),
+            });
+        }
+        match $end {
+            $crate::driver::End::Commit => AnsiTransactionManager::commit_transaction($connection).unwrap(),
+            $crate::driver::End::RollBack => {
+                AnsiTransactionManager::rollback_transaction($connection).unwrap();
+            }
+        }
+        said
+    }};
+}
+
 /// The one list of cases: the tests of a driver and the table below are made from it.
 #[doc(hidden)]
 #[macro_export]

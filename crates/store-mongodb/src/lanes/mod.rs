@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
+use pillarbox_core::port::shared::{fetch_lanes, passed_lanes, read_lanes};
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
     LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, Purging, ReadRequest, ReapRequest, Reaped,
@@ -22,6 +23,8 @@ use crate::row::{number, text};
 use crate::store::MongoStore;
 use crate::tables::Tables;
 
+use read::Looks;
+
 pub(crate) use bury::reap;
 
 #[async_trait]
@@ -31,15 +34,15 @@ impl Lanes for MongoStore {
     }
 
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
-        read::read(self, request).await
+        read_lanes(&Looks(self), request).await
     }
 
     async fn passed(&self, request: PassedRequest) -> Result<Passed> {
-        read::passed(self, request).await
+        passed_lanes(&Looks(self), request).await
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {
-        read::fetch(self, request).await
+        fetch_lanes(&Looks(self), request).await
     }
 
     async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {

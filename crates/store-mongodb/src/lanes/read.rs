@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
-use pillarbox_core::late::{OpenAsk, OpenCursor, Shown};
-use pillarbox_core::port::shared::{Holding, LaneRows, head};
-use pillarbox_core::port::{
-    FetchRequest, Fetched, Head, HeadsRequest, LaneCursor, LaneRead, LaneSeen, LaneWish, Passed,
-    PassedRequest, ReadRequest, SessionId,
-};
+use pillarbox_core::late::OpenAsk;
+use pillarbox_core::port::shared::{Holding, LaneRows, OpenLanes, head};
+use pillarbox_core::port::{Head, HeadsRequest, SessionId};
 use pillarbox_core::{NO_LANE, Result, RouteName};
 
 use super::{session, session_id, waiting};
@@ -21,72 +19,6 @@ use crate::tables::{ENDED, LANE, OPEN, SEQ, Tables};
 
 /// The most entries of a lane that one look tells: its answer is one document, which has a limit.
 const LANE_AT_ONCE: u32 = 500_000;
-
-/// Each look is a moment of its own. The lanes come first: what changes after it is announced by the next one.
-pub(super) async fn read(store: &MongoStore, request: ReadRequest) -> Result<LaneRead> {
-    request.check()?;
-    let holding = holding(store, &request.route, request.session).await?;
-    let Some(handed) = holding.handed else { return Ok(LaneRead::lost(holding.now)) };
-    let mut cursor = OpenCursor::of(&request.cursor, &request.lanes);
-    let is_read = |wish: &&LaneWish| wish.limit > 0 && holding.lanes.contains_key(&wish.lane);
-    let wishes: Vec<&LaneWish> = request.lanes.iter().filter(is_read).collect();
-    let asks: Vec<OpenAsk> = wishes.iter().map(|wish| cursor.ask(wish)).collect();
-    let open = open(store, &request.route, &asks).await?;
-    let mut shown = Shown::default();
-    for wish in &wishes {
-        cursor.take(wish, open.get(&wish.lane).map_or(&[][..], Vec::as_slice), &mut shown);
-    }
-    let Some(rows) = take(store, &request.route, request.session, &holding, handed, &shown.fresh).await?
-    else {
-        return Ok(LaneRead::lost(holding.now));
-    };
-    let seen = |wish: &&LaneWish| {
-        let (_, revision) = holding.lanes.get(&wish.lane)?;
-        Some(LaneSeen { lane: wish.lane, revision: *revision, read_to: cursor.at(wish.lane) })
-    };
-    Ok(LaneRead {
-        lanes: wishes.iter().filter_map(seen).collect(),
-        entries: rows.entries,
-        undecodable: rows.undecodable,
-        behind: shown.late,
-        cursor: LaneCursor::new(cursor),
-        ..LaneRead::nothing(holding.now)
-    })
-}
-
-pub(super) async fn passed(store: &MongoStore, request: PassedRequest) -> Result<Passed> {
-    request.check()?;
-    let holding = holding(store, &request.route, request.session).await?;
-    if holding.handed.is_none() {
-        return Ok(Passed { lost: true, ..Passed::default() });
-    }
-    let cursor = OpenCursor::of(&request.cursor, &request.lanes);
-    let held = |wish: &LaneWish| Some((wish.lane, holding.lanes.get(&wish.lane)?.1));
-    let revisions: Vec<(u8, i64)> = request.lanes.iter().filter_map(held).collect();
-    let asks: Vec<OpenAsk> =
-        revisions.iter().map(|(lane, _)| OpenAsk { lane: *lane, limit: u32::MAX }).collect();
-    let open = open(store, &request.route, &asks).await?;
-    let mut seqs = Vec::new();
-    for (lane, open) in open {
-        let mark = cursor.at(lane);
-        seqs.extend(open.into_iter().take_while(|seq| *seq <= mark));
-    }
-    Ok(Passed { lost: false, seqs, revisions })
-}
-
-pub(super) async fn fetch(store: &MongoStore, request: FetchRequest) -> Result<Fetched> {
-    let holding = holding(store, &request.route, request.session).await?;
-    let mut fetched = Fetched::nothing(holding.now);
-    let rows = match holding.handed {
-        Some(handed) => take(store, &request.route, request.session, &holding, handed, &request.seqs).await?,
-        None => None,
-    };
-    match rows {
-        Some(rows) => (fetched.entries, fetched.undecodable) = (rows.entries, rows.undecodable),
-        None => fetched.lost = true,
-    }
-    Ok(fetched)
-}
 
 pub(super) async fn heads(store: &MongoStore, request: HeadsRequest) -> Result<Vec<Head>> {
     heads_of(&store.tables, &request.route, &request.lanes, &mut store.link(Traffic::Relay)).await
@@ -122,50 +54,92 @@ pub(super) async fn heads_of(
     Ok(heads)
 }
 
-/// What a session holds at this moment.
-async fn holding(store: &MongoStore, route: &RouteName, id: SessionId) -> Result<Holding> {
-    let (tables, reader) = (&store.tables, session_id(route, id));
-    let held =
-        vec![doc! { "$match": { "route": route.as_str(), "session": reader.get("session").cloned() } }];
-    let pipeline = vec![
-        doc! { "$match": { "_id": reader } },
-        doc! { "$lookup": { "from": &tables.lane, "pipeline": held, "as": "lanes" } },
-        doc! { "$lookup": { "from": &tables.outbox, "pipeline": plain_one(), "as": "plain" } },
-        doc! { "$project": {
-            "handed": 1, "now": now(None), "lanes.lane": 1, "lanes.fence": 1, "lanes.revision": 1,
-            "plain": { "$size": "$plain" },
-        } },
-    ];
-    let found =
-        store.rows(Traffic::Relay, aggregate(&tables.lane_session, pipeline), Reading::Newest).await?;
-    let Some(found) = found.first() else {
-        let now = store.link(Traffic::Relay).now_or(None).await?;
-        return Ok(Holding { handed: None, lanes: BTreeMap::new(), now });
-    };
-    if number(found, "plain") > 0 {
-        store.adopt(Traffic::Relay).await?;
-    }
-    let value = |of: &Document, name: &str| of.get(name).cloned().unwrap_or(Bson::Null);
-    let begin = || vec![value(found, "now"), value(found, "handed")];
-    let mut rows = vec![Cells::values(begin())];
-    for lane in found.get_array("lanes").map_or(&[][..], Vec::as_slice).iter().filter_map(Bson::as_document) {
-        let mut row = begin();
-        row.extend(["lane", "fence", "revision"].map(|name| value(lane, name)));
-        rows.push(Cells::values(row));
-    }
-    Holding::read(rows)
-}
+/// The looks of a read.
+pub(super) struct Looks<'a>(pub(super) &'a MongoStore);
 
-/// What is open in each lane, in order, from one snapshot.
-async fn open(store: &MongoStore, route: &RouteName, asks: &[OpenAsk]) -> Result<BTreeMap<u8, Vec<i64>>> {
-    let mut open: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
-    let Some(look) = open_look(&store.tables, route, asks) else { return Ok(open) };
-    for document in store.rows(Traffic::Relay, look, Reading::Snapshot).await? {
-        let lane = u8::try_from(number(&document, "_id")).unwrap_or(u8::MAX);
-        let seqs = document.get_array("seqs").map_or(&[][..], Vec::as_slice);
-        open.entry(lane).or_default().extend(seqs.iter().filter_map(number_of));
+#[async_trait]
+impl OpenLanes for Looks<'_> {
+    async fn holding(&self, route: &RouteName, id: SessionId) -> Result<Holding> {
+        let (tables, reader) = (&self.0.tables, session_id(route, id));
+        let held =
+            vec![doc! { "$match": { "route": route.as_str(), "session": reader.get("session").cloned() } }];
+        let pipeline = vec![
+            doc! { "$match": { "_id": reader } },
+            doc! { "$lookup": { "from": &tables.lane, "pipeline": held, "as": "lanes" } },
+            doc! { "$lookup": { "from": &tables.outbox, "pipeline": plain_one(), "as": "plain" } },
+            doc! { "$project": {
+                "handed": 1, "now": now(None), "lanes.lane": 1, "lanes.fence": 1, "lanes.revision": 1,
+                "plain": { "$size": "$plain" },
+            } },
+        ];
+        let found =
+            self.0.rows(Traffic::Relay, aggregate(&tables.lane_session, pipeline), Reading::Newest).await?;
+        let Some(found) = found.first() else {
+            let now = self.0.link(Traffic::Relay).now_or(None).await?;
+            return Ok(Holding { handed: None, lanes: BTreeMap::new(), now });
+        };
+        if number(found, "plain") > 0 {
+            self.0.adopt(Traffic::Relay).await?;
+        }
+        let value = |of: &Document, name: &str| of.get(name).cloned().unwrap_or(Bson::Null);
+        let begin = || vec![value(found, "now"), value(found, "handed")];
+        let mut rows = vec![Cells::values(begin())];
+        for lane in
+            found.get_array("lanes").map_or(&[][..], Vec::as_slice).iter().filter_map(Bson::as_document)
+        {
+            let mut row = begin();
+            row.extend(["lane", "fence", "revision"].map(|name| value(lane, name)));
+            rows.push(Cells::values(row));
+        }
+        Holding::read(rows)
     }
-    Ok(open)
+
+    /// From one snapshot.
+    async fn open(
+        &self,
+        route: &RouteName,
+        mut asks: Vec<OpenAsk>,
+        deep: Vec<OpenAsk>,
+    ) -> Result<BTreeMap<u8, Vec<i64>>> {
+        asks.extend(deep);
+        let mut open: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
+        let Some(look) = open_look(&self.0.tables, route, &asks) else { return Ok(open) };
+        for document in self.0.rows(Traffic::Relay, look, Reading::Snapshot).await? {
+            let lane = u8::try_from(number(&document, "_id")).unwrap_or(u8::MAX);
+            let seqs = document.get_array("seqs").map_or(&[][..], Vec::as_slice);
+            open.entry(lane).or_default().extend(seqs.iter().filter_map(number_of));
+        }
+        Ok(open)
+    }
+
+    async fn take(
+        &self,
+        route: &RouteName,
+        id: SessionId,
+        holding: &Holding,
+        handed: i64,
+        seqs: &[i64],
+    ) -> Result<Option<LaneRows>> {
+        let mut rows = LaneRows::default();
+        if seqs.is_empty() {
+            return Ok(Some(rows));
+        }
+        let mut filter = doc! { "seq": { "$in": stamps(seqs.iter().copied()) }, "route": route.as_str() };
+        filter.extend(waiting());
+        filter.insert("lane", doc! { "$lt": i32::from(NO_LANE) });
+        let find = Find::new(&self.0.tables.outbox, filter).hint(self.0.tables.index(SEQ));
+        for document in self.0.rows(Traffic::Relay, find.command(), Reading::Snapshot).await? {
+            rows.put(decode(document), holding);
+        }
+        rows.entries.sort_unstable_by_key(|entry| entry.seq);
+        if rows.newest > handed {
+            let note = Change::all(session(route, id), doc! { "$max": { "handed": rows.newest } });
+            if self.0.execute(update(&self.0.tables.lane_session, [note])).await?.found == 0 {
+                return Ok(None);
+            }
+        }
+        Ok(Some(rows))
+    }
 }
 
 /// One arm a lane: there is no limit for each of them that an index could find.
@@ -188,35 +162,4 @@ pub(crate) fn open_look(tables: &Tables, route: &RouteName, asks: &[OpenAsk]) ->
     let mut command = aggregate(&tables.outbox, pipeline);
     command.insert("hint", tables.index(LANE));
     Some(command)
-}
-
-/// Reads entries of held lanes, and writes down how far, before anything of it is delivered. A burial of the session after
-/// this counts them. `None`: the session was buried since it read, so nothing of that read may be delivered.
-async fn take(
-    store: &MongoStore,
-    route: &RouteName,
-    id: SessionId,
-    holding: &Holding,
-    handed: i64,
-    seqs: &[i64],
-) -> Result<Option<LaneRows>> {
-    let mut rows = LaneRows::default();
-    if seqs.is_empty() {
-        return Ok(Some(rows));
-    }
-    let mut filter = doc! { "seq": { "$in": stamps(seqs.iter().copied()) }, "route": route.as_str() };
-    filter.extend(waiting());
-    filter.insert("lane", doc! { "$lt": i32::from(NO_LANE) });
-    let find = Find::new(&store.tables.outbox, filter).hint(store.tables.index(SEQ));
-    for document in store.rows(Traffic::Relay, find.command(), Reading::Snapshot).await? {
-        rows.put(decode(document), holding);
-    }
-    rows.entries.sort_unstable_by_key(|entry| entry.seq);
-    if rows.newest > handed {
-        let note = Change::all(session(route, id), doc! { "$max": { "handed": rows.newest } });
-        if store.execute(update(&store.tables.lane_session, [note])).await?.found == 0 {
-            return Ok(None);
-        }
-    }
-    Ok(Some(rows))
 }

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
 use pillarbox_core::limits::OPEN_SAGAS_MAX;
+use pillarbox_core::port::shared::intervene;
 use pillarbox_core::port::{
     Intervened, InterventionRequest, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
 };
@@ -16,6 +17,7 @@ use crate::store::MongoStore;
 use crate::tables::Tables;
 
 use super::read::{load, saga};
+use super::settle::Locked;
 
 impl MongoStore {
     /// Sagas of a route that have not ended, up to a limit.
@@ -51,7 +53,7 @@ impl SagaAdmin for MongoStore {
 
     async fn intervene(&self, request: InterventionRequest) -> Result<Intervened> {
         check_name("actor", &request.actor)?;
-        self.sagas().intervene(&request).await
+        intervene(&Locked(&self.sagas()), &request).await
     }
 
     async fn saga_counts(&self, at: Option<Timestamp>) -> Result<SagaCounts> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mongodb::bson::{Bson, Document, doc};
-use pillarbox_core::port::shared::saga_columns;
+use pillarbox_core::port::shared::{HeldSteps, saga_columns};
 use pillarbox_core::{
     Entry, Error, ErrorKind, EventId, Failure, Fence, Held, Result, SagaId, SagaRecord, Status, StepSeen,
 };
@@ -20,15 +20,8 @@ pub(super) fn saga(document: &Document) -> Result<SagaRecord> {
     SagaRecord::read(saga_columns(&mut Cells::of(document, &names))?)
 }
 
-/// A claim that still stands as it is now, with its saga if it is a step of one.
-pub(super) type HeldStep = (StepSeen, Option<SagaRecord>);
-
 /// The claims that still stand, each with its saga, if it is of one.
-pub(super) async fn held_steps(
-    tables: &Tables,
-    claims: &[Held],
-    tx: &mut Link<'_>,
-) -> Result<BTreeMap<Held, HeldStep>> {
+pub(super) async fn held_steps(tables: &Tables, claims: &[Held], tx: &mut Link<'_>) -> Result<HeldSteps> {
     let seqs = stamps(claims.iter().map(|held| held.seq));
     let find = Find::new(&tables.outbox, doc! { "seq": { "$in": seqs }, "status": "in_flight" })
         .fields(&["seq", "fence", "event_id", "attempts", "last_error", "group_id"])

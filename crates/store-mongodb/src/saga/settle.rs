@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use mongodb::bson::{Document, doc};
-use pillarbox_core::port::shared::StepDecisions;
-use pillarbox_core::port::{self, Keep, StepSettleRequest, StepsSettled, SweepRequest, Swept};
-use pillarbox_core::{Error, ErrorKind, Held, Result, SagaId, SagaWork, StepSeen, Timestamp};
+use pillarbox_core::port::shared::{self, HeldSteps, LockedSagas, given_up};
+use pillarbox_core::port::{self, Keep, SagaHooks, StepSettleRequest, StepsSettled, SweepRequest, Swept};
+use pillarbox_core::{Entry, Error, ErrorKind, Held, Result, SagaId, SagaRecord, SagaWork, Timestamp};
 
 use crate::call::{Link, Reading, TRIES, Traffic, Tries};
 use crate::command::{Find, aggregate};
@@ -22,18 +22,10 @@ use super::write::write;
 #[async_trait]
 impl port::Sagas for Sagas {
     async fn settle_steps(&self, request: StepSettleRequest) -> Result<StepsSettled> {
-        if request.settlements.is_empty() {
-            return Ok(StepsSettled::default());
-        }
-        let mut tries = Tries::default();
-        loop {
-            let mut tx = self.begin().await?;
-            let settled = self.settle_in(&mut tx, &request).await;
-            match end(tx, settled).await {
-                Err(error) if tries.again(&error) => tries.pause().await,
-                answer => return answer.map_err(given_up),
-            }
-        }
+        shared::settle_steps(&Locked(self), &request).await.map_err(|error| match error.kind() {
+            ErrorKind::Contention => given_up(TRIES),
+            _ => error,
+        })
     }
 
     async fn sweep(&self, request: SweepRequest) -> Result<Swept> {
@@ -41,7 +33,7 @@ impl port::Sagas for Sagas {
         let ids: Vec<SagaId> = names.iter().filter_map(|name| name.parse().ok()).collect();
         let mut swept = Swept::of(names.len(), &ids, request.limit);
         for id in ids {
-            if let Some(error) = swept.note(id, self.sweep_one(id, &request).await) {
+            if let Some(error) = swept.note(id, shared::sweep_one(&Locked(self), id, &request).await) {
                 tracing::warn!(saga = %id, %error, "a saga could not be brought up to date; the next sweep tries again");
             }
         }
@@ -50,11 +42,6 @@ impl port::Sagas for Sagas {
 }
 
 impl Sagas {
-    /// A transaction of the driver's, because the application's callbacks write in it too.
-    async fn begin(&self) -> Result<Tx<'static>> {
-        self.store.open_transaction(Traffic::Relay).await
-    }
-
     fn link<'t>(&self, tx: &'t mut Tx<'static>) -> Link<'t> {
         Link::inside(self.store.database_for(Traffic::Relay), tx, Phase::Before)
     }
@@ -88,26 +75,54 @@ impl Sagas {
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         Ok(sagas.iter().filter(is_swept).take(limit).map(|saga| text(saga, "_id").to_owned()).collect())
     }
+}
 
-    async fn settle_in(&self, tx: &mut Tx<'static>, request: &StepSettleRequest) -> Result<StepsSettled> {
-        let mut link = self.link(tx);
-        let now = link.now_or(request.now).await?;
-        let claims: Vec<Held> = request.settlements.iter().map(|one| one.held).collect();
-        let mut found = held_steps(&self.store.tables, &claims, &mut link).await?;
-        let mut decided = StepDecisions::default();
-        for settlement in &request.settlements {
-            // The same claim twice: the first outcome counts.
-            decided.settle(settlement.clone(), found.remove(&settlement.held), now)?;
-        }
-        let work = decided.take_work();
-        if !work.is_empty() {
-            self.carry_out(tx, &work, &request.owner, request.keep, now).await?;
-        }
-        Ok(decided.written(|_| true).0)
+/// Sagas whose transactions lock what they read.
+pub(super) struct Locked<'a>(pub(super) &'a Sagas);
+
+#[async_trait]
+impl LockedSagas for Locked<'_> {
+    type Tries = Tries;
+    type Tx = Tx<'static>;
+
+    fn hooks(&self) -> &SagaHooks<Tx<'static>> {
+        &self.0.hooks
     }
 
-    /// Sinks, everything that is written, callbacks: in this order.
-    async fn carry_out(
+    /// A transaction of the driver's, because the application's callbacks write in it too.
+    async fn begin(&self) -> Result<Tx<'static>> {
+        self.0.store.open_transaction(Traffic::Relay).await
+    }
+
+    async fn end(&self, tx: Tx<'static>, is_whole: bool) -> Result<()> {
+        if is_whole {
+            return commit(tx).await;
+        }
+        rollback(tx).await;
+        Ok(())
+    }
+
+    async fn again(&self, tries: &mut Tries, error: &Error) -> bool {
+        let again = tries.again(error);
+        if again {
+            tries.pause().await;
+        }
+        again
+    }
+
+    async fn now(&self, tx: &mut Tx<'static>, pinned: Option<Timestamp>) -> Result<Timestamp> {
+        self.0.link(tx).now_or(pinned).await
+    }
+
+    async fn held(&self, tx: &mut Tx<'static>, claims: &[Held]) -> Result<HeldSteps> {
+        held_steps(&self.0.store.tables, claims, &mut self.0.link(tx)).await
+    }
+
+    async fn load(&self, tx: &mut Tx<'static>, id: SagaId) -> Result<Option<(SagaRecord, Vec<Entry>)>> {
+        load(&self.0.store.tables, id, &mut self.0.link(tx)).await
+    }
+
+    async fn write(
         &self,
         tx: &mut Tx<'static>,
         work: &[SagaWork],
@@ -115,95 +130,6 @@ impl Sagas {
         keep: Keep,
         now: Timestamp,
     ) -> Result<()> {
-        for one in work {
-            self.hooks.record(tx, &one.moves).await?;
-        }
-        write(&self.store.tables, work, actor, keep, now, &mut self.link(tx)).await?;
-        for one in work {
-            self.hooks.ended(tx, &one.moves, &one.saga).await?;
-        }
-        Ok(())
+        write(&self.0.store.tables, work, actor, keep, now, &mut self.0.link(tx)).await
     }
-
-    /// Whether it has ended; `None`: nothing was to be done.
-    async fn sweep_one(&self, id: SagaId, request: &SweepRequest) -> Result<Option<bool>> {
-        let mut tries = Tries::default();
-        loop {
-            let mut tx = self.begin().await?;
-            let swept = self.sweep_in(&mut tx, id, request).await;
-            match end(tx, swept).await {
-                Err(error) if tries.again(&error) => tries.pause().await,
-                answer => return answer,
-            }
-        }
-    }
-
-    async fn sweep_in(
-        &self,
-        tx: &mut Tx<'static>,
-        id: SagaId,
-        request: &SweepRequest,
-    ) -> Result<Option<bool>> {
-        let mut link = self.link(tx);
-        let now = link.now_or(request.now).await?;
-        let Some((saga, entries)) = load(&self.store.tables, id, &mut link).await? else { return Ok(None) };
-        let seen = entries.iter().map(StepSeen::from).collect();
-        let Some(work) = SagaWork::sweep(saga, seen, now)? else { return Ok(None) };
-        let one = std::slice::from_ref(&work);
-        self.carry_out(tx, one, &request.owner, Keep::UntilPurged, now).await?;
-        Ok(Some(work.moves.ended))
-    }
-
-    /// An operator's change, without callbacks: what ends a saga is the relay's.
-    pub(super) async fn intervene(&self, request: &port::InterventionRequest) -> Result<port::Intervened> {
-        let mut tries = Tries::default();
-        loop {
-            let mut tx = self.begin().await?;
-            let intervened = self.intervene_in(&mut tx, request).await;
-            match end(tx, intervened).await {
-                Err(error) if tries.again(&error) => tries.pause().await,
-                answer => return answer,
-            }
-        }
-    }
-
-    async fn intervene_in(
-        &self,
-        tx: &mut Tx<'static>,
-        request: &port::InterventionRequest,
-    ) -> Result<port::Intervened> {
-        let mut link = self.link(tx);
-        let now = link.now_or(request.now).await?;
-        let loaded = load(&self.store.tables, request.id, &mut link).await?;
-        let (saga, entries) = loaded.ok_or_else(|| request.unknown())?;
-        let seen = entries.iter().map(StepSeen::from).collect();
-        let work = SagaWork::intervene(saga, seen, &request.what, now)?;
-        let one = std::slice::from_ref(&work);
-        self.carry_out(tx, one, &request.actor, Keep::UntilPurged, now).await?;
-        Ok(work.intervened())
-    }
-}
-
-/// Commits what was done, or rolls back.
-async fn end<T>(tx: Tx<'static>, outcome: Result<T>) -> Result<T> {
-    match outcome {
-        Ok(outcome) => commit(tx).await.map(|()| outcome),
-        Err(error) => {
-            rollback(tx).await;
-            Err(error)
-        }
-    }
-}
-
-fn given_up(error: Error) -> Error {
-    if error.kind() != ErrorKind::Contention {
-        return error;
-    }
-    Error::new(
-        ErrorKind::Contention,
-        format!(
-            "saga update conflicted {TRIES} times and was given up for now; it is retried when its lease ends. If this \
-             persists, run fewer relays on this route"
-        ),
-    )
 }

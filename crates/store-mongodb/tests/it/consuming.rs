@@ -52,3 +52,8 @@ impl InboxHarness for Effects {
 }
 
 pillarbox_conformance::consumer_conformance!(pillarbox_conformance::MemoryBrokerHarness, Effects);
+
+#[tokio::test]
+async fn what_a_handler_stages_is_stamped_after_what_it_reacts_to() {
+    pillarbox_conformance::consumer::the_process_has_one_clock::<Effects>().await;
+}

@@ -8,6 +8,7 @@ mod settle;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pillarbox_core::port::shared::{fetch_lanes, passed_lanes, read_lanes};
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadsRequest, IsolateRequest,
     LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, Purging, ReadRequest, ReapRequest, Reaped,
@@ -18,6 +19,8 @@ use pillarbox_core::{Result, RouteName};
 use crate::bind::Bind;
 use crate::store::MySqlStore;
 
+use read::Looks;
+
 pub(crate) use bury::reap;
 
 #[async_trait]
@@ -27,15 +30,15 @@ impl Lanes for MySqlStore {
     }
 
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
-        read::read(self, request).await
+        read_lanes(&Looks(self), request).await
     }
 
     async fn passed(&self, request: PassedRequest) -> Result<Passed> {
-        read::passed(self, request).await
+        passed_lanes(&Looks(self), request).await
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {
-        read::fetch(self, request).await
+        fetch_lanes(&Looks(self), request).await
     }
 
     async fn heads(&self, request: HeadsRequest) -> Result<Vec<Head>> {

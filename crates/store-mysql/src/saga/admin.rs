@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use pillarbox_core::limits::OPEN_SAGAS_MAX;
-use pillarbox_core::port::shared::Columns;
+use pillarbox_core::port::shared::{Columns, intervene};
 use pillarbox_core::port::{
     Intervened, InterventionRequest, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
 };
@@ -18,6 +18,7 @@ use crate::row::Cells;
 use crate::store::MySqlStore;
 
 use super::read::{Kept, load, saga};
+use super::settle::Locked;
 
 impl MySqlStore {
     /// Sagas of a route that have not ended, up to a limit.
@@ -59,7 +60,7 @@ impl SagaAdmin for MySqlStore {
 
     async fn intervene(&self, request: InterventionRequest) -> Result<Intervened> {
         check_name("actor", &request.actor)?;
-        self.sagas().intervene(&request).await
+        intervene(&Locked(&self.sagas()), &request).await
     }
 
     async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts> {

@@ -13,7 +13,7 @@ use crate::sql::{Lockable, Sql, Statements};
 const SAGA_OF_HELD: usize = 5;
 
 /// Reads a row of `saga_held.sql`: a claim that still stands, and its saga, if it is of one.
-pub(super) fn held_step(row: &MySqlRow) -> Result<(Held, StepSeen, Option<SagaRecord>)> {
+pub(super) fn held_step(row: &MySqlRow) -> Result<(Held, (StepSeen, Option<SagaRecord>))> {
     let mut cells = Cells::of(row);
     let held = held(&mut cells)?;
     let unknown = || Error::new(ErrorKind::Corrupt, "the id of an entry cannot be read");
@@ -23,7 +23,7 @@ pub(super) fn held_step(row: &MySqlRow) -> Result<(Held, StepSeen, Option<SagaRe
     let seen = StepSeen { held, event_id, status: Status::InFlight, attempts, last_error };
     let is_of_one = cells.optional_text()?.is_some();
     let saga = is_of_one.then(|| saga(row, SAGA_OF_HELD)).transpose()?;
-    Ok((held, seen, saga))
+    Ok((held, (seen, saga)))
 }
 
 /// Reads the columns of a saga from this one on.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use pillarbox_core::port::shared::{Columns, StepDecisions};
+use pillarbox_core::port::shared::{Columns, StepDecisions, given_up};
 use pillarbox_core::port::{
     self, Keep, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
 };
@@ -22,7 +22,7 @@ use super::read::{held_step, saga};
 use super::write::SagaWrites;
 
 /// Others that move the same sagas at the same time come first at most this often.
-const TRIES: usize = 16;
+const TRIES: u32 = 16;
 
 #[async_trait]
 impl port::Sagas for Sagas {
@@ -53,13 +53,7 @@ impl port::Sagas for Sagas {
                 return Ok(settled);
             }
         }
-        Err(Error::new(
-            ErrorKind::Contention,
-            format!(
-                "saga update conflicted {TRIES} times and was given up for now; it is retried when its lease \
-                 ends. If this persists, run fewer relays on this route"
-            ),
-        ))
+        Err(given_up(TRIES))
     }
 
     async fn sweep(&self, request: SweepRequest) -> Result<Swept> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use pillarbox_core::limits::OPEN_SAGAS_MAX;
-use pillarbox_core::port::shared::Columns;
+use pillarbox_core::port::shared::{Columns, intervene};
 use pillarbox_core::port::{
     Intervened, InterventionRequest, PurgeRequest, Purged, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
 };
@@ -17,6 +17,7 @@ use crate::row::Cells;
 use crate::store::SqliteStore;
 
 use super::read::{load, saga};
+use super::settle::Locked;
 
 impl SqliteStore {
     /// Sagas of a route that have not ended, up to a limit.
@@ -56,7 +57,7 @@ impl SagaAdmin for SqliteStore {
 
     async fn intervene(&self, request: InterventionRequest) -> Result<Intervened> {
         check_name("actor", &request.actor)?;
-        self.sagas().intervene(&request).await
+        intervene(&Locked(&self.sagas()), &request).await
     }
 
     async fn saga_counts(&self, now: Option<Timestamp>) -> Result<SagaCounts> {

@@ -13,15 +13,8 @@ use crate::sql::Statements;
 /// Where the saga begins in a row of `saga_held.sql`.
 const SAGA_OF_HELD: usize = 5;
 
-/// A claim that still stands.
-pub(super) struct HeldStep {
-    pub(super) seen: StepSeen,
-    /// `None`: of no saga.
-    pub(super) saga: Option<SagaRecord>,
-}
-
-/// Reads a row of `saga_held.sql`.
-pub(super) fn held_step(row: &SqliteRow) -> Result<HeldStep> {
+/// Reads a row of `saga_held.sql`: a claim that still stands, and its saga, if it is of one.
+pub(super) fn held_step(row: &SqliteRow) -> Result<(Held, (StepSeen, Option<SagaRecord>))> {
     let mut cells = Cells::of(row);
     let held = Held { seq: cells.number()?, fence: Fence(cells.number()?) };
     let event_id: EventId = cells.text()?.parse()?;
@@ -29,7 +22,7 @@ pub(super) fn held_step(row: &SqliteRow) -> Result<HeldStep> {
     let last_error = cells.optional_text()?.as_deref().map(Failure::parse);
     let seen = StepSeen { held, event_id, status: Status::InFlight, attempts, last_error };
     let saga = if cells.optional_text()?.is_some() { Some(saga(row, SAGA_OF_HELD)?) } else { None };
-    Ok(HeldStep { seen, saga })
+    Ok((held, (seen, saga)))
 }
 
 /// Reads the columns of a saga from this one on.

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_conformance::{InboxHarness, MemoryBrokerHarness, Ruin, StoreHarness};
-use pillarbox_core::port::{Admin, Entropy, Filter};
-use pillarbox_core::{Entry, Event, Hlc, RouteName};
-use pillarbox_engine::Consumer;
+use pillarbox_core::port::{Admin, Filter};
+use pillarbox_core::{Entry, Event};
 use pillarbox_engine::sink::HandlerError;
-use pillarbox_host::{OsEntropy, process_clock};
 use pillarbox_store_sqlite::Inbox;
-use pillarbox_testkit::{MemoryBroker, Published, sample_entry};
 use sqlx::{Sqlite, Transaction};
 
 use crate::harness::SqliteHarness;
@@ -58,28 +55,7 @@ impl InboxHarness for Effects {
 
 pillarbox_conformance::consumer_conformance!(MemoryBrokerHarness, Effects);
 
-/// The outbox and the consumer go by the clock of the process: no clock is passed around.
 #[tokio::test]
 async fn what_a_handler_stages_is_stamped_after_what_it_reacts_to() {
-    let (effects, broker) = (Arc::new(Effects::start().await), MemoryBroker::new());
-    let cause = Event::new("order.placed", "1").id(OsEntropy.event_id());
-    let mut message = Published::of(&sample_entry(RouteName::new("orders").unwrap(), cause));
-    let ahead = Hlc::from_raw(process_clock().now().raw() + (120_000 << 16)).unwrap();
-    message.attributes.insert("pillarboxhlc".into(), ahead.to_string());
-    broker.publish("orders", message);
-    let consumer = Consumer::builder(Arc::new(broker.source("orders")), effects.inbox()).name("billing");
-    let (done, mut finished) = tokio::sync::mpsc::unbounded_channel();
-    let handler = Arc::clone(&effects);
-    let tally = consumer
-        .build()
-        .unwrap()
-        .run(async move { finished.recv().await.unwrap() }, async move |tx, event| {
-            handler.apply(tx, event.causes(Event::new("applied", "1"))).await?;
-            done.send(()).unwrap();
-            Ok(())
-        })
-        .await
-        .unwrap();
-    assert_eq!(tally.processed, 1);
-    assert!(effects.applied().await[0].hlc > Some(ahead));
+    pillarbox_conformance::consumer::the_process_has_one_clock::<Effects>().await;
 }

@@ -74,8 +74,8 @@ async fn check_all(planned: &Planned, when: &str) {
         "USING COVERING INDEX pillarbox_outbox_due (route=? AND due_at",
     );
     let causal = "USING INDEX pillarbox_outbox_causal (route=?)";
-    check(planned, when, "claim_staged", &[row, ready, due], false).await;
-    check(planned, when, "claim_causal", &[row, causal, due], false).await;
+    check(planned, when, "claim.staged", &[row, ready, due], false).await;
+    check(planned, when, "claim.causal", &[row, causal, due], false).await;
     check(planned, when, "claimable", &["USING INDEX pillarbox_outbox_", due], false).await;
     check_sagas(planned, when).await;
     for sql in [

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, parameters, parse_duration, setters};
+use pillarbox_core::{Error, Result, Template, of_urls, parameters, parse_duration, setters};
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use url::Url;
 
@@ -82,31 +82,9 @@ pub struct Options {
     pub ca: Option<PathBuf>,
 }
 
+of_urls!(Options);
+
 impl Options {
-    /// Reads the URL of a sink.
-    ///
-    /// # Errors
-    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
-    pub fn of_sink(url: &str) -> Result<Self> {
-        Self::read(url, &OF_SINKS)
-    }
-
-    /// Reads the URL of a source.
-    ///
-    /// # Errors
-    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
-    pub fn of_source(url: &str) -> Result<Self> {
-        Self::read(url, &OF_SOURCES)
-    }
-
-    /// Reads the URL of a transcript.
-    ///
-    /// # Errors
-    /// [`Invalid`](pillarbox_core::ErrorKind::Invalid), naming the part that is wrong and what is allowed.
-    pub fn of_transcript(url: &str) -> Result<Self> {
-        Self::read(url, &OF_TRANSCRIPTS)
-    }
-
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
         // The parser's own error is shown without the URL, which holds a password.
         let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;

@@ -1,6 +1,6 @@
 //! What every store does in the same way, written once: selecting and changing entries for an operator, reading
-//! rows of an answer, adding up counts, judging the state of tables, and deciding on the outcomes of steps. A store
-//! adds its SQL, its types and its error table.
+//! rows of an answer, adding up counts, judging the state of tables, deciding on the outcomes of steps, and the order of
+//! calls where several stores do the same with other statements. A store adds its SQL, its types and its error table.
 
 mod batch;
 mod change;
@@ -11,7 +11,9 @@ mod entry_row;
 mod lanes;
 mod layout;
 mod look;
+mod open_lanes;
 mod outcomes;
+mod saga_moves;
 mod statement;
 mod statements;
 mod steps;
@@ -29,7 +31,9 @@ pub use entry_row::{Decoded, EntryCells, Read};
 pub use lanes::{FailedRow, Holding, LaneRows, ReadEntry, head, in_flight, session_expired, share_of};
 pub use layout::{ENTRY, SAGA, TABLES, lacks};
 pub use look::Found;
+pub use open_lanes::{OpenLanes, fetch_lanes, passed_lanes, read_lanes};
 pub use outcomes::{EntryMoveRow, SagaAuditRow, SagaMoveRow, SagaRows, Stale, VerdictRow, held};
+pub use saga_moves::{HeldSteps, LockedSagas, given_up, intervene, settle_steps, sweep_one};
 pub use statement::{Param, Statement, headers_json, parse_headers, stage_params};
 pub use steps::StepDecisions;
 

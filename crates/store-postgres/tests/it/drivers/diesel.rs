@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, sql_query};
 use pillarbox_conformance::driver::{Act, End, Said};
-use pillarbox_conformance::{DriverHarness, StoreHarness, act};
+use pillarbox_conformance::{DriverHarness, StoreHarness, diesel_acts};
 use pillarbox_core::{ErrorKind, Event, Retry};
 use pillarbox_store_postgres::Outbox;
 
@@ -34,24 +34,15 @@ impl Driver for Diesel {
 }
 
 async fn inside(place: &Place, connection: &mut PgConnection, acts: Vec<Act<'_>>, end: End) -> Vec<Said> {
-    AnsiTransactionManager::begin_transaction(connection).unwrap();
-    connection.batch_execute(PATIENCE).unwrap();
-    let mut said = Vec::new();
-    for act in acts {
-        said.push(match act {
-            Act::Count => {
-                let counted: Counted = sql_query(&place.count).get_result(connection).unwrap();
-                Said::Counted(counted.number.parse().unwrap())
-            }
-            Act::Nested(acts, end) => Said::Nested(Box::pin(inside(place, connection, acts, end)).await),
-            act => act!(place.outbox, place.inbox, connection, act),
-        });
-    }
-    match end {
-        End::Commit => AnsiTransactionManager::commit_transaction(connection).unwrap(),
-        End::RollBack => AnsiTransactionManager::rollback_transaction(connection).unwrap(),
-    }
-    said
+    diesel_acts!(
+        inside,
+        place,
+        connection,
+        acts,
+        end,
+        &place.count,
+        connection.batch_execute(PATIENCE).unwrap()
+    )
 }
 
 #[tokio::test]

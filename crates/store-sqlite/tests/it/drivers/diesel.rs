@@ -2,16 +2,16 @@
 
 use async_trait::async_trait;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
-use diesel::{Connection, QueryableByName, RunQueryDsl, SqliteConnection, sql_query};
+use diesel::{Connection, QueryableByName, RunQueryDsl, SqliteConnection};
 use pillarbox_conformance::driver::{Act, End, Said};
-use pillarbox_conformance::{DriverHarness, StoreHarness, act};
+use pillarbox_conformance::{DriverHarness, StoreHarness, diesel_acts};
 use pillarbox_core::{ErrorKind, Event};
 
 use super::{COUNT, Driver, On, PATIENCE, Place};
 
 struct Diesel;
 
-/// What counts the outbox.
+/// A number that the database said, as text.
 #[derive(QueryableByName)]
 struct Counted {
     #[diesel(sql_type = diesel::sql_types::Text)]
@@ -33,23 +33,7 @@ impl Driver for Diesel {
 }
 
 async fn inside(place: &Place, connection: &mut SqliteConnection, acts: Vec<Act<'_>>, end: End) -> Vec<Said> {
-    AnsiTransactionManager::begin_transaction(connection).unwrap();
-    let mut said = Vec::new();
-    for act in acts {
-        said.push(match act {
-            Act::Count => {
-                let counted: Counted = sql_query(COUNT).get_result(connection).unwrap();
-                Said::Counted(counted.number.parse().unwrap())
-            }
-            Act::Nested(acts, end) => Said::Nested(Box::pin(inside(place, connection, acts, end)).await),
-            act => act!(place.outbox, place.inbox, connection, act),
-        });
-    }
-    match end {
-        End::Commit => AnsiTransactionManager::commit_transaction(connection).unwrap(),
-        End::RollBack => AnsiTransactionManager::rollback_transaction(connection).unwrap(),
-    }
-    said
+    diesel_acts!(inside, place, connection, acts, end, COUNT, ())
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
--- Takes due entries under a lease in causal order: like claim_staged.sql, the ready arm in the order of the causal index.
+-- Takes due entries under a lease. The order of the ready arm is that of staging, or the causal one: each has an index.
 -- ?1 now or null, ?2 route, ?3 limit, ?4 lease in microseconds, ?5 owner, ?6 attempts where the entry does not say,
 -- ?7 whether steps of sagas are taken too.
 -- Two arms, each in the order of its own partial index, so that nothing is sorted whatever the backlog is.
@@ -21,7 +21,7 @@ ready (seq) as materialized (
   where route = ?2 and due_at is null and {live}
     and (status = 'pending' or status = 'retrying' and crashes = 0) and {counted} < coalesce(max_attempts, ?6)
     and not (select paused from route_now) and (?7 or {plain})
-  order by coalesce(hlc, 9223372036854775807), created_at, seq
+  order by {order}
   limit ?3 - min((?3 + 1) / 2, (select count(*) from due)))
 update {outbox} set
   status = 'in_flight',
