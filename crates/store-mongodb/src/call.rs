@@ -170,6 +170,9 @@ impl MongoStore {
         loop {
             match self.attempt(traffic, step).await {
                 Err(error) if tries.again(&error) => tries.pause().await,
+                Err(error) if traffic == Traffic::Relay && self.end_abandoned(&error).await => {
+                    tries = Tries::default();
+                }
                 answer => return answer,
             }
         }
@@ -183,6 +186,7 @@ impl MongoStore {
             let done = timeout(self.patience(), link.write(command.clone())).await;
             match done.unwrap_or_else(|_| Err(silent())) {
                 Err(error) if tries.again(&error) => tries.pause().await,
+                Err(error) if self.end_abandoned(&error).await => {}
                 answer => return answer,
             }
         }

@@ -62,12 +62,17 @@ fn is_local(address: &ServerAddress) -> bool {
 }
 
 /// A client whose connections are opened when they are needed.
-pub(crate) fn client(target: &ClientOptions, options: &Options, connections: u32) -> Result<Client> {
+pub(crate) fn client(
+    target: &ClientOptions,
+    options: &Options,
+    connections: u32,
+    app_name: String,
+) -> Result<Client> {
     let mut target = target.clone();
     target.max_pool_size = Some(connections);
     target.connect_timeout = Some(options.connect_timeout);
     target.server_selection_timeout = Some(options.acquire_timeout);
-    target.app_name = target.app_name.or_else(|| Some("pillarbox".to_owned()));
+    target.app_name = Some(app_name);
     Client::with_options(target).map_err(|error| classify(&error, Phase::Before))
 }
 

@@ -46,6 +46,7 @@
 //!
 //! Needs MongoDB 7.0 or later as a replica set. A set of one node is enough.
 
+mod abandoned;
 mod admin;
 mod adopt;
 mod batch;

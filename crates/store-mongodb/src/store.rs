@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mongodb::{Client, Database};
 use pillarbox_core::{Error, Result};
 
+use crate::abandoned::app_name;
 use crate::connect;
 use crate::options::{Options, Traffic};
 use crate::tables::Tables;
@@ -55,9 +56,12 @@ impl MongoStore {
                 "the URL names no database; write mongodb://host/database?replicaSet=NAME",
             ));
         };
-        let client = connect::client(&target, &options, options.connections.max(1))?;
+        let own = target.app_name.as_deref();
+        let relay_name = app_name(own, &database, options.prefix.as_str());
+        let name = own.unwrap_or("pillarbox").to_owned();
+        let client = connect::client(&target, &options, options.connections.max(1), name)?;
         connect::check(&client, &database, options.connect_timeout).await?;
-        let relay = connect::client(&target, &options, connect::RELAY)?;
+        let relay = connect::client(&target, &options, connect::RELAY, relay_name)?;
         Ok(Self::build(client, relay, database, options))
     }
 

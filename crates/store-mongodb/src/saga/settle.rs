@@ -103,11 +103,15 @@ impl LockedSagas for Locked<'_> {
     }
 
     async fn again(&self, tries: &mut Tries, error: &Error) -> bool {
-        let again = tries.again(error);
-        if again {
+        if tries.again(error) {
             tries.pause().await;
+            return true;
         }
-        again
+        let is_free = self.0.store.end_abandoned(error).await;
+        if is_free {
+            *tries = Tries::default();
+        }
+        is_free
     }
 
     async fn now(&self, tx: &mut Tx<'static>, pinned: Option<Timestamp>) -> Result<Timestamp> {

@@ -5,12 +5,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
+use mongodb::options::ClientOptions;
 use mongodb::{Client, ClientSession};
 use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
-    Admin, Effect, Keep, Leases, ReapRequest, SettleRequest, Settlement, Steps, Store, Verdict,
+    Admin, AttendRequest, Attendance, Effect, Keep, LANES, Lanes, Leases, ReapRequest, SessionId,
+    SettleRequest, Settlement, Steps, Store, Verdict,
 };
-use pillarbox_core::{ErrorKind, EventId, Status, Timestamp};
+use pillarbox_core::{ErrorKind, EventId, Result, Status, Timestamp};
 use pillarbox_store_mongodb::{MongoStore, Options, Outbox};
 use uuid::Uuid;
 
@@ -18,9 +20,13 @@ use crate::harness::MongoHarness;
 use crate::servers::Own;
 use crate::steps::{ROUTE, claim, event, route, stage, wish};
 
+/// How the server knows the connections of a store for the application, and those for its relays.
+const APPLICATION: &str = "pillarbox";
+const RELAY: &str = "pillarbox-relay faults.pillarbox";
+
 /// Makes the next commands of a client fail.
-async fn fail(client: &Client, times: i32, commands: &[&str], how: Document) {
-    let mut data = doc! { "failCommands": commands, "appName": "pillarbox" };
+async fn fail(client: &Client, of: &str, times: i32, commands: &[&str], how: Document) {
+    let mut data = doc! { "failCommands": commands, "appName": of };
     data.extend(how);
     let point = doc! { "configureFailPoint": "failCommand", "mode": { "times": times }, "data": data };
     client.database("admin").run_command(point).await.unwrap();
@@ -42,10 +48,11 @@ async fn a_commit_whose_answer_is_lost_is_sent_again_and_happens_once() {
     let outbox = store.outbox(ROUTE);
     let mut tx = store.begin().await.unwrap();
     let _ = outbox.stage(&mut tx, event(1)).await.unwrap();
-    fail(&client, 2, &["commitTransaction"], doc! { "closeConnection": true }).await;
+    fail(&client, APPLICATION, 2, &["commitTransaction"], doc! { "closeConnection": true }).await;
     outbox.commit(tx).await.unwrap();
     fail(
         &client,
+        RELAY,
         1,
         &["commitTransaction"],
         doc! { "errorCode": 112, "errorLabels": ["TransientTransactionError"] },
@@ -63,6 +70,57 @@ async fn a_commit_whose_answer_is_lost_is_sent_again_and_happens_once() {
     // The settle lost its race once, and was run again.
     assert_eq!(Store::settle(&store, request.clone()).await.unwrap().accepted, 1);
     assert_eq!(Store::settle(&store, request).await.unwrap().fenced.len(), 1);
+}
+
+/// A transaction as a client of this name leaves it when it is killed.
+async fn left_open(url: &str, name: &str, collection: &str, id: &str) -> ClientSession {
+    let mut options = ClientOptions::parse(url).await.unwrap();
+    options.app_name = Some(name.to_owned());
+    let client = Client::with_options(options).unwrap();
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let documents = client.database("faults").collection::<Document>(collection);
+    let change = doc! { "$set": { "left": true } };
+    documents.update_one(doc! { "_id": id }, change).upsert(true).session(&mut session).await.unwrap();
+    session
+}
+
+async fn attend(store: &MongoStore, session: u64) -> Result<Attendance> {
+    let request = AttendRequest {
+        route: route(),
+        session: SessionId::of_random(session, 1),
+        joins: true,
+        owner: "worker".into(),
+        lease: Duration::from_secs(60),
+        shares: LANES,
+        max_attempts: 5,
+        skips_dead: false,
+        now: None,
+    };
+    store.attend(request).await
+}
+
+#[tokio::test]
+async fn a_transaction_that_a_killed_relay_left_open_is_ended_by_the_next_one() {
+    let (_own, client, url) = alone().await;
+    // The server itself would not end it before this test does.
+    let patience = doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 86_400 };
+    client.database("admin").run_command(patience).await.unwrap();
+    let store = MongoStore::connect(&url, Options::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    assert_eq!(attend(&store, 1).await.unwrap().lanes.len(), usize::from(LANES));
+    let mut own = left_open(&url, "shop", "orders", "o-1").await;
+    // In the middle of a heartbeat, which has the route alone.
+    let mut killed = left_open(&url, RELAY, "pillarbox_route_state", ROUTE).await;
+    let attendance = loop {
+        match attend(&store, 2).await {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Contention, "{error}"),
+            Ok(attendance) => break attendance,
+        }
+    };
+    assert_eq!(attendance.lanes.len(), 0, "the first session has them all, and is alive");
+    assert!(killed.commit_transaction().await.is_err(), "it is not there any more");
+    own.commit_transaction().await.unwrap();
 }
 
 #[tokio::test]

@@ -75,8 +75,6 @@ impl Server for MongoDb {
         server.arg("--dbpath").arg(&data).arg("--unixSocketPrefix").arg(&directory);
         // Tests make commands fail and connections break at a point of their choice.
         server.args(["--setParameter", "enableTestCommands=1", "--oplogSize", "256"]);
-        // A client that is killed leaves its transaction open until then.
-        server.args(["--setParameter", "transactionLifetimeLimitSeconds=5"]);
         if self.is_set {
             let key = directory.join("key");
             ground.write(&key, &format!("{:016x}{:016x}", random(), random()))?;
