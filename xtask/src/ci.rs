@@ -105,7 +105,7 @@ fn all(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
         steps.run("documentation tests", with_servers(workspace(&["test", "--doc"])))?;
     }
     let part: &[&str] = match extent {
-        Extent::Push => &["--skip", AS_RELAY],
+        Extent::Push => &["--skip", AS_RELAY, "--skip", SHOP_IN_RUST],
         Extent::All => &[],
     };
     let tests = steps.run("tests", with_servers(tests(&[], part)?));
@@ -183,6 +183,10 @@ const OF_POSTGRES: [&str; 5] =
 
 /// The suite as the role of relays: a third of the store's tests, so that a push runs it on one version only.
 const AS_RELAY: &str = "as_the_relays_role";
+
+/// The guide's shop in Rust: a package of its own, which is compiled with all that it depends on for minutes. What it calls
+/// is also in the examples of the documentation.
+const SHOP_IN_RUST: &str = "the_shop_in_rust_places_its_order";
 
 /// The tests of these packages, or of the whole workspace if none is named: all of them, or those that `part` selects.
 fn tests(packages: &[&str], part: &[&str]) -> Result<Command, Stop> {
