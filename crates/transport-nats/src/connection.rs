@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError};
+use futures_util::StreamExt;
 use pillarbox_core::{Error, ErrorKind, Result};
 use tokio::sync::{Mutex, broadcast, watch};
 
@@ -119,6 +120,15 @@ impl Live {
     /// Nobody gets this connection any more: an answer did not come, and the next use must find out why.
     pub(crate) fn distrust(&self) {
         self.signals.distrusted.store(true, Ordering::Release);
+    }
+
+    /// Waits until the server has passed a message of ours back to us: by then it has taken everything that was published
+    /// before. `false`: it will not.
+    pub(crate) async fn echo(&self) -> bool {
+        let client = self.client();
+        let inbox = client.new_inbox();
+        let Ok(mut echoes) = client.subscribe(inbox.clone()).await else { return false };
+        client.publish(inbox, "".into()).await.is_ok() && echoes.next().await.is_some()
     }
 
     /// Resolves when the connection is lost.

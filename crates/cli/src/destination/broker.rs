@@ -43,10 +43,19 @@ macro_rules! broker {
 
 static BROKERS: [Broker; 3] = [
     broker!("amqp", ["amqp", "amqps"], pillarbox_transport_amqp::{AmqpSink, AmqpTranscript}),
-    broker!("nats", ["nats", "tls"], pillarbox_transport_nats::{NatsSink, NatsTranscript}),
+    broker!("nats", ["nats", "tls", "nats+core", "tls+core"], pillarbox_transport_nats::{NatsSink, NatsTranscript}),
     broker!(
         "redis",
-        ["redis", "rediss", "valkey", "valkeys"],
+        [
+            "redis",
+            "rediss",
+            "valkey",
+            "valkeys",
+            "redis+pubsub",
+            "rediss+pubsub",
+            "valkey+pubsub",
+            "valkeys+pubsub",
+        ],
         pillarbox_transport_redis::{RedisSink, RedisTranscript}
     ),
 ];

@@ -20,7 +20,8 @@ pub use webhook::Webhook;
 pub(crate) use webhook::{PORTS_DEFAULT, Secret};
 
 /// What can be written here now.
-const KNOWN: &str = "file:PATH, stdout:, null:, amqp(s)://…, nats://…, redis(s)://… and http(s)://…";
+const KNOWN: &str = "file:PATH, stdout:, null:, amqp(s)://…, nats://…, redis(s)://…, http(s)://…, and for whoever listens now \
+                     nats+core://… and redis+pubsub://…";
 /// Schemes whose transports come later.
 const LATER: [&str; 4] = ["kafka", "mqtt", "mqtts", "sqs"];
 
@@ -190,6 +191,8 @@ mod tests {
             "amqp://app:canary@h/%2f?exchange=orders&routing_key={type}",
             "nats://app:canary@h/orders.{type}",
             "redis://app:canary@h/0?stream=orders",
+            "redis+pubsub://app:canary@h?channel=orders",
+            "nats+core://canary@h/orders",
             "https://app:canary@h/hooks",
         ] {
             let destination: Destination = url.parse().unwrap();

@@ -7,8 +7,11 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use pillarbox_core::port::Sink;
 use pillarbox_core::{Entry, Event, EventId, Outcome, RouteName};
+use serde_json::Value;
 
 use super::case::{Case, poll_once, skip};
 use super::delivery::{self, Reports, all_confirmed};
@@ -67,6 +70,38 @@ pub struct Received {
     pub key: Option<String>,
     /// The payload's bytes.
     pub payload: Vec<u8>,
+}
+
+impl Received {
+    /// Reads a structured CloudEvents JSON object.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn of_line(line: &str) -> Self {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| line.get(name).map(|value| value.as_str().unwrap().to_owned());
+        let payload = match text("data_base64") {
+            Some(encoded) => BASE64_STANDARD.decode(encoded).unwrap(),
+            None => serde_json::to_vec(&line["data"]).unwrap(),
+        };
+        Self {
+            event_id: text("id").unwrap().parse().unwrap(),
+            event_type: text("type").unwrap(),
+            key: text("subject"),
+            payload,
+        }
+    }
+}
+
+/// The attributes and headers of a structured CloudEvents JSON object.
+///
+/// # Panics
+/// When it is none.
+#[must_use]
+pub fn context_of_line(line: &str) -> BTreeMap<String, String> {
+    let line: BTreeMap<String, Value> = serde_json::from_str(line).unwrap();
+    line.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()
 }
 
 fn id(n: u64) -> EventId {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use pillarbox_conformance::sink::EVENT_TYPES;
+use pillarbox_conformance::sink::context_of_line;
 use pillarbox_conformance::{Received, SinkHarness};
 use pillarbox_core::Entry;
 use pillarbox_core::port::{Sink, SinkCapabilities};
@@ -112,36 +111,16 @@ mod file {
 
         async fn received(&self) -> Vec<Received> {
             let text = std::fs::read_to_string(self.directory.path().join("events.ndjson")).unwrap();
-            text.lines().map(|line| of_line(&serde_json::from_str(line).unwrap())).collect()
+            text.lines().map(Received::of_line).collect()
         }
 
         async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
             let text = std::fs::read_to_string(self.directory.path().join("events.ndjson")).unwrap();
-            let texts = |line: &str| {
-                let line: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).unwrap();
-                line.into_iter()
-                    .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
-                    .collect()
-            };
-            Some(text.lines().map(texts).collect())
+            Some(text.lines().map(context_of_line).collect())
         }
 
         fn keeps_blanks(&self) -> bool {
             false
-        }
-    }
-
-    fn of_line(line: &serde_json::Value) -> Received {
-        let text = |name: &str| line.get(name).map(|value| value.as_str().unwrap().to_owned());
-        let payload = match text("data_base64") {
-            Some(encoded) => BASE64_STANDARD.decode(encoded).unwrap(),
-            None => serde_json::to_vec(&line["data"]).unwrap(),
-        };
-        Received {
-            event_id: text("id").unwrap().parse().unwrap(),
-            event_type: text("type").unwrap(),
-            key: text("subject"),
-            payload,
         }
     }
 

@@ -33,6 +33,7 @@ pub(super) fn refused(url: &str) -> String {
 /// Writes the user and a mask for the password, if there is one. Returns the rest of the URL.
 pub(super) fn userinfo<'a>(scheme: &str, rest: &'a str, out: &mut String) -> &'a str {
     let scheme = scheme.trim_end_matches("://");
+    let scheme = scheme.strip_suffix("+core").unwrap_or(scheme);
     let is = |name: &str| scheme.eq_ignore_ascii_case(name);
     let http = scheme.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("http"));
     // The last `@` ends the password, even when it stands in what a parser would take for path or query:

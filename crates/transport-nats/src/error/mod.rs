@@ -27,7 +27,7 @@ use std::error::Error as _;
 
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::{Error as Refusal, ErrorCode};
-use async_nats::{ConnectError, ConnectErrorKind};
+use async_nats::{ConnectError, ConnectErrorKind, client};
 use pillarbox_core::{Error, ErrorKind, Outcome};
 
 /// What the server said instead of a confirmation, or that it said nothing.
@@ -51,6 +51,15 @@ pub(crate) fn unsent(error: &PublishError) -> Outcome {
         PublishErrorKind::TimedOut => {
             Outcome::down("no_answer", "the connection to the server is stuck: it accepts no data")
         }
+        _ => lost_before(),
+    }
+}
+
+/// What kept a message for core NATS from being handed to the connection.
+pub(crate) fn not_passed_on(error: &client::PublishError) -> Outcome {
+    match error.kind() {
+        client::PublishErrorKind::MaxPayloadExceeded => too_large(&error.to_string()),
+        client::PublishErrorKind::InvalidSubject => Outcome::rejected("unroutable", error.to_string()),
         _ => lost_before(),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, of_urls, parameters, parse_duration, setters};
+use pillarbox_core::{Error, ErrorKind, Result, Template, of_urls, parameters, parse_duration, setters};
 use url::Url;
 
 use crate::binding;
@@ -15,6 +15,8 @@ const PORT_DEFAULT: u16 = 4222;
 const PREFETCH_MAX: usize = 10_000;
 /// What a sink's URL may set.
 const OF_SINKS: [&str; 6] = ["stream", "source", "connect_timeout", "confirm_timeout", "credentials", "ca"];
+/// What the URL of a sink to core NATS may set.
+const OF_CORE: [&str; 5] = ["source", "connect_timeout", "confirm_timeout", "credentials", "ca"];
 /// What a source's URL may set.
 const OF_SOURCES: [&str; 9] = [
     "stream",
@@ -35,6 +37,9 @@ const OF_TRANSCRIPTS: [&str; 4] = ["stream", "connect_timeout", "credentials", "
 /// `tls://` uses TLS whatever the server says. The host may be preceded by `user:password@` or `token@`.
 /// Several hosts of one cluster are separated by commas. The parameters have the names of the fields.
 ///
+/// `nats+core://` and `tls+core://` publish to core NATS and not to a stream. The server keeps nothing of it: who does not
+/// listen at that moment never gets the event.
+///
 /// ```
 /// # use pillarbox_transport_nats::Options;
 /// let options = Options::of_sink("nats://127.0.0.1/orders.{type}?stream=ORDERS")?;
@@ -48,6 +53,7 @@ pub struct Options {
     /// Scheme, host and port of each server.
     pub(crate) servers: Vec<String>,
     pub(crate) login: Login,
+    pub(crate) place: Place,
     /// The path of the URL. For a sink it is the subject to publish to, which may contain `{type}`, `{key}`
     /// and `{route}`. For a source it is the subjects to consume, and wildcards are allowed. Default: none,
     /// and a sink needs one.
@@ -83,6 +89,15 @@ pub struct Options {
     pub ca: Option<PathBuf>,
 }
 
+/// Where a sink publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To a stream of JetStream, which keeps the message and confirms it.
+    Stream,
+    /// To whoever listens at that moment.
+    Core,
+}
+
 /// The user that connects. Never shown.
 #[derive(Clone)]
 pub(crate) enum Login {
@@ -95,11 +110,23 @@ of_urls!(Options);
 
 impl Options {
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
-        let (hosts, first) = split_hosts(url)?;
+        let (place, hosts, first) = split_hosts(url)?;
+        let allowed = match place {
+            Place::Stream => allowed,
+            Place::Core if allowed == OF_SINKS => &OF_CORE,
+            Place::Core => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "core NATS keeps no messages, so there is nothing to consume or to read. Subscribe with a client of \
+                     your own, or publish to a stream of JetStream: nats://…",
+                ));
+            }
+        };
         // The parser's own error is shown without the URL, which holds a password.
         let parsed = Url::parse(&first).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
         let mut options = Self {
             servers: servers(parsed.scheme(), &hosts)?,
+            place,
             login: login(&parsed)?,
             subject: path(&parsed)?.parse()?,
             stream: None,
@@ -290,10 +317,14 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The hosts, and the URL with the first of them alone: several hosts are no URL to others.
-fn split_hosts(url: &str) -> Result<(Vec<String>, String)> {
+/// Where to publish, the hosts, and the URL with the first of them alone: several hosts are no URL to others.
+fn split_hosts(url: &str) -> Result<(Place, Vec<String>, String)> {
     let unknown = || Error::invalid("not a URL: it must begin with nats:// or tls://");
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
+    let (scheme, place) = match scheme.strip_suffix("+core") {
+        Some(scheme) => (scheme, Place::Core),
+        None => (scheme, Place::Stream),
+    };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, behind) = rest.split_at(end);
     let (user, hosts) = match authority.rsplit_once('@') {
@@ -302,12 +333,14 @@ fn split_hosts(url: &str) -> Result<(Vec<String>, String)> {
     };
     let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
     let first = format!("{scheme}://{user}{}{behind}", hosts.first().map_or("", String::as_str));
-    Ok((hosts, first))
+    Ok((place, hosts, first))
 }
 
 fn servers(scheme: &str, hosts: &[String]) -> Result<Vec<String>> {
     if scheme != "nats" && scheme != "tls" {
-        return Err(Error::invalid(format!("unknown scheme {scheme:?}; the allowed ones are nats and tls")));
+        return Err(Error::invalid(format!(
+            "unknown scheme {scheme:?}; the allowed ones are nats and tls, each also with +core"
+        )));
     }
     let address = |host: &String| {
         let url = Url::parse(&format!("{scheme}://{host}")).ok()?;

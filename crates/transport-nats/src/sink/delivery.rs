@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::future::IntoFuture;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_nats::Subject;
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use async_nats::jetstream::publish::PublishAck;
+use async_nats::{HeaderMap, Subject};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use pillarbox_core::port::Report;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::binding;
 use crate::connection::{Connection, Denials, Live};
 use crate::error;
-use crate::options;
+use crate::options::{self, Place};
 
 /// The right to write: the delivery that has it writes a whole batch.
 type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
@@ -66,11 +66,17 @@ impl<'a> Delivery<'a> {
             let (written, confirms) = mpsc::unbounded_channel();
             // Before anything is written: a refusal may come before anybody waits for it.
             let denials = self.live.denials();
-            let deliver =
-                async { tokio::join!(self.write(payload_bytes_max, turn, written), self.confirm(confirms)) };
+            let deliver = async {
+                match self.connection.options().place {
+                    Place::Stream => {
+                        tokio::join!(self.write(payload_bytes_max, turn, written), self.confirm(confirms));
+                    }
+                    Place::Core => self.pass_on(payload_bytes_max, turn).await,
+                }
+            };
             tokio::select! {
                 biased;
-                _ = deliver => {}
+                () = deliver => {}
                 () = self.listen(denials) => {}
                 () = self.live.lost() => {}
             }
@@ -82,26 +88,14 @@ impl<'a> Delivery<'a> {
 
     /// Writes the entries in their order, and before those of later deliveries.
     async fn write(&self, payload_bytes_max: usize, _turn: Turn<'_>, written: Written) {
-        let settings = self.connection.options();
         for (index, entry) in self.batch.iter().enumerate() {
-            let subject = settings.subject.render(entry);
-            if let Err(error) = options::publishable(&subject) {
-                self.settle(index, error::unroutable(&error));
-                continue;
-            }
-            if entry.payload.len() > payload_bytes_max {
-                let (size, most) = (entry.payload.len(), payload_bytes_max);
-                let text = format!("the payload has {size} bytes; at most {most} are accepted");
-                self.settle(index, error::too_large(&text));
-                continue;
-            }
-            if self.progress().denied.contains(&*subject) {
-                self.settle(index, error::denied(&subject));
-                continue;
-            }
-            let envelope = Envelope::of(entry, &settings.source);
-            let headers = binding::headers(&envelope, settings.stream.as_deref());
-            let subject = Subject::from(subject.into_owned());
+            let (subject, headers) = match self.address(entry, payload_bytes_max) {
+                Ok(addressed) => addressed,
+                Err(outcome) => {
+                    self.settle(index, outcome);
+                    continue;
+                }
+            };
             let payload = entry.payload.clone().into();
             let publish = self.live.context.publish_with_headers(subject.clone(), headers, payload);
             match publish.await {
@@ -114,6 +108,56 @@ impl<'a> Delivery<'a> {
                 Err(error) => self.settle(index, error::unsent(&error)),
             }
         }
+    }
+
+    /// Publishes the entries in their order to whoever listens. They count as delivered once the server has taken them all
+    /// from the connection.
+    async fn pass_on(&self, payload_bytes_max: usize, _turn: Turn<'_>) {
+        let client = self.live.client();
+        for (index, entry) in self.batch.iter().enumerate() {
+            match self.address(entry, payload_bytes_max) {
+                Err(outcome) => self.settle(index, outcome),
+                Ok((subject, headers)) => {
+                    let payload = entry.payload.clone().into();
+                    match client.publish_with_headers(subject.clone(), headers, payload).await {
+                        Ok(()) => self.progress().open[index] = Some(Open::Written(subject)),
+                        Err(error) => self.settle(index, error::not_passed_on(&error)),
+                    }
+                }
+            }
+        }
+        // The server answers in order. What it refuses, it says before the first echo; the second gives us the time to
+        // hear it.
+        for _ in 0..2 {
+            if tokio::time::timeout(self.connection.options().confirm_timeout, self.live.echo()).await
+                != Ok(true)
+            {
+                return self.live.distrust();
+            }
+        }
+        let open = self.progress().open.clone();
+        for (index, open) in open.into_iter().enumerate() {
+            if matches!(open, Some(Open::Written(_))) {
+                self.settle(index, Outcome::Confirmed);
+            }
+        }
+    }
+
+    /// The subject and the headers of an entry, or why it has none.
+    fn address(&self, entry: &Entry, payload_bytes_max: usize) -> Result<(Subject, HeaderMap), Outcome> {
+        let settings = self.connection.options();
+        let subject = settings.subject.render(entry);
+        options::publishable(&subject).map_err(|error| error::unroutable(&error))?;
+        if entry.payload.len() > payload_bytes_max {
+            let (size, most) = (entry.payload.len(), payload_bytes_max);
+            let text = format!("the payload has {size} bytes; at most {most} are accepted");
+            return Err(error::too_large(&text));
+        }
+        if self.progress().denied.contains(&*subject) {
+            return Err(error::denied(&subject));
+        }
+        let headers = binding::headers(&Envelope::of(entry, &settings.source), settings.stream.as_deref());
+        Ok((Subject::from(subject.into_owned()), headers))
     }
 
     /// Reports the confirmations as they come, while more is being written.

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use crate::connection::Connection;
 use crate::error;
-use crate::options::Options;
+use crate::options::{Options, Place};
 
 use delivery::Delivery;
 
@@ -63,7 +63,7 @@ impl Sink for NatsSink {
     fn capabilities(&self) -> SinkCapabilities {
         let mut capabilities = SinkCapabilities::default();
         capabilities.payload_bytes_max = Some(self.payload_bytes_max());
-        capabilities.deduplicates = true;
+        capabilities.deduplicates = self.connection.options().place == Place::Stream;
         // Written to a file, but synced to the disk only now and then, unless the server is configured
         // otherwise.
         capabilities.durable = false;

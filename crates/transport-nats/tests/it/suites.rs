@@ -20,7 +20,7 @@ use pillarbox_transport_nats::{NatsSink, NatsSource, NatsTranscript};
 use crate::harness::{DEBIAN, JETSTREAM, LATEST, OwnStream, Server};
 
 /// Which server.
-trait Version: Send + Sync + 'static {
+pub(crate) trait Version: Send + Sync + 'static {
     const NAME: &'static str;
     const VARIABLE: &'static str;
     /// Whether it remembers all of several that are given back while nobody asks. The older one forgets one of them until
@@ -28,7 +28,7 @@ trait Version: Send + Sync + 'static {
     const REMEMBERS: bool;
 }
 
-struct Debian;
+pub(crate) struct Debian;
 
 impl Version for Debian {
     const NAME: &'static str = "nats";
@@ -36,7 +36,7 @@ impl Version for Debian {
     const REMEMBERS: bool = false;
 }
 
-struct Latest;
+pub(crate) struct Latest;
 
 impl Version for Latest {
     const NAME: &'static str = "nats-latest";
@@ -111,7 +111,7 @@ impl<V: Version> SinkHarness for On<V> {
     }
 }
 
-fn percent_decoded(text: &str) -> String {
+pub(crate) fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text;
     while let Some((plain, encoded)) = rest.split_once('%') {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillarbox_core::{Error, Result, Template, of_urls, parameters, parse_duration, setters};
+use pillarbox_core::{Error, ErrorKind, Result, Template, of_urls, parameters, parse_duration, setters};
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use url::Url;
 
@@ -14,6 +14,8 @@ const PORT_DEFAULT: u16 = 6379;
 const PREFETCH_MAX: usize = 10_000;
 /// What a sink's URL may set.
 const OF_SINKS: [&str; 6] = ["stream", "maxlen", "source", "connect_timeout", "confirm_timeout", "ca"];
+/// What the URL of a sink to channels may set.
+const OF_CHANNELS: [&str; 5] = ["channel", "source", "connect_timeout", "confirm_timeout", "ca"];
 /// What a source's URL may set.
 const OF_SOURCES: [&str; 9] = [
     "stream",
@@ -34,6 +36,9 @@ const OF_TRANSCRIPTS: [&str; 3] = ["stream", "connect_timeout", "ca"];
 /// `rediss://` is TLS. `valkey://` and `valkeys://` mean the same as `redis://` and `rediss://`. The default
 /// database is 0. The parameters have the names of the fields.
 ///
+/// `redis+pubsub://host?channel=orders.{type}`, and the same with the other schemes, publishes to a channel and not to a
+/// stream. Redis keeps nothing of it: who does not listen at that moment never gets the event.
+///
 /// ```
 /// # use pillarbox_transport_redis::Options;
 /// let options = Options::of_sink("redis://127.0.0.1/0?stream=orders:{type}")?;
@@ -47,7 +52,8 @@ pub struct Options {
     /// The address of the server and the user. Holds the password: never to be printed.
     server: ConnectionInfo,
     address: String,
-    /// The key of the stream. For a sink it may contain `{type}`, `{key}` and `{route}`. Default: none, and
+    pub(crate) place: Place,
+    /// The key of the stream, or the channel. For a sink it may contain `{type}`, `{key}` and `{route}`. Default: none, and
     /// both a sink and a source need one.
     pub stream: Template,
     /// About how many entries a sink lets the stream hold. Older entries are deleted, whether they were read
@@ -82,16 +88,47 @@ pub struct Options {
     pub ca: Option<PathBuf>,
 }
 
+/// Where a sink publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Redis keeps what is added.
+    Stream,
+    /// Redis passes on what is published, and forgets it.
+    Channel,
+}
+
+impl Place {
+    /// Its name in texts for people, and as the parameter that names it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Channel => "channel",
+        }
+    }
+}
+
 of_urls!(Options);
 
 impl Options {
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
         // The parser's own error is shown without the URL, which holds a password.
         let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
-        let (server, address) = server(&parsed)?;
+        let (server, address, place) = server(&parsed)?;
+        let allowed = match place {
+            Place::Stream => allowed,
+            Place::Channel if allowed == OF_SINKS => &OF_CHANNELS,
+            Place::Channel => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "Redis keeps nothing of what is published to a channel, so there is nothing to consume or to read. \
+                     Subscribe with a client of your own, or publish to a stream: redis://…?stream=NAME",
+                ));
+            }
+        };
         let mut options = Self {
             server,
             address,
+            place,
             stream: "".parse()?,
             maxlen: None,
             source: "pillarbox".into(),
@@ -111,7 +148,7 @@ impl Options {
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
-            "stream" => self.stream = value.parse()?,
+            "stream" | "channel" => self.stream = value.parse()?,
             "maxlen" => self.maxlen = Some(parameters::number(value)?),
             "source" => self.source = value.to_owned(),
             "group" => self.group = Some(value.to_owned()),
@@ -150,7 +187,8 @@ impl Options {
     pub(crate) fn check_sink(&self) -> Result<()> {
         self.check()?;
         if self.stream.constant() == Some("") {
-            return Err(Error::invalid("stream= is missing; it names the stream to publish to"));
+            let place = self.place.as_str();
+            return Err(Error::invalid(format!("{place}= is missing; it names the {place} to publish to")));
         }
         Ok(())
     }
@@ -236,15 +274,19 @@ impl fmt::Debug for Options {
     }
 }
 
-fn server(url: &Url) -> Result<(ConnectionInfo, String)> {
+fn server(url: &Url) -> Result<(ConnectionInfo, String, Place)> {
     if url.cannot_be_a_base() {
         // What stands before the colon may be a user's name, and is not shown.
         return Err(Error::invalid("not a URL: it must begin with redis:// or rediss://"));
     }
-    if !matches!(url.scheme(), "redis" | "rediss" | "valkey" | "valkeys") {
+    let (scheme, place) = match url.scheme().strip_suffix("+pubsub") {
+        Some(scheme) => (scheme, Place::Channel),
+        None => (url.scheme(), Place::Stream),
+    };
+    if !matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys") {
         let scheme = url.scheme();
         return Err(Error::invalid(format!(
-            "unknown scheme {scheme:?}; the allowed ones are redis, rediss, valkey and valkeys"
+            "unknown scheme {scheme:?}; the allowed ones are redis, rediss, valkey and valkeys, each also with +pubsub"
         )));
     }
     let host = url.host_str().filter(|host| !host.is_empty());
@@ -263,11 +305,12 @@ fn server(url: &Url) -> Result<(ConnectionInfo, String)> {
     let mut bare = url.clone();
     bare.set_query(None);
     // The client's own error may quote what it was given.
-    let refused = |_| Error::invalid("the URL's user, password or host cannot be read");
-    let info = bare.into_connection_info().map_err(refused)?;
+    let refused = || Error::invalid("the URL's user, password or host cannot be read");
+    bare.set_scheme(scheme).map_err(|()| refused())?;
+    let info = bare.into_connection_info().map_err(|_| refused())?;
     // The newer protocol tells when a connection is lost, even while nobody asks.
     let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    Ok((info.set_redis_settings(redis), address))
+    Ok((info.set_redis_settings(redis), address, place))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::sync::MutexGuard;
 use crate::binding;
 use crate::connection::{Connection, Live};
 use crate::error;
-use crate::options::Options;
+use crate::options::{Options, Place};
 
 use super::runs::{Divided, Run, divide};
 
@@ -183,8 +183,9 @@ impl<'a> Delivery<'a> {
         let outcome = match answer.extract_error() {
             Ok(_id) => Some(Outcome::Confirmed),
             Err(error) => {
-                let stream = self.connection.options().stream.render(&self.batch[index]);
-                error::unconfirmed(&error, &stream)
+                let options = self.connection.options();
+                let name = options.stream.render(&self.batch[index]);
+                error::unconfirmed(&error, options.place, &name)
             }
         };
         let is_confirmed = outcome == Some(Outcome::Confirmed);
@@ -234,10 +235,16 @@ fn executed(mut answers: Vec<Value>) -> Vec<Value> {
 fn command(entry: &Entry, options: &Options, payload_bytes_max: usize) -> Result<Cmd, Outcome> {
     let stream = options.stream.render(entry);
     if stream.is_empty() {
-        return Err(error::unroutable());
+        return Err(error::unroutable(options.place));
     }
     if entry.payload.len() > payload_bytes_max {
         return Err(error::too_large(entry.payload.len(), payload_bytes_max));
+    }
+    let envelope = Envelope::of(entry, &options.source);
+    if options.place == Place::Channel {
+        let mut command = redis::cmd("PUBLISH");
+        command.arg(&*stream).arg(envelope.to_json_line().trim_ascii_end());
+        return Ok(command);
     }
     let mut command = redis::cmd("XADD");
     command.arg(&*stream);
@@ -246,7 +253,7 @@ fn command(entry: &Entry, options: &Options, payload_bytes_max: usize) -> Result
         command.arg("MAXLEN").arg("~").arg(maxlen);
     }
     command.arg("*");
-    binding::write(&Envelope::of(entry, &options.source), &mut command);
+    binding::write(&envelope, &mut command);
     Ok(command)
 }
 

@@ -21,19 +21,19 @@ use crate::harness::{OwnStream, REDIS, Server, Stored, VALKEY};
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Which server.
-trait Kind: Send + Sync + 'static {
+pub(crate) trait Kind: Send + Sync + 'static {
     const NAME: &'static str;
     const VARIABLE: &'static str;
 }
 
-struct Redis;
+pub(crate) struct Redis;
 
 impl Kind for Redis {
     const NAME: &'static str = "redis";
     const VARIABLE: &'static str = REDIS;
 }
 
-struct Valkey;
+pub(crate) struct Valkey;
 
 impl Kind for Valkey {
     const NAME: &'static str = "valkey";
