@@ -5,8 +5,8 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use pillarbox_core::Result;
-use pillarbox_core::port::{AcceptBatch, Accepted, Transactions};
+use pillarbox_core::port::{AcceptBatch, Accepted, Origin, Transactions};
+use pillarbox_core::{Error, ErrorKind, Received, Result};
 use tokio::sync::watch;
 
 use super::Consumer;
@@ -30,6 +30,9 @@ pub(super) enum End {
     /// No transaction could begin. It is to be given back.
     Failed(Answer),
 }
+
+/// What a transaction needs of a message: not the means to answer it.
+type Arrival<'a> = (&'a Received, Option<&'a Origin>);
 
 /// Why a batch was not committed.
 enum Miss {
@@ -67,7 +70,9 @@ impl<S: Transactions> Consumer<S> {
                 ends.extend(part.into_iter().map(alone));
                 continue;
             }
-            match self.attempt_batch(handler, &part).await {
+            let arrivals: Vec<Arrival<'_>> =
+                part.iter().map(|ready| (&ready.event, ready.origin.as_ref())).collect();
+            match self.attempt_batch(handler, &arrivals).await {
                 Ok(outcomes) => ends.extend(self.answer_batch(part, outcomes).await),
                 Err(Miss::Divide) => {
                     let right = part.split_off(part.len() / 2);
@@ -93,10 +98,10 @@ impl<S: Transactions> Consumer<S> {
     async fn attempt_batch<H: Handler<S::Tx>>(
         &self,
         handler: &H,
-        part: &[Box<Ready>],
+        part: &[Arrival<'_>],
     ) -> Result<Vec<Done>, Miss> {
         let failed = |doing: &'static str, miss: Miss| {
-            move |error: pillarbox_core::Error| {
+            move |error: Error| {
                 tracing::warn!(
                     consumer = %self.name, events = part.len(), %error,
                     "the call to the inbox for a batch failed: {doing}"
@@ -112,28 +117,30 @@ impl<S: Transactions> Consumer<S> {
                 return Err(failed("accept", Miss::Divide)(error));
             }
         };
-        let is_fresh = |(_, accepted): &(&Box<Ready>, &Accepted)| **accepted == Accepted::Fresh;
-        let fresh: Vec<_> = part.iter().zip(&accepted).filter(is_fresh).map(|(ready, _)| ready).collect();
+        let outcome_of = part.iter().zip(&accepted);
+        let fresh = outcome_of.filter(|(_, accepted)| **accepted == Accepted::Fresh);
+        let fresh: Vec<&Received> = fresh.map(|((event, _), _)| *event).collect();
         let outcomes = accepted.iter().map(|accepted| match accepted {
             Accepted::Fresh => Done::Processed,
             Accepted::Duplicate => Done::Duplicate,
             Accepted::Stale => Done::Stale,
         });
+        let outcomes: Vec<Done> = outcomes.collect();
         if fresh.is_empty() {
             // There may be new owners to remember. They are duplicates whether that works or not.
             if let Err(error) = self.inbox.commit(tx).await {
                 let _ = failed("committing duplicates", Miss::Divide)(error);
             }
-            return Ok(outcomes.collect());
+            return Ok(outcomes);
         }
         // Before the handler runs: what it stages is stamped above what it reacts to.
-        fresh.iter().for_each(|ready| self.merge(&ready.event));
-        let events = fresh.iter().map(|ready| ready.event.clone()).collect();
+        fresh.iter().for_each(|event| self.merge(event));
+        let events: Vec<Received> = fresh.into_iter().cloned().collect();
         let handled = AssertUnwindSafe(async { handler.handle(&mut tx, events).await }).catch_unwind().await;
         match handled {
             Ok(Ok(())) => {
                 self.inbox.commit(tx).await.map_err(failed("commit", Miss::Divide))?;
-                return Ok(outcomes.collect());
+                return Ok(outcomes);
             }
             Ok(Err(_)) => tracing::debug!(
                 consumer = %self.name, events = part.len(),
@@ -148,19 +155,17 @@ impl<S: Transactions> Consumer<S> {
         Err(Miss::Divide)
     }
 
-    async fn accept_batch(&self, tx: &mut S::Tx, part: &[Box<Ready>]) -> Result<Vec<Accepted>> {
+    async fn accept_batch(&self, tx: &mut S::Tx, part: &[Arrival<'_>]) -> Result<Vec<Accepted>> {
         if !self.options.dedup {
             return Ok(vec![Accepted::Fresh; part.len()]);
         }
-        let batch = part.iter().fold(AcceptBatch::new(&self.name), |batch, ready| {
-            batch.event(ready.event.event_id, ready.origin.clone())
+        let batch = part.iter().fold(AcceptBatch::new(&self.name), |batch, (event, origin)| {
+            batch.event(event.event_id, origin.cloned())
         });
         let accepted = self.inbox.accept_all(tx, batch).await?;
         if accepted.len() != part.len() {
-            return Err(pillarbox_core::Error::new(
-                pillarbox_core::ErrorKind::Corrupt,
-                "the inbox did not answer for every event of the batch",
-            ));
+            let told = "the inbox did not answer for every event of the batch";
+            return Err(Error::new(ErrorKind::Corrupt, told));
         }
         Ok(accepted)
     }
