@@ -38,7 +38,8 @@ impl Program for Cli {
 
     fn log(&self) -> &'static str {
         match self.command {
-            Command::Relay(_) | Command::Consume(_) => "pillarbox_engine=info",
+            Command::Relay(_) => "pillarbox_engine=info",
+            Command::Consume(_) => "pillarbox_engine=info,pillarbox_cli=info",
             // Faults are what these are about: the report tells of them.
             Command::Demo(_) | Command::Bench(_) => "error",
             _ => "warn",

@@ -129,7 +129,8 @@ where
         let ahead = options.concurrency.saturating_mul(options.batch_max).saturating_mul(AHEAD);
         let begins = match options.batch_max {
             1 => running < options.concurrency + self.held,
-            most => self.gathering.len() < most && self.alone.len() < most,
+            // Beside the batches there are messages that are parked or held.
+            most => self.gathering.len() < most && self.alone.len() < most && running < ahead,
         };
         begins && self.queued < ahead
     }

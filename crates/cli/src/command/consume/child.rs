@@ -1,5 +1,6 @@
 //! One child process: a line in, a line out.
 
+use std::fmt;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -36,15 +37,13 @@ pub(super) enum Trouble {
 impl Child {
     /// Starts a child. The shell replaces itself by the command, so that ending the child ends the command.
     pub(super) fn start(command: &str) -> io::Result<Self> {
-        let mut process = Command::new("sh")
-            .arg("-c")
-            .arg(format!("exec {command}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            // A signal of the terminal is for the consumer: it ends its children when they are done.
-            .process_group(0)
-            .spawn()?;
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("exec {command}"));
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // A signal of the terminal is for the consumer: it ends its children when they are done.
+        #[cfg(unix)]
+        shell.process_group(0);
+        let mut process = shell.spawn()?;
         let (stdin, stdout) = (process.stdin.take(), process.stdout.take());
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
             return Err(io::Error::other("the child has no stdin or stdout"));
@@ -104,19 +103,24 @@ impl Child {
 impl Trouble {
     /// What it means for the event: it is tried again.
     pub(super) fn into_error(self) -> HandlerError {
+        let code = match &self {
+            Self::Crashed(_) => "child_ended",
+            Self::Hung(_) => "child_hung",
+            Self::Rubbish(_) => "child_answer",
+        };
+        HandlerError::retry(code, self.to_string())
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Crashed(Some(status)) => {
-                HandlerError::retry("child_ended", format!("the child ended: {status}"))
+            Self::Crashed(Some(status)) => write!(f, "the child ended: {status}"),
+            Self::Crashed(None) => f.write_str("the child closed its stdin or stdout"),
+            Self::Hung(most) => write!(f, "the child did not answer within {}", format_duration(*most)),
+            Self::Rubbish(why) => {
+                write!(f, "the child wrote a line that is no answer: {why}. Write messages to stderr")
             }
-            Self::Crashed(None) => HandlerError::retry("child_ended", "the child closed its stdin or stdout"),
-            Self::Hung(most) => HandlerError::retry(
-                "child_hung",
-                format!("the child did not answer within {}", format_duration(most)),
-            ),
-            Self::Rubbish(why) => HandlerError::retry(
-                "child_answer",
-                format!("the child wrote a line that is no answer: {why}. Write messages to stderr"),
-            ),
         }
     }
 }

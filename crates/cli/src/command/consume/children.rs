@@ -43,6 +43,10 @@ impl Children {
             }
             Err(trouble) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(
+                    event_id = %event.event_id, %trouble,
+                    "the child is stopped, and another one is started; its event is tried again"
+                );
                 child.kill().await;
                 Err(trouble.into_error())
             }
