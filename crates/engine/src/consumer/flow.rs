@@ -110,7 +110,7 @@ where
                 Next::Finished(key, worked) => self.finished(key, worked),
                 Next::Stream(step) => self.stepped(step),
                 Next::Idle | Next::Stop => self.stop(),
-                Next::Due => Vec::new(),
+                Next::Due => self.begin_batch().into_iter().collect(),
             };
             if !*self.stopping.borrow() {
                 jobs.extend(self.begin());
@@ -139,39 +139,41 @@ where
         self.at_work < self.consumer.options.concurrency
     }
 
-    /// Begins what may begin: first what is handled alone, then batches that are full or have waited long enough.
+    /// Begins what may begin: first what is handled alone, then full batches.
     fn begin(&mut self) -> Vec<Job> {
-        let options = &self.consumer.options;
         let mut jobs = Vec::new();
         while self.may_begin() {
             if let Some(ready) = self.alone.pop_front() {
                 self.at_work += 1;
                 jobs.push(Job::Handle(ready));
-                continue;
-            }
-            if self.gathering.due_at(options).is_none_or(|due| due > Instant::now()) {
+            } else if self.gathering.len() >= self.consumer.options.batch_max {
+                jobs.extend(self.begin_batch());
+            } else {
                 break;
             }
-            let taken = self.gathering.take(options.batch_max, |key| self.waiting.contains_key(key));
-            for ready in taken.behind {
-                self.wait_behind(ready);
-            }
-            for ready in taken.batch.iter().chain(&taken.alone) {
-                if let Some(key) = &ready.event.key {
-                    self.waiting.entry(key.clone()).or_default();
-                }
-            }
-            self.alone.extend(taken.alone);
-            let mut batch = taken.batch;
-            let job = match batch.len() {
-                0 => continue,
-                1 => batch.pop().map(Job::Handle),
-                _ => Some(Job::HandleBatch(batch)),
-            };
-            self.at_work += 1;
-            jobs.extend(job);
         }
         jobs
+    }
+
+    /// Begins a batch of what was gathered, full or not. It may have only messages that are handled alone.
+    fn begin_batch(&mut self) -> Option<Job> {
+        let taken = self.gathering.take(self.consumer.options.batch_max);
+        for ready in taken.batch.iter().chain(&taken.alone) {
+            if let Some(key) = &ready.event.key {
+                self.waiting.entry(key.clone()).or_default();
+            }
+        }
+        for ready in taken.behind {
+            self.wait_behind(ready);
+        }
+        self.alone.extend(taken.alone);
+        let mut batch = taken.batch;
+        let job = match batch.len() {
+            0 | 1 => Job::Handle(batch.pop()?),
+            _ => Job::HandleBatch(batch),
+        };
+        self.at_work += 1;
+        Some(job)
     }
 
     /// A message waits for its key.

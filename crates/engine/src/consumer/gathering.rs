@@ -8,6 +8,8 @@ use super::one::Ready;
 use super::options::ConsumerOptions;
 
 /// Messages that may begin, in the order in which they arrived.
+///
+/// **Invariant:** nothing of a key that is at work is among them.
 #[derive(Default)]
 pub(super) struct Gathering {
     messages: VecDeque<Box<Ready>>,
@@ -20,7 +22,7 @@ pub(super) struct Taken {
     pub(super) batch: Vec<Box<Ready>>,
     /// Messages that are each handled alone.
     pub(super) alone: Vec<Box<Ready>>,
-    /// Messages whose key is at work.
+    /// Messages that wait for the others of their key.
     pub(super) behind: Vec<Box<Ready>>,
 }
 
@@ -40,40 +42,40 @@ impl Gathering {
 
     /// When the next batch begins, full or not.
     pub(super) fn due_at(&self, options: &ConsumerOptions) -> Option<Instant> {
-        let first = self.messages.front()?;
-        let full = self.messages.len() >= options.batch_max;
-        Some(if full { first.arrived_at } else { first.arrived_at + options.batch_within })
+        Some(self.messages.front()?.arrived_at + options.batch_within)
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Box<Ready>> {
         self.messages.drain(..)
     }
 
-    /// Takes the next batch. A key is in it with its first messages, or not at all.
-    pub(super) fn take(&mut self, most: usize, is_at_work: impl Fn(&str) -> bool) -> Taken {
+    /// Takes the next batch, and what is handled alone. What follows of their keys is behind them.
+    pub(super) fn take(&mut self, most: usize) -> Taken {
         let mut taken = Taken::default();
-        let mut rest = VecDeque::new();
-        // The keys in the batch, and those of which nothing more may be taken this time.
-        let (mut begun, mut barred) = (BTreeSet::new(), BTreeSet::new());
+        // The keys of the batch, of the messages that are handled alone, and of those that stay.
+        let (mut batch, mut alone, mut rest) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut stays = VecDeque::new();
         for message in self.messages.drain(..) {
             let key = message.event.key.clone();
-            if key.as_deref().is_some_and(&is_at_work) {
+            let is_of = |keys: &BTreeSet<String>| key.as_ref().is_some_and(|key| keys.contains(key));
+            if is_of(&alone) {
                 taken.behind.push(message);
-            } else if taken.batch.len() == most || key.as_ref().is_some_and(|key| barred.contains(key)) {
-                barred.extend(key);
-                rest.push_back(message);
-            } else if !message.came_before {
-                begun.extend(key);
+            } else if !message.came_before && taken.batch.len() < most {
+                batch.extend(key);
                 taken.batch.push(message);
-            } else if key.as_ref().is_some_and(|key| begun.contains(key)) {
-                barred.extend(key);
-                rest.push_back(message);
-            } else {
-                barred.extend(key);
+            } else if is_of(&batch) {
+                // Nothing of this key joins the batch any more: this message would be overtaken.
+                alone.extend(key);
+                taken.behind.push(message);
+            } else if message.came_before && !is_of(&rest) {
+                alone.extend(key);
                 taken.alone.push(message);
+            } else {
+                rest.extend(key);
+                stays.push_back(message);
             }
         }
-        self.messages = rest;
+        self.messages = stays;
         taken
     }
 }
