@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::Consumer;
 use super::handler::Handler;
-use super::one::{Answer, Done, Ready, stops_within};
+use super::one::{Answer, Arrived, Done, Ready, stops_within};
 
 /// What became of one message of a batch.
 pub(super) struct Part {
@@ -26,7 +26,7 @@ pub(super) enum End {
     /// Not answered yet: its lane's owner brings it again.
     Stale(Answer),
     /// The batch failed around it. It is to be handled alone, and what follows of its key behind it.
-    Alone(Box<Ready>),
+    Alone(Arrived),
     /// No transaction could begin. It is to be given back.
     Failed(Answer),
 }
@@ -52,7 +52,7 @@ impl<S: Transactions> Consumer<S> {
     pub(super) async fn work_batch<H: Handler<S::Tx>>(
         &self,
         handler: &H,
-        batch: Vec<Box<Ready>>,
+        batch: Vec<Arrived>,
         mut stopping: watch::Receiver<bool>,
     ) -> Vec<Part> {
         let mut ends = Vec::with_capacity(batch.len());
@@ -62,7 +62,7 @@ impl<S: Transactions> Consumer<S> {
         let mut tries = 0;
         while let Some(part) = parts.pop() {
             let is_held =
-                |ready: &Box<Ready>| ready.event.key.as_ref().is_some_and(|key| held_keys.contains(key));
+                |ready: &Arrived| ready.event.key.as_ref().is_some_and(|key| held_keys.contains(key));
             let (held, mut part): (Vec<_>, Vec<_>) = part.into_iter().partition(is_held);
             ends.extend(held.into_iter().map(alone));
             if part.len() < 2 {
@@ -171,7 +171,7 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Answers the broker for every message that is done, all at once.
-    async fn answer_batch(&self, part: Vec<Box<Ready>>, outcomes: Vec<Done>) -> Vec<Part> {
+    async fn answer_batch(&self, part: Vec<Arrived>, outcomes: Vec<Done>) -> Vec<Part> {
         let answers = part.into_iter().zip(outcomes).map(async |(ready, done)| {
             let Ready { event, origin, receipt, .. } = *ready;
             if done == Done::Stale {
@@ -185,11 +185,11 @@ impl<S: Transactions> Consumer<S> {
     }
 }
 
-fn alone(ready: Box<Ready>) -> Part {
+fn alone(ready: Arrived) -> Part {
     Part { key: ready.event.key.clone(), end: End::Alone(ready) }
 }
 
-fn failed(ready: Box<Ready>) -> Part {
+fn failed(ready: Arrived) -> Part {
     let Ready { event, receipt, .. } = *ready;
     Part { key: event.key, end: End::Failed(receipt) }
 }

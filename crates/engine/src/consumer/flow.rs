@@ -15,7 +15,7 @@ use super::Consumer;
 use super::batch::{End, Part};
 use super::gathering::Gathering;
 use super::handler::Handler;
-use super::one::{Answer, Done, Job, Ready, Worked};
+use super::one::{Answer, Arrived, Done, Job, Worked};
 use super::options::ConsumerTally;
 use super::stream::{Stream, StreamEvent};
 
@@ -31,12 +31,12 @@ pub(super) struct Flow<'a, S: Transactions, H> {
     tally: ConsumerTally,
     stream: Stream<'a>,
     /// Keys at work, each with what waits behind it.
-    waiting: BTreeMap<String, VecDeque<Box<Ready>>>,
+    waiting: BTreeMap<String, VecDeque<Arrived>>,
     queued: usize,
     /// With batches: messages that may begin, and are not part of a batch yet.
     gathering: Gathering,
     /// With batches: messages that are handled alone as soon as there is room. Their keys are at work already.
-    alone: VecDeque<Box<Ready>>,
+    alone: VecDeque<Arrived>,
     /// How many transactions are at work.
     at_work: usize,
     /// Stale messages that are held before they are given back.
@@ -177,7 +177,7 @@ where
     }
 
     /// A message waits for its key.
-    fn wait_behind(&mut self, ready: Box<Ready>) {
+    fn wait_behind(&mut self, ready: Arrived) {
         let behind = self.waiting.entry(ready.event.key.clone().unwrap_or_default()).or_default();
         behind.push_back(ready);
         self.queued += 1;
@@ -283,7 +283,7 @@ where
     /// A batch is done. What it left over is handled alone, in the order of its keys, or given back.
     fn finished_batch(&mut self, parts: Vec<Part>) -> Vec<Job> {
         let (mut jobs, mut back) = (Vec::new(), Vec::new());
-        let mut left: BTreeMap<String, VecDeque<Box<Ready>>> = BTreeMap::new();
+        let mut left: BTreeMap<String, VecDeque<Arrived>> = BTreeMap::new();
         let mut failed = BTreeSet::new();
         let keys: BTreeSet<String> = parts.iter().filter_map(|part| part.key.clone()).collect();
         let stopping = *self.stopping.borrow();

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tokio::time::Instant;
 
-use super::one::Ready;
+use super::one::Arrived;
 use super::options::ConsumerOptions;
 
 /// Messages that may begin, in the order in which they arrived.
@@ -12,18 +12,18 @@ use super::options::ConsumerOptions;
 /// **Invariant:** nothing of a key that is at work is among them.
 #[derive(Default)]
 pub(super) struct Gathering {
-    messages: VecDeque<Box<Ready>>,
+    messages: VecDeque<Arrived>,
 }
 
 /// What was taken from the gathered messages.
 #[derive(Default)]
 pub(super) struct Taken {
     /// The messages of one batch.
-    pub(super) batch: Vec<Box<Ready>>,
+    pub(super) batch: Vec<Arrived>,
     /// Messages that are each handled alone.
-    pub(super) alone: Vec<Box<Ready>>,
+    pub(super) alone: Vec<Arrived>,
     /// Messages that wait for the others of their key.
-    pub(super) behind: Vec<Box<Ready>>,
+    pub(super) behind: Vec<Arrived>,
 }
 
 impl Gathering {
@@ -31,12 +31,12 @@ impl Gathering {
         self.messages.len()
     }
 
-    pub(super) fn push(&mut self, message: Box<Ready>) {
+    pub(super) fn push(&mut self, message: Arrived) {
         self.messages.push_back(message);
     }
 
     /// Puts messages that waited behind their key before all others.
-    pub(super) fn put_first(&mut self, messages: VecDeque<Box<Ready>>) {
+    pub(super) fn put_first(&mut self, messages: VecDeque<Arrived>) {
         messages.into_iter().rev().for_each(|message| self.messages.push_front(message));
     }
 
@@ -45,7 +45,7 @@ impl Gathering {
         Some(self.messages.front()?.arrived_at + options.batch_within)
     }
 
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Box<Ready>> {
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Arrived> {
         self.messages.drain(..)
     }
 

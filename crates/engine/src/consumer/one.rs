@@ -35,6 +35,9 @@ pub(super) enum Done {
     Failed,
 }
 
+/// A message on its way between queues. It is boxed because it is large.
+pub(super) type Arrived = Box<Ready>;
+
 /// A message that can be handled.
 pub(super) struct Ready {
     pub(super) event: Received,
@@ -51,9 +54,9 @@ pub(super) struct Ready {
 /// Something to do beside the loop.
 pub(super) enum Job {
     /// Handle a message and answer it, unless it failed.
-    Handle(Box<Ready>),
+    Handle(Arrived),
     /// Handle several messages in one transaction.
-    HandleBatch(Vec<Box<Ready>>),
+    HandleBatch(Vec<Arrived>),
     /// Answer a message that never reaches the handler.
     Park(Answer),
     /// Give messages back to the broker, one after the other.
@@ -87,7 +90,7 @@ enum Miss {
 
 impl<S: Transactions> Consumer<S> {
     /// Decodes a message; one that is not for the handler is given back as an answer to make.
-    pub(super) fn open(&self, message: Message) -> Result<Box<Ready>, Answer> {
+    pub(super) fn open(&self, message: Message) -> Result<Arrived, Answer> {
         let Message { attributes, headers, body, delivery_count, position, receipt } = message;
         let event = match Received::decode(attributes, headers, body) {
             Ok(event) => event,
