@@ -4,6 +4,7 @@
 mod bare;
 mod bed;
 mod by;
+mod consume;
 mod cost;
 mod drain;
 mod growth;
@@ -60,6 +61,10 @@ With --sagas it compares these instead, with handlers that do nothing, in steps 
   entries   plain entries of the same payload
   group     sagas of three steps at once, completed and audited
   ordered   sagas of three steps one after the other, completed and audited
+With --consume it compares these instead, with events from memory and a handler that writes one row for each:
+  one by one  a transaction for each event, as many at once as a consumer has by default
+  batches     100 events in a transaction: the handler called for each, and once for all
+  plain loop  in each transaction one statement with 100 marks and one with 100 rows, no library
 Rates depend on the machine and its load. Compare the ratios, not the rates.
 
 With --to, events of the type bench.event are really delivered, 7 x --events in each round. Name a queue, \
@@ -75,6 +80,7 @@ Examples:
   pillarbox-bench --only drain --held --latency 1000 --database postgres://app@localhost/shop
   pillarbox-bench --only writers --writers 4
   pillarbox-bench --sagas 10000 --database postgres://app@localhost/shop
+  pillarbox-bench --consume 20000 --database postgres://app@localhost/shop
   pillarbox-bench --to 'redis://localhost/0?stream=bench'
   pillarbox-bench --to 'amqp://localhost/%2f?exchange=bench' --database postgres://app@localhost/shop
   pillarbox-bench --to 'nats://localhost/bench' --from 'nats://localhost/bench?stream=bench&durable=bench'
@@ -164,6 +170,11 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "clients", "events", "held", "only", "latency", "writers", "to"],
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     sagas: Option<u32>,
+    /// Measure a consumer of this many events from memory instead: one by one, and in batches of 100 beside a
+    /// plain loop that writes the same rows. SQLite and PostgreSQL
+    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "events", "held", "only", "latency", "writers", "sagas", "to"],
+        value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    consume: Option<u32>,
     /// Measure the relay to this destination instead: a URL as for `relay --to`
     #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients", "writers"])]
     to: Option<Destination>,
@@ -240,6 +251,10 @@ async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
         (Some(to), _) => to.measure(&bed, args, context).await.and_then(|report| print(&report, context)),
         (None, Some(sagas)) => {
             sagas::measure(&bed, args, sagas, context).await.and_then(|report| print(&report, context))
+        }
+        (None, None) if args.consume.is_some() => {
+            let events = args.consume.unwrap_or_default();
+            consume::measure(&bed, args, events, context).await.and_then(|report| print(&report, context))
         }
         (None, None) => {
             measure(&bed, args, context, &url, folder.path()).await.and_then(|report| print(&report, context))

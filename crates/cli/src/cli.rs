@@ -39,6 +39,7 @@ impl Program for Cli {
     fn log(&self) -> &'static str {
         match self.command {
             Command::Relay(_) => "pillarbox_engine=info",
+            Command::Consume(_) => "pillarbox_engine=info,pillarbox_cli=info",
             // Faults are what these are about: the report tells of them.
             Command::Demo(_) | Command::Bench(_) => "error",
             _ => "warn",

@@ -21,6 +21,8 @@ pub const PAYLOAD_PATH_BYTES_MAX: usize = 256;
 pub const CAUSE_BYTES_MAX: usize = 4 * 1024;
 /// Most entries of one claim.
 pub const BATCH_MAX: u32 = 10_000;
+/// Most events that an inbox marks in one call.
+pub const ACCEPT_BATCH_MAX: usize = 10_000;
 /// Longest delay of an event.
 pub const DELAY_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// Longest lease.

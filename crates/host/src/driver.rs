@@ -124,6 +124,18 @@ impl<V: 'static, R: 'static> Step<V, R> {
         Self::Ask(call, Box::new(next))
     }
 
+    /// This operation, and after it another one that its result decides.
+    pub fn then<T: 'static>(
+        self,
+        next: impl FnOnce(R) -> Result<Step<V, T>> + Send + 'static,
+    ) -> Result<Step<V, T>> {
+        Ok(match self {
+            Self::Done(done) => return next(done),
+            Self::Change(call, rest) => Step::change(call, move |changed| rest(changed)?.then(next)),
+            Self::Ask(call, rest) => Step::ask(call, move |rows| rest(rows)?.then(next)),
+        })
+    }
+
     /// The same operation with another result.
     pub fn map<T: 'static>(self, result: impl FnOnce(R) -> T + Send + 'static) -> Step<V, T> {
         match self {

@@ -1,9 +1,10 @@
 //! What a process provides to the pure core: a wall clock, fresh ids, and one source of clock stamps. It also holds
-//! what every outbox does with them, [`Staging`] and [`outbox!`], and how it uses the application's transaction:
-//! [`Step`] and [`transactions!`].
+//! what every outbox does with them, [`Staging`] and [`outbox!`], how it uses the application's transaction: [`Step`]
+//! and [`transactions!`], and how an inbox marks several events: [`accept_all`](accept_all()).
 //!
 //! The core takes these as arguments, so that tests can control them. Production code takes them from here.
 
+mod accept_all;
 mod driver;
 mod outbox;
 mod staging;
@@ -17,6 +18,7 @@ use pillarbox_core::port::{Clock, Entropy};
 use pillarbox_core::{EventId, HybridClock, Timestamp};
 use uuid::Uuid;
 
+pub use accept_all::{BatchMarks, accept_all};
 pub use driver::{Blocking, Call, Changed, Next, Pending, Row, Step, Waiting, run_blocking, run_waiting};
 pub use staging::{Staging, Trace};
 

@@ -1,5 +1,6 @@
 //! The one way in which a call reaches the server.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -87,6 +88,22 @@ impl<'a> Link<'a> {
 
     /// Runs a write. Outside of a transaction it returns when a majority of the nodes has it on disk.
     pub(crate) async fn write(&mut self, command: Document) -> Result<Done> {
+        let answer = self.written(command).await?;
+        let count =
+            |name: &str| answer.get_i32(name).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        let made = answer.get_array("upserted").map_or(0, |made| made.len() as u64);
+        Ok(Done { found: count("n"), made })
+    }
+
+    /// Runs an `update` and returns the places of the changes that made a document.
+    pub(crate) async fn write_each(&mut self, command: Document) -> Result<BTreeSet<usize>> {
+        let answer = self.written(command).await?;
+        let made = answer.get_array("upserted").map_or(&[][..], Vec::as_slice);
+        let place = |made: &Bson| usize::try_from(made.as_document()?.get_i32("index").ok()?).ok();
+        Ok(made.iter().filter_map(place).collect())
+    }
+
+    async fn written(&mut self, command: Document) -> Result<Document> {
         let mut command = self.bounded(command);
         if self.session.is_none() {
             command.insert("writeConcern", doc! { "w": "majority", "j": true });
@@ -97,13 +114,10 @@ impl<'a> Link<'a> {
             None => run.await,
         };
         let answer = answer.map_err(|error| classify(&error, self.phase))?;
-        if let Some(error) = refused(&answer, self.phase) {
-            return Err(error);
+        match refused(&answer, self.phase) {
+            Some(error) => Err(error),
+            None => Ok(answer),
         }
-        let count =
-            |name: &str| answer.get_i32(name).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-        let made = answer.get_array("upserted").map_or(0, |made| made.len() as u64);
-        Ok(Done { found: count("n"), made })
     }
 
     /// Runs a `find` or an `aggregate` and reads all of its documents.

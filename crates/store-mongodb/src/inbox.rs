@@ -1,13 +1,15 @@
 //! The other side: applying an event once.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Client, ClientSession};
-use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
-use pillarbox_core::{ErrorKind, Fence, Result};
+use pillarbox_core::port::shared::AcceptPlan;
+use pillarbox_core::port::{self, AcceptBatch, AcceptRequest, Accepted, Origin, Position, Transactions};
+use pillarbox_core::{ErrorKind, EventId, Fence, Result};
 
 use crate::call::Link;
 use crate::command::{Change, Find, event, literal, update};
@@ -88,9 +90,75 @@ impl Inbox {
         }
     }
 
+    /// Marks several events for one consumer. The outcomes stand in the order of the events. They are the same as with
+    /// [`accept`](Self::accept) for each of them.
+    ///
+    /// # Errors
+    /// When the consumer's name breaks a rule or the batch has too many events, before anything is written. Also any
+    /// error of the database.
+    pub async fn accept_all(&self, tx: &mut Tx<'_>, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        batch.check()?;
+        check_open(tx).await?;
+        if batch.events.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut patience = Patience::of(tx, self.options.lock_timeout);
+        loop {
+            match self.accept_all_once(tx, &batch).await {
+                Err(error) if patience.again(&error) => patience.begin_again(tx).await?,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn accept_all_once(&self, tx: &mut ClientSession, batch: &AcceptBatch) -> Result<Vec<Accepted>> {
+        let lanes = AcceptPlan::lanes(batch);
+        let known =
+            if lanes.is_empty() { Vec::new() } else { self.known(tx, &batch.consumer, &lanes).await? };
+        let plan = AcceptPlan::new(batch, known);
+        let stale: Vec<Document> = plan.stale().into_iter().map(|id| mark_id(&batch.consumer, id)).collect();
+        let mut seen = BTreeSet::new();
+        if !stale.is_empty() {
+            let find = Find::new(&self.tables.inbox, doc! { "_id": { "$in": stale } }).fields(&["_id"]);
+            let found = self.link(tx)?.find(find).await?;
+            let found: Vec<&Document> =
+                found.iter().filter_map(|found| found.get_document("_id").ok()).collect();
+            let is_seen = |id: &EventId| found.contains(&&mark_id(&batch.consumer, *id));
+            seen.extend(plan.stale().into_iter().filter(is_seen));
+        }
+        let at = self.apart(tx)?.now_or(batch.now).await?.as_micros();
+        for newer in plan.newer() {
+            self.remember(tx, &batch.consumer, &newer.origin, at).await?;
+        }
+        let fresh: Vec<EventId> = plan.to_mark().into_iter().filter(|id| !seen.contains(id)).collect();
+        if !fresh.is_empty() {
+            let made = doc! { "$setOnInsert": { "accepted_at": at } };
+            let marks = fresh
+                .iter()
+                .map(|id| Change::upsert(doc! { "_id": mark_id(&batch.consumer, *id) }, made.clone()));
+            let made = self.link(tx)?.write_each(update(&self.tables.inbox, marks)).await?;
+            let is_old = |nth: &usize| !made.contains(nth);
+            seen.extend((0..fresh.len()).filter(is_old).map(|nth| fresh[nth]));
+        }
+        Ok(plan.outcomes(&seen))
+    }
+
+    /// Remembers a newer owner, unless another transaction is about to: nobody waits for the end of somebody else's
+    /// handler.
+    async fn remember(&self, tx: &mut ClientSession, consumer: &str, origin: &Origin, at: i64) -> Result<()> {
+        let raise = raise(&self.tables, consumer, origin, at);
+        if self.is_free(tx, &raise).await? {
+            self.link(tx)?.write(raise).await?;
+        }
+        Ok(())
+    }
+
     async fn accept_once(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Accepted> {
-        let known = self.known(tx, request).await?;
         let own = request.origin.as_ref();
+        let known = match own {
+            Some(own) => self.known(tx, &request.consumer, &[&own.lane]).await?.pop(),
+            None => None,
+        };
         if own.zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest)) {
             let find = Find::new(&self.tables.inbox, mark(request)).fields(&["_id"]);
             let marked = self.link(tx)?.find(find).await?;
@@ -99,11 +167,7 @@ impl Inbox {
         let at = self.apart(tx)?.now_or(request.now).await?.as_micros();
         // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
         if let Some(origin) = own.filter(|own| own.is_newer(known.as_ref())) {
-            let raise = raise(&self.tables, request, origin, at);
-            // Another transaction is about to remember it: nobody waits for the end of somebody else's handler.
-            if self.is_free(tx, &raise).await? {
-                self.link(tx)?.write(raise).await?;
-            }
+            self.remember(tx, &request.consumer, origin, at).await?;
         }
         let made = doc! { "$setOnInsert": { "accepted_at": at } };
         let mark = update(&self.tables.inbox, [Change::upsert(mark(request), made)]);
@@ -111,17 +175,18 @@ impl Inbox {
         Ok(if marked.made > 0 { Accepted::Fresh } else { Accepted::Duplicate })
     }
 
-    /// The newest owner that was seen of the lane that the event comes from.
-    async fn known(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Option<Origin>> {
-        let Some(origin) = &request.origin else { return Ok(None) };
-        let find = Find::new(&self.tables.inbox_fence, owner(request, origin));
+    /// The newest owners that were seen of these lanes.
+    async fn known(&self, tx: &mut ClientSession, consumer: &str, lanes: &[&str]) -> Result<Vec<Origin>> {
+        let owners: Vec<Document> = lanes.iter().map(|lane| owner_id(consumer, lane)).collect();
+        let find = Find::new(&self.tables.inbox_fence, doc! { "_id": { "$in": owners } });
         let found = self.link(tx)?.find(find).await?;
         let known = |found: &Document| {
             let position =
                 Position { stream: text(found, "stream").to_owned(), offset: number(found, "position") };
-            Origin { lane: origin.lane.clone(), fence: Fence(number(found, "fence")), position }
+            let lane = found.get_document("_id").map_or("", |id| text(id, "lane")).to_owned();
+            Origin { lane, fence: Fence(number(found, "fence")), position }
         };
-        Ok(found.first().map(known))
+        Ok(found.iter().map(known).collect())
     }
 
     /// Whether no other transaction has written what this write is about: tried in one that is rolled back.
@@ -148,7 +213,7 @@ impl Inbox {
 }
 
 /// Remembers a newer owner, never an earlier one.
-fn raise(tables: &Tables, request: &AcceptRequest, own: &Origin, at: i64) -> Document {
+fn raise(tables: &Tables, consumer: &str, own: &Origin, at: i64) -> Document {
     let is_newer = doc! { "$gt": [own.fence.0, { "$ifNull": ["$fence", -1_i64] }] };
     let newer = |value: Bson, name: &str| doc! { "$cond": [is_newer.clone(), value, format!("${name}")] };
     let set = doc! {
@@ -157,23 +222,34 @@ fn raise(tables: &Tables, request: &AcceptRequest, own: &Origin, at: i64) -> Doc
         "seen_at": newer(at.into(), "seen_at"),
         "fence": newer(own.fence.0.into(), "fence"),
     };
-    update(&tables.inbox_fence, [Change::upsert(owner(request, own), vec![doc! { "$set": set }])])
+    update(
+        &tables.inbox_fence,
+        [Change::upsert(doc! { "_id": owner_id(consumer, &own.lane) }, vec![doc! { "$set": set }])],
+    )
 }
 
 /// The mark of an event.
 fn mark(request: &AcceptRequest) -> Document {
-    doc! { "_id": { "consumer": request.consumer.as_str(), "event_id": event(request.event_id) } }
+    doc! { "_id": mark_id(&request.consumer, request.event_id) }
+}
+
+fn mark_id(consumer: &str, event_id: EventId) -> Document {
+    doc! { "consumer": consumer, "event_id": event(event_id) }
 }
 
 /// The newest owner of a lane.
-fn owner(request: &AcceptRequest, origin: &Origin) -> Document {
-    doc! { "_id": { "consumer": request.consumer.as_str(), "lane": origin.lane.as_str() } }
+fn owner_id(consumer: &str, lane: &str) -> Document {
+    doc! { "consumer": consumer, "lane": lane }
 }
 
 #[async_trait]
 impl port::Inbox<ClientSession> for Inbox {
     async fn accept(&self, tx: &mut ClientSession, request: AcceptRequest) -> Result<Accepted> {
         Inbox::accept(self, tx, request).await
+    }
+
+    async fn accept_all(&self, tx: &mut ClientSession, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        Inbox::accept_all(self, tx, batch).await
     }
 }
 

@@ -1,12 +1,15 @@
 //! The other side: applying an event once.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
-use pillarbox_core::{Fence, Result};
-use pillarbox_host::Step;
+use pillarbox_core::port::shared::NewOwner;
+use pillarbox_core::port::{self, AcceptBatch, AcceptRequest, Accepted, Origin, Position, Transactions};
+use pillarbox_core::{Error, EventId, Fence, Result, Timestamp};
+use pillarbox_host::{BatchMarks, Call, Step, accept_all};
+use serde::Serialize;
 use sqlx::MySqlPool;
 
 use crate::bind::Bind;
@@ -79,19 +82,85 @@ impl Inbox {
     ) -> T::Answer<'t, Accepted> {
         tx.run(request.check().and_then(|()| Marking::new(self, request).begin()))
     }
+
+    /// Marks several events for one consumer, in a transaction of any [supported driver](Transaction). The outcomes
+    /// stand in the order of the events. They are the same as with [`accept`](Self::accept) for each of them.
+    ///
+    /// If another transaction marks one of the events at the same moment, the error is
+    /// [`Contention`](pillarbox_core::ErrorKind::Contention): roll back and run the transaction again. In READ COMMITTED
+    /// batches do not wait for gaps between marks.
+    ///
+    /// # Errors
+    /// When the consumer's name breaks a rule or the batch has too many events, before anything is written. Also any
+    /// error of the database.
+    pub fn accept_all<'t, T: Transaction>(
+        &self,
+        tx: &'t mut T,
+        batch: AcceptBatch,
+    ) -> T::Answer<'t, Vec<Accepted>> {
+        tx.run(accept_all(Arc::clone(&self.statements), batch))
+    }
+}
+
+impl BatchMarks<Value> for Statements {
+    // Not on every server can an insert tell which rows it made.
+    const TELLS_MARKED: bool = false;
+
+    fn fences_of(&self, consumer: &str, lanes: &[&str]) -> Result<Call<Value>> {
+        self.fences_of.call(Bind::new().bytes(consumer).bytes(list(&lanes)?))
+    }
+
+    fn marked(&self, consumer: &str, events: &BTreeSet<EventId>) -> Result<Call<Value>> {
+        self.marked_many.call(Bind::new().bytes(consumer).bytes(list(events)?))
+    }
+
+    fn mark(
+        &self,
+        consumer: &str,
+        events: &BTreeSet<EventId>,
+        now: Option<Timestamp>,
+    ) -> Result<Call<Value>> {
+        self.accept_many.call(Bind::new().bytes(consumer).bytes(list(events)?).at(now))
+    }
+
+    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Step<Value, ()>> {
+        raise(self, consumer, owner, now)
+    }
+}
+
+/// A list as the server reads it.
+fn list(list: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(list).map_err(|_| Error::invalid("a value cannot be passed to the database"))
+}
+
+/// Remembers a newer owner, unless another transaction is about to. Only the first owner of a lane is waited for.
+fn raise(
+    statements: &Statements,
+    consumer: &str,
+    newer: NewOwner,
+    now: Option<Timestamp>,
+) -> Result<Step<Value, ()>> {
+    let NewOwner { origin, known, .. } = newer;
+    let lane = Bind::new().bytes(consumer).bytes(origin.lane);
+    let owner = lane
+        .clone()
+        .number(origin.fence.0)
+        .bytes(origin.position.stream)
+        .number(origin.position.offset)
+        .at(now);
+    let raise = Step::change(statements.fence_raise.call(owner)?, |_| Ok(Step::Done(())));
+    if !known {
+        return Ok(raise);
+    }
+    Ok(Step::ask(statements.fence_lock.call(lane)?, move |rows| {
+        Ok(if rows.is_empty() { Step::Done(()) } else { raise })
+    }))
 }
 
 /// The way of one event through the inbox.
 struct Marking {
     statements: Arc<Statements>,
     request: AcceptRequest,
-}
-
-/// What the inbox is to remember of an event's owner.
-struct Newer {
-    origin: Origin,
-    /// Whether it knows an earlier owner of the same lane.
-    known: bool,
 }
 
 impl Marking {
@@ -115,7 +184,7 @@ impl Marking {
                 return self.refuse();
             }
             let is_newer = own.is_newer(known.as_ref());
-            self.mark(is_newer.then(|| Newer { origin: own, known: known.is_some() }))
+            self.mark(is_newer.then(|| NewOwner::new(own, known.is_some())))
         }))
     }
 
@@ -131,34 +200,18 @@ impl Marking {
         }))
     }
 
-    fn mark(self, newer: Option<Newer>) -> Result<Step<Value, Accepted>> {
+    fn mark(self, newer: Option<NewOwner>) -> Result<Step<Value, Accepted>> {
         let bind = self.event().at(self.request.now);
         Ok(Step::change(self.statements.accept.call(bind)?, move |marked| {
             let accepted = if marked.told == DUPLICATE { Accepted::Duplicate } else { Accepted::Fresh };
             // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
             match newer {
-                Some(newer) => self.raise(newer, accepted),
+                Some(newer) => {
+                    let AcceptRequest { consumer, now, .. } = self.request;
+                    Ok(raise(&self.statements, &consumer, newer, now)?.map(move |()| accepted))
+                }
                 None => Ok(Step::Done(accepted)),
             }
-        }))
-    }
-
-    /// Remembers a newer owner, unless another transaction is about to. Only the first owner of a lane is waited for.
-    fn raise(self, newer: Newer, accepted: Accepted) -> Result<Step<Value, Accepted>> {
-        let Newer { origin, known } = newer;
-        let lane = Bind::new().bytes(self.request.consumer).bytes(origin.lane);
-        let owner = lane
-            .clone()
-            .number(origin.fence.0)
-            .bytes(origin.position.stream)
-            .number(origin.position.offset)
-            .at(self.request.now);
-        let raise = Step::change(self.statements.fence_raise.call(owner)?, move |_| Ok(Step::Done(accepted)));
-        if !known {
-            return Ok(raise);
-        }
-        Ok(Step::ask(self.statements.fence_lock.call(lane)?, move |rows| {
-            Ok(if rows.is_empty() { Step::Done(accepted) } else { raise })
         }))
     }
 }
@@ -167,6 +220,10 @@ impl Marking {
 impl<'c> port::Inbox<Tx<'c>> for Inbox {
     async fn accept(&self, tx: &mut Tx<'c>, request: AcceptRequest) -> Result<Accepted> {
         Self::accept(self, tx, request).await
+    }
+
+    async fn accept_all(&self, tx: &mut Tx<'c>, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        Self::accept_all(self, tx, batch).await
     }
 }
 

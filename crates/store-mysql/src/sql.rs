@@ -297,6 +297,7 @@ statements! {
     /// What an outbox, an inbox and a store run.
     Statements {
         accept,
+        accept_many,
         announce,
         announce_route,
         audit,
@@ -325,6 +326,7 @@ statements! {
         fence_of,
         fence_purge,
         fence_raise,
+        fences_of,
         hasten,
         held,
         inbox_purge,
@@ -362,6 +364,7 @@ statements! {
         lanes_take,
         list: Meant,
         marked,
+        marked_many,
         pause,
         pause_audit,
         pause_of,

@@ -1,12 +1,14 @@
 //! The other side: applying an event once, in the handler's own transaction.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{self, AcceptRequest, Accepted, Transactions};
-use pillarbox_core::{Error, ErrorKind, Result};
-use pillarbox_host::{Call, Step};
+use pillarbox_core::port::shared::NewOwner;
+use pillarbox_core::port::{self, AcceptBatch, AcceptRequest, Accepted, Origin, Transactions};
+use pillarbox_core::{Error, ErrorKind, EventId, Result, Timestamp};
+use pillarbox_host::{BatchMarks, Call, Step, accept_all};
 use sqlx::PgPool;
 
 use crate::commit::{Tx, commit_pooled};
@@ -89,6 +91,20 @@ impl Inbox {
         tx.run(self.mark(request))
     }
 
+    /// Marks several events for one consumer, in a transaction of any [supported driver](Transaction). The outcomes
+    /// stand in the order of the events. They are the same as with [`accept`](Self::accept) for each of them.
+    ///
+    /// # Errors
+    /// When the consumer's name breaks a rule or the batch has too many events, before anything is written. Also any
+    /// error of the database.
+    pub fn accept_all<'t, T: Transaction>(
+        &self,
+        tx: &'t mut T,
+        batch: AcceptBatch,
+    ) -> T::Answer<'t, Vec<Accepted>> {
+        tx.run(accept_all(Arc::new(self.clone()), batch))
+    }
+
     fn mark(&self, request: AcceptRequest) -> Result<Step<Value, Accepted>> {
         request.check()?;
         let mut values =
@@ -98,17 +114,8 @@ impl Inbox {
                 Ok(Step::Done(if marked.rows == 0 { Accepted::Duplicate } else { Accepted::Fresh }))
             }));
         };
-        let owner = [
-            Value::Text(Some(origin.lane)),
-            Value::Integer(Some(origin.fence.0)),
-            Value::Text(Some(origin.position.stream)),
-            Value::Integer(Some(origin.position.offset)),
-        ];
-        values.extend(owner.clone());
-        let mut raised = vec![Value::Text(Some(request.consumer))];
-        raised.extend(owner);
-        raised.push(Value::at(request.now));
-        let raise = self.call(&self.statements.fence_raise, raised);
+        values.extend(owner(origin.clone()));
+        let raise = self.raised(&request.consumer, origin, request.now);
         Ok(Step::ask(self.call(&self.statements.accept_origin, values), move |rows| {
             let row = rows.first().ok_or_else(|| {
                 Error::new(ErrorKind::Corrupt, "the database did not say whether the event is known")
@@ -126,15 +133,68 @@ impl Inbox {
         }))
     }
 
+    /// Remembers an owner of a lane.
+    fn raised(&self, consumer: &str, origin: Origin, now: Option<Timestamp>) -> Call<Value> {
+        let mut values = vec![Value::text(consumer)];
+        values.extend(owner(origin));
+        values.push(Value::at(now));
+        self.call(&self.statements.fence_raise, values)
+    }
+
     fn call(&self, sql: &Sql, values: Vec<Value>) -> Call<Value> {
         Call::new(sql.shared(), values).keep(self.mode == Mode::Direct)
     }
+}
+
+impl BatchMarks<Value> for Inbox {
+    const TELLS_MARKED: bool = true;
+
+    fn fences_of(&self, consumer: &str, lanes: &[&str]) -> Result<Call<Value>> {
+        let lanes = lanes.iter().map(|lane| Some((*lane).to_owned())).collect();
+        Ok(self.call(&self.statements.fences_of, vec![Value::text(consumer), Value::Texts(lanes)]))
+    }
+
+    fn marked(&self, consumer: &str, events: &BTreeSet<EventId>) -> Result<Call<Value>> {
+        Ok(self.call(&self.statements.marked_many, vec![Value::text(consumer), ids(events)]))
+    }
+
+    fn mark(
+        &self,
+        consumer: &str,
+        events: &BTreeSet<EventId>,
+        now: Option<Timestamp>,
+    ) -> Result<Call<Value>> {
+        let values = vec![Value::text(consumer), ids(events), Value::at(now)];
+        Ok(self.call(&self.statements.accept_many, values))
+    }
+
+    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Step<Value, ()>> {
+        Ok(Step::change(self.raised(consumer, owner.origin, now), |_| Ok(Step::Done(()))))
+    }
+}
+
+fn ids(events: &BTreeSet<EventId>) -> Value {
+    Value::Texts(events.iter().map(|id| Some(id.to_string())).collect())
+}
+
+/// The values of an owner, in the order of the statements.
+fn owner(origin: Origin) -> [Value; 4] {
+    [
+        Value::Text(Some(origin.lane)),
+        Value::Integer(Some(origin.fence.0)),
+        Value::Text(Some(origin.position.stream)),
+        Value::Integer(Some(origin.position.offset)),
+    ]
 }
 
 #[async_trait]
 impl<'c> port::Inbox<Tx<'c>> for Inbox {
     async fn accept(&self, tx: &mut Tx<'c>, request: AcceptRequest) -> Result<Accepted> {
         Self::accept(self, tx, request).await
+    }
+
+    async fn accept_all(&self, tx: &mut Tx<'c>, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        Self::accept_all(self, tx, batch).await
     }
 }
 

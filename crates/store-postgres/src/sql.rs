@@ -121,7 +121,7 @@ statements! {
 
 statements! {
     /// What an inbox runs, in the handler's own transaction.
-    Accepting { accept, accept_origin, fence_raise }
+    Accepting { accept, accept_many, accept_origin, fence_raise, fences_of, marked_many }
 }
 
 statements! {

@@ -1,12 +1,15 @@
 //! The other side: applying an event once.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{self, AcceptRequest, Accepted, Origin, Position, Transactions};
-use pillarbox_core::{Fence, Result};
-use pillarbox_host::{Call, Step};
+use pillarbox_core::port::shared::NewOwner;
+use pillarbox_core::port::{self, AcceptBatch, AcceptRequest, Accepted, Origin, Position, Transactions};
+use pillarbox_core::{Error, EventId, Fence, Result, Timestamp};
+use pillarbox_host::{BatchMarks, Call, Step, accept_all};
+use serde::Serialize;
 use sqlx::SqlitePool;
 
 use crate::call::Writer;
@@ -88,6 +91,68 @@ impl Inbox {
     ) -> T::Answer<'t, Accepted> {
         tx.run(request.check().and_then(|()| Marking::new(self, request).begin()))
     }
+
+    /// Marks several events for one consumer, in a transaction of any [supported driver](Transaction). The outcomes
+    /// stand in the order of the events. They are the same as with [`accept`](Self::accept) for each of them.
+    ///
+    /// # Errors
+    /// When the consumer's name breaks a rule or the batch has too many events, before anything is written. Also any
+    /// error of the database.
+    pub fn accept_all<'t, T: Transaction>(
+        &self,
+        tx: &'t mut T,
+        batch: AcceptBatch,
+    ) -> T::Answer<'t, Vec<Accepted>> {
+        tx.run(accept_all(Arc::clone(&self.statements), batch))
+    }
+}
+
+impl BatchMarks<Value> for Statements {
+    // Having each row told costs more than a look before: the transaction has the write lock, so what the look finds
+    // stays as it is.
+    const TELLS_MARKED: bool = false;
+
+    fn fences_of(&self, consumer: &str, lanes: &[&str]) -> Result<Call<Value>> {
+        Ok(Call::new(self.fences_of.shared(), vec![Value::text(consumer), list(&lanes)?]))
+    }
+
+    fn marked(&self, consumer: &str, events: &BTreeSet<EventId>) -> Result<Call<Value>> {
+        Ok(Call::new(self.marked_many.shared(), vec![Value::text(consumer), list(events)?]))
+    }
+
+    fn mark(
+        &self,
+        consumer: &str,
+        events: &BTreeSet<EventId>,
+        now: Option<Timestamp>,
+    ) -> Result<Call<Value>> {
+        let values = vec![Value::text(consumer), list(events)?, Value::at(now)];
+        Ok(Call::new(self.accept_many.shared(), values))
+    }
+
+    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Step<Value, ()>> {
+        let raise = raise(self, consumer, owner.origin, now);
+        Ok(Step::change(raise, |_| Ok(Step::Done(()))))
+    }
+}
+
+/// A list as SQLite reads it.
+fn list(list: &impl Serialize) -> Result<Value> {
+    let json = serde_json::to_string(list);
+    json.map(Value::Text).map_err(|_| Error::invalid("a value cannot be passed to SQLite"))
+}
+
+/// Remembers an owner of a lane.
+fn raise(statements: &Statements, consumer: &str, origin: Origin, now: Option<Timestamp>) -> Call<Value> {
+    let values = vec![
+        Value::text(consumer),
+        origin.lane.into(),
+        Value::Integer(origin.fence.0),
+        origin.position.stream.into(),
+        Value::Integer(origin.position.offset),
+        Value::at(now),
+    ];
+    Call::new(statements.fence_raise.shared(), values)
 }
 
 /// The way of one event through the inbox.
@@ -138,15 +203,7 @@ impl Marking {
             let accepted = if marked.rows == 0 { Accepted::Duplicate } else { Accepted::Fresh };
             // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
             let Some(origin) = newer else { return Ok(Step::Done(accepted)) };
-            let values = vec![
-                request.consumer.into(),
-                origin.lane.into(),
-                Value::Integer(origin.fence.0),
-                origin.position.stream.into(),
-                Value::Integer(origin.position.offset),
-                Value::at(request.now),
-            ];
-            let raise = Call::new(statements.fence_raise.shared(), values);
+            let raise = raise(&statements, &request.consumer, origin, request.now);
             Ok(Step::change(raise, move |_| Ok(Step::Done(accepted))))
         })
     }
@@ -156,6 +213,10 @@ impl Marking {
 impl<'c> port::Inbox<Tx<'c>> for Inbox {
     async fn accept(&self, tx: &mut Tx<'c>, request: AcceptRequest) -> Result<Accepted> {
         Inbox::accept(self, tx, request).await
+    }
+
+    async fn accept_all(&self, tx: &mut Tx<'c>, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        Inbox::accept_all(self, tx, batch).await
     }
 }
 

@@ -176,6 +176,7 @@ statements! {
     /// What an outbox, an inbox and a store run.
     Statements {
         accept,
+        accept_many,
         announce,
         announce_route,
         audit,
@@ -198,6 +199,7 @@ statements! {
         fence_of,
         fence_purge,
         fence_raise,
+        fences_of,
         hasten,
         inbox_purge,
         inbox_purge_audit,
@@ -230,6 +232,7 @@ statements! {
         lanes_take,
         list: Meant,
         marked,
+        marked_many,
         pause,
         pause_audit,
         pauses,

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod consume;
 pub(crate) mod demo;
 pub(crate) mod discard;
 pub(crate) mod list;
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Stage(Box<stage::StageArgs>),
     /// Deliver staged events of the configured routes, or of one route named here
     Relay(relay::RelayArgs),
+    /// Receive events from a broker and hand each one to a child process or a webhook
+    Consume(Box<consume::ConsumeArgs>),
     /// Count entries per route and status, and show the running relays and their circuits
     Status(status::StatusArgs),
     /// List entries, oldest first
@@ -93,6 +96,7 @@ pub(crate) async fn run(
         Command::Migrate(args) => migrate::run(&args, &context).await,
         Command::Stage(args) => stage::run(*args, &context).await,
         Command::Relay(args) => relay::run(args, &context).await,
+        Command::Consume(args) => consume::run(*args, &context).await,
         Command::Status(args) => status::run(&args, &context).await,
         Command::List(args) => list::run(args, &context).await,
         Command::Show(args) => show::run(&args, &context).await,

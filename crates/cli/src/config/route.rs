@@ -219,6 +219,7 @@ impl TryFrom<Raw> for RouteConfig {
             allow_http: raw.allow_http,
             ports: raw.ports.map(|ports| ports.0),
             secrets: raw.secret.0,
+            source: None,
         };
         webhook.check(&raw.to)?;
         Ok(Self { to: raw.to, webhook, ordered, options })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillarbox_core::port::{Sink, Transcript};
+use pillarbox_core::port::{Sink, Source, Transcript};
 use pillarbox_core::{Error, Result, RouteName};
 
 /// A kind of broker.
@@ -20,6 +20,8 @@ pub(super) struct Broker {
 pub(super) struct Ends {
     /// The sink that delivers to it. It connects when something is delivered.
     pub(super) sink: fn(&str) -> Result<Arc<dyn Sink>>,
+    /// The source that consumes from it. It connects when a consumer subscribes.
+    pub(super) source: fn(&str) -> Result<Arc<dyn Source>>,
     /// What is kept where the URL says.
     pub(super) transcript: fn(&str) -> Result<Box<dyn Transcript>>,
     /// What the sink of this URL has put there for a route.
@@ -28,10 +30,11 @@ pub(super) struct Ends {
 
 /// A broker, if its feature is on.
 macro_rules! broker {
-    ($feature:literal, $schemes:expr, $transport:ident::{$sink:ident, $transcript:ident}) => {{
+    ($feature:literal, $schemes:expr, $transport:ident::{$sink:ident, $source:ident, $transcript:ident}) => {{
         #[cfg(feature = $feature)]
         let ends = Some(Ends {
             sink: |url| Ok(Arc::new($transport::$sink::new(url)?)),
+            source: |url| Ok(Arc::new($transport::$source::new(url)?)),
             transcript: |url| Ok(Box::new($transport::$transcript::new(url)?)),
             sent: |url, route| Ok(Box::new($transport::$transcript::of_sink(url, route)?)),
         });
@@ -42,8 +45,12 @@ macro_rules! broker {
 }
 
 static BROKERS: [Broker; 3] = [
-    broker!("amqp", ["amqp", "amqps"], pillarbox_transport_amqp::{AmqpSink, AmqpTranscript}),
-    broker!("nats", ["nats", "tls", "nats+core", "tls+core"], pillarbox_transport_nats::{NatsSink, NatsTranscript}),
+    broker!("amqp", ["amqp", "amqps"], pillarbox_transport_amqp::{AmqpSink, AmqpSource, AmqpTranscript}),
+    broker!(
+        "nats",
+        ["nats", "tls", "nats+core", "tls+core"],
+        pillarbox_transport_nats::{NatsSink, NatsSource, NatsTranscript}
+    ),
     broker!(
         "redis",
         [
@@ -56,7 +63,7 @@ static BROKERS: [Broker; 3] = [
             "valkey+pubsub",
             "valkeys+pubsub",
         ],
-        pillarbox_transport_redis::{RedisSink, RedisTranscript}
+        pillarbox_transport_redis::{RedisSink, RedisSource, RedisTranscript}
     ),
 ];
 

@@ -20,11 +20,13 @@ pub struct Webhook {
     pub ports: Option<Vec<u16>>,
     /// The keys that sign, the newest first.
     pub secrets: Vec<Secret>,
+    /// The `source` attribute of what is delivered. `None`: the transport's default.
+    pub source: Option<String>,
 }
 
 impl Webhook {
     /// The sink of a webhook.
-    pub(super) fn sink(&self, url: &str) -> Result<Arc<dyn Sink>> {
+    pub(crate) fn sink(&self, url: &str) -> Result<Arc<dyn Sink>> {
         transport::sink(self, url)
     }
 
@@ -53,6 +55,10 @@ mod transport {
         let options = options.allow_private(webhook.allow_private).allow_http(webhook.allow_http);
         let options = match &webhook.ports {
             Some(ports) => options.ports(ports.clone()),
+            None => options,
+        };
+        let options = match &webhook.source {
+            Some(source) => options.source(source),
             None => options,
         };
         let options = webhook.secrets.iter().cloned().fold(options, Options::secret);

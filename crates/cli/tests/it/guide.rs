@@ -13,7 +13,7 @@ fn repository(path: &str) -> PathBuf {
 }
 
 /// The part of a page from this heading to the next one.
-fn section(page: &str, heading: &str) -> String {
+pub(crate) fn section(page: &str, heading: &str) -> String {
     let text = std::fs::read_to_string(repository(page)).unwrap();
     let start = text.find(&format!("# {heading}\n")).unwrap_or_else(|| panic!("{page} has no {heading}"));
     let body = text[start..].split_once('\n').unwrap().1;
@@ -30,7 +30,7 @@ fn commands(section: &str) -> Vec<String> {
 }
 
 /// The fenced code of this language. There must be one.
-fn code(section: &str, language: &str) -> String {
+pub(crate) fn code(section: &str, language: &str) -> String {
     let start = format!("```{language}\n");
     let [_, code] = section.split(&start).collect::<Vec<_>>().try_into().unwrap();
     code.split("```").next().unwrap().to_owned()

@@ -158,6 +158,17 @@ impl Home {
         seen
     }
 
+    /// The numbers of a query with one column, on the SQLite database.
+    pub(crate) fn numbers(&self, sql: &'static str) -> Vec<i64> {
+        use sqlx::Connection as _;
+        let url = format!("sqlite://{}", self.path("pillarbox.db").display());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = sqlx::SqliteConnection::connect(&url).await.unwrap();
+            sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap()
+        })
+    }
+
     /// Runs SQL on the SQLite database, as another program would.
     pub(crate) fn sql(&self, sql: &'static str) {
         use sqlx::Connection as _;

@@ -7,6 +7,7 @@ mod brokers;
 mod bulk;
 mod clock;
 mod config;
+mod consume;
 mod crash;
 mod demo;
 mod failover;

@@ -13,8 +13,10 @@
 //! | lost answers are not fatal; with the inbox off, the same loss shows real duplicates | `an_event_whose_answer_was_lost_is_a_duplicate`, `a_failed_event_whose_answer_was_lost_comes_again`, `without_the_inbox_the_same_loss_runs_the_handler_again` |
 //! | cancellation is clean; a shutdown finishes what is in flight; a lost stream is opened again | `a_dropped_consumer_leaves_nothing_half_done`, `a_shutdown_finishes_the_message_in_flight`, `a_lost_stream_is_opened_again` |
 //! | messages of one key stay in order, and wait for their own key only; consumers share the work | `messages_of_one_key_stay_in_order`, `a_slow_key_does_not_hold_up_the_others`, `two_consumers_share_the_work` |
+//! | a batch follows every rule of the single event: duplicates inside it, parking, order per key through failures, lost answers and commits, shutdown | `a_batch_is_applied_once_whatever_is_in_it_twice`, `a_handler_of_one_is_called_for_each_event_of_a_batch`, `a_rejected_event_is_parked_and_its_batch_is_applied`, `a_failing_event_of_a_batch_holds_back_its_key_only`, `what_cannot_be_decoded_is_parked_beside_a_batch`, `a_batch_whose_answers_were_lost_is_all_duplicates`, `a_batch_whose_commit_failed_loses_nothing`, `a_shutdown_finishes_the_batch_in_flight`, `a_stale_publish_in_a_batch_does_not_overtake_its_key` |
 //! | what an owner published after it had lost its lane does not overtake, and nothing is lost by that | `a_stale_publish_does_not_overtake_its_key`, `a_stale_publish_that_nobody_else_brings_is_applied`, `what_was_published_before_a_take_over_is_applied_after_it` |
 
+pub mod batches;
 pub mod context;
 pub mod failing;
 mod harness;
@@ -80,8 +82,19 @@ macro_rules! __consumer_cases {
                 a_dropped_consumer_leaves_nothing_half_done,
                 two_consumers_share_the_work,
             }
+            batches {
+                a_batch_is_applied_once_whatever_is_in_it_twice,
+                a_handler_of_one_is_called_for_each_event_of_a_batch,
+                a_rejected_event_is_parked_and_its_batch_is_applied,
+                a_failing_event_of_a_batch_holds_back_its_key_only,
+                what_cannot_be_decoded_is_parked_beside_a_batch,
+                a_batch_whose_answers_were_lost_is_all_duplicates,
+                a_batch_whose_commit_failed_loses_nothing,
+                a_shutdown_finishes_the_batch_in_flight,
+            }
             owners {
                 a_stale_publish_does_not_overtake_its_key,
+                a_stale_publish_in_a_batch_does_not_overtake_its_key,
                 a_stale_publish_that_nobody_else_brings_is_applied,
                 what_was_published_before_a_take_over_is_applied_after_it,
             }
@@ -137,6 +150,7 @@ mod tests {
     #[test]
     fn every_public_case_is_in_the_list() {
         let sources = [
+            ("batches", include_str!("batches.rs")),
             ("context", include_str!("context.rs")),
             ("failing", include_str!("failing.rs")),
             ("once", include_str!("once.rs")),

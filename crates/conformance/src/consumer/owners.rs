@@ -25,9 +25,20 @@ fn laned(mut message: Published, fence: i64) -> Published {
 pub async fn a_stale_publish_does_not_overtake_its_key<B: SourceHarness, I: InboxHarness>(
     world: &ConsumerInput<B, I>,
 ) {
+    overtaken_by_none(world, 1).await;
+}
+
+/// The same, with all of them in one batch.
+pub async fn a_stale_publish_in_a_batch_does_not_overtake_its_key<B: SourceHarness, I: InboxHarness>(
+    world: &ConsumerInput<B, I>,
+) {
+    overtaken_by_none(world, 4).await;
+}
+
+async fn overtaken_by_none<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>, batch: usize) {
     // What a broker delivers a second time, as a slow one may, has no place any more on some: then once more.
     for round in 1..=5 {
-        if third_by_the_owner(world, round * 10).await {
+        if third_by_the_owner(world, round * 10, batch).await {
             return;
         }
     }
@@ -38,6 +49,7 @@ pub async fn a_stale_publish_does_not_overtake_its_key<B: SourceHarness, I: Inbo
 async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(
     world: &ConsumerInput<B, I>,
     base: u64,
+    batch: usize,
 ) -> bool {
     let fence = i64::try_from(base).unwrap();
     for (n, fence) in [(1, fence + 7), (3, fence + 6), (2, fence + 7), (3, fence + 7)] {
@@ -47,6 +59,7 @@ async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(
     let mut setup = world.setup();
     setup.source = changed(setup.source, Change::ArrivalsAreSeen(arrivals.clone()));
     setup.options.concurrency = 4;
+    setup.options = setup.options.batch(batch, Duration::from_millis(300));
     // Held until the end of the run, which cuts it short.
     setup.options.redeliver_after = SOON;
     let work = world.work();

@@ -116,6 +116,15 @@ impl<I: InboxHarness> Setup<I> {
     }
 }
 
+impl<I: InboxHarness> Setup<I> {
+    pub(super) async fn run_batches<F>(self, shutdown: impl Future<Output = ()>, handler: F) -> ConsumerTally
+    where
+        F: AsyncFn(&mut Tx<I>, Vec<Received>) -> Result<(), HandlerError>,
+    {
+        self.build().run_batches(shutdown, handler).await.unwrap()
+    }
+}
+
 /// What a handler works with: its database, and a record of its calls. Clones share both.
 pub(super) struct Work<I> {
     inbox: Arc<I>,
@@ -134,6 +143,13 @@ impl<I: InboxHarness> Work<I> {
         let n = number(&event.payload);
         self.lock().push(n);
         self.calls_of(n)
+    }
+
+    /// Records a call with these events.
+    pub(super) fn record_all(&self, events: &[Received]) {
+        for event in events {
+            self.record(event);
+        }
     }
 
     /// Records a call and applies its effect.

@@ -1,5 +1,6 @@
 //! The suite for stores, one module per section of the checklist.
 
+pub mod batches;
 pub(crate) mod between;
 pub mod claiming;
 pub mod failing;
@@ -213,6 +214,12 @@ macro_rules! __store_cases {
                 a_concurrent_duplicate_waits_and_is_fresh_after_a_rollback,
                 of_many_concurrent_duplicates_one_is_fresh,
             }
+            batches {
+                a_batch_is_accepted_as_its_events_would_be_one_by_one,
+                a_rolled_back_batch_leaves_no_mark,
+                a_concurrent_batch_waits_and_its_events_are_fresh_once,
+                a_batch_out_of_bounds_is_refused,
+            }
             owners {
                 a_publish_behind_a_later_owners_is_stale,
                 what_was_published_before_a_take_over_is_fresh_after_it,
@@ -292,6 +299,7 @@ mod tests {
             ("inbox", include_str!("inbox.rs")),
             ("operating", include_str!("operating.rs")),
             ("outcomes", include_str!("outcomes.rs")),
+            ("batches", include_str!("batches.rs")),
             ("owners", include_str!("owners.rs")),
             ("presence", include_str!("presence.rs")),
             ("reading", include_str!("reading.rs")),

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use pillarbox_conformance::consumer;
 use pillarbox_conformance::{InboxHarness, MemoryBrokerHarness, MemoryInboxHarness, Ruin, SourceHarness};
-use pillarbox_core::port::{AcceptRequest, Accepted, Inbox, Source, Transactions};
+use pillarbox_core::port::{AcceptBatch, AcceptRequest, Accepted, Inbox, Source, Transactions};
 use pillarbox_core::{Entry, Event, Result};
 use pillarbox_engine::sink::HandlerError;
 use pillarbox_testkit::{MemoryBroker, MemoryInbox, MemoryTx, Published};
@@ -28,6 +28,11 @@ const FORGETS_OWNERS: u8 = 5;
 const IGNORES_PLACES: u8 = 6;
 /// Takes a commit for one that nobody knows of.
 const COMMITS_BLINDLY: u8 = 7;
+
+/// Does not see that an event is twice in one batch.
+const REPEATS_IN_BATCHES: u8 = 8;
+/// Marks a batch in a transaction of its own.
+const MARKS_BATCHES_ASIDE: u8 = 9;
 
 /// The inbox in memory with one of these defects.
 struct BadInbox<const DEFECT: u8>(MemoryInboxHarness);
@@ -58,6 +63,28 @@ impl<const DEFECT: u8> Inbox<MemoryTx> for BadMarks<DEFECT> {
                 self.0.accept(tx, request).await
             }
             _ => self.0.accept(tx, request).await,
+        }
+    }
+
+    async fn accept_all(&self, tx: &mut MemoryTx, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        match DEFECT {
+            REPEATS_IN_BATCHES => {
+                let known = self.0.accept_all(tx, batch).await?;
+                Ok(vec![Accepted::Fresh; known.len()])
+            }
+            MARKS_BATCHES_ASIDE => {
+                let mut aside = self.0.begin().await?;
+                let accepted = self.0.accept_all(&mut aside, batch).await?;
+                self.0.commit(aside).await?;
+                Ok(accepted)
+            }
+            _ => {
+                let mut outcomes = Vec::new();
+                for request in batch.into_requests() {
+                    outcomes.push(self.accept(tx, request).await?);
+                }
+                Ok(outcomes)
+            }
         }
     }
 }
@@ -181,6 +208,21 @@ async fn an_inbox_that_does_not_look_at_its_commit_is_found() {
     type Bad = BadInbox<COMMITS_BLINDLY>;
     finds::<MemoryBrokerHarness, Bad>("a_swallowed_error_that_ruins_the_transaction_loses_nothing").await;
     finds::<MemoryBrokerHarness, Bad>("a_handler_that_ends_its_transaction_loses_nothing").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inbox_that_is_wrong_about_batches_is_found() {
+    type Repeats = BadInbox<REPEATS_IN_BATCHES>;
+    finds::<MemoryBrokerHarness, Repeats>("a_batch_is_applied_once_whatever_is_in_it_twice").await;
+    finds::<MemoryBrokerHarness, Repeats>("a_batch_whose_answers_were_lost_is_all_duplicates").await;
+    type Aside = BadInbox<MARKS_BATCHES_ASIDE>;
+    finds::<MemoryBrokerHarness, Aside>("a_rejected_event_is_parked_and_its_batch_is_applied").await;
+    finds::<MemoryBrokerHarness, BadInbox<COMMITS_ALWAYS>>(
+        "a_rejected_event_is_parked_and_its_batch_is_applied",
+    )
+    .await;
+    finds::<MemoryBrokerHarness, BadInbox<COMMITS_BLINDLY>>("a_batch_whose_commit_failed_loses_nothing")
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

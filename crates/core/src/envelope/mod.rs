@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::entry::Entry;
 
+mod received_line;
 #[cfg(test)]
 mod tests;
 
@@ -114,32 +115,41 @@ impl<'a> Envelope<'a> {
         for (name, value) in self.attributes() {
             field(&mut line, name, &value);
         }
-        let (named, other): (Vec<_>, Vec<_>) = self.headers().partition(|(name, _)| is_attribute_name(name));
-        for (name, value) in named {
-            field(&mut line, name, value);
-        }
-        if !other.is_empty() {
-            let other: BTreeMap<_, _> = other.into_iter().collect();
-            field(&mut line, "pillarboxheaders", &json_text(&other));
-        }
-        match self.json_data() {
-            Some(data) => {
-                line.extend_from_slice(b",\"data\":");
-                line.extend(data);
-            }
-            None => field(&mut line, "data_base64", &STANDARD.encode(&self.entry.payload)),
-        }
-        line.push(b'}');
-        line
+        finish(line, self.headers(), &self.entry.content_type, &self.entry.payload)
     }
+}
 
-    /// The payload as compact JSON, if its content type says JSON and it is valid JSON.
-    fn json_data(&self) -> Option<Vec<u8>> {
-        let text =
-            std::str::from_utf8(&self.entry.payload).ok().filter(|_| is_json(&self.entry.content_type))?;
-        serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
-        Some(without_blanks(text))
+/// Adds headers and payload to the attributes, and ends the object.
+fn finish<'h>(
+    mut line: Vec<u8>,
+    headers: impl Iterator<Item = (&'h str, &'h str)>,
+    content_type: &str,
+    payload: &[u8],
+) -> Vec<u8> {
+    let (named, other): (Vec<_>, Vec<_>) = headers.partition(|(name, _)| is_attribute_name(name));
+    for (name, value) in named {
+        field(&mut line, name, value);
     }
+    if !other.is_empty() {
+        let other: BTreeMap<_, _> = other.into_iter().collect();
+        field(&mut line, "pillarboxheaders", &json_text(&other));
+    }
+    match json_data(content_type, payload) {
+        Some(data) => {
+            line.extend_from_slice(b",\"data\":");
+            line.extend(data);
+        }
+        None => field(&mut line, "data_base64", &STANDARD.encode(payload)),
+    }
+    line.push(b'}');
+    line
+}
+
+/// The payload as compact JSON, if its content type says JSON and it is valid JSON.
+fn json_data(content_type: &str, payload: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(payload).ok().filter(|_| is_json(content_type))?;
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+    Some(without_blanks(text))
 }
 
 fn field(line: &mut Vec<u8>, name: &str, value: &str) {

@@ -12,7 +12,7 @@ use crate::name::check_name;
 use crate::received::Received;
 use crate::time::Timestamp;
 
-use super::Position;
+use super::{AcceptBatch, Position};
 
 /// Marks an event as seen in the *same transaction* as the handler's own write.
 #[async_trait]
@@ -25,10 +25,27 @@ pub trait Inbox<Tx: Send + ?Sized>: Send + Sync {
     /// If the request has an [origin](AcceptRequest::origin), the inbox also remembers the newest fence of that
     /// lane. That record is part of the transaction too. No transaction waits for another one because of it.
     async fn accept(&self, tx: &mut Tx, request: AcceptRequest) -> Result<Accepted>;
+
+    /// Marks several events for one consumer. The outcomes stand in the order of the events. They are the same as if
+    /// [`accept`](Self::accept) were called for each event in that order: an event that comes twice in one batch is
+    /// fresh once, and an event of a new owner makes a later one of an earlier owner stale.
+    ///
+    /// If another transaction marks one of the events at the same time, the call may fail with
+    /// [`Contention`](crate::ErrorKind::Contention). Then the transaction has to be run again.
+    ///
+    /// Default: one call of `accept` after the other. A store overrides it with one statement.
+    async fn accept_all(&self, tx: &mut Tx, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        batch.check()?;
+        let mut outcomes = Vec::with_capacity(batch.events.len());
+        for request in batch.into_requests() {
+            outcomes.push(self.accept(tx, request).await?);
+        }
+        Ok(outcomes)
+    }
 }
 
-/// Begins and ends a consumer's transactions. Each transaction holds the mark of one event and the handler's own
-/// write.
+/// Begins and ends a consumer's transactions. Each transaction holds the marks of the events that it applies and the
+/// handler's own write.
 #[async_trait]
 pub trait Transactions: Inbox<Self::Tx> {
     /// The driver's own transaction.
@@ -55,6 +72,10 @@ pub trait Transactions: Inbox<Self::Tx> {
 impl<Tx: Send + ?Sized, T: Inbox<Tx> + ?Sized> Inbox<Tx> for Arc<T> {
     async fn accept(&self, tx: &mut Tx, request: AcceptRequest) -> Result<Accepted> {
         (**self).accept(tx, request).await
+    }
+
+    async fn accept_all(&self, tx: &mut Tx, batch: AcceptBatch) -> Result<Vec<Accepted>> {
+        (**self).accept_all(tx, batch).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! Each operation takes one request and returns one outcome. Every request of a store takes an optional pinned
 //! `now`. Tests use it to control time. Production leaves it out, and the database's clock decides.
 
+mod accept_batch;
 mod admin;
 mod clock;
 mod filter;
@@ -21,6 +22,7 @@ mod stage;
 mod store;
 mod transcript;
 
+pub use accept_batch::AcceptBatch;
 pub use admin::{
     Admin, Changed, Effect, InventoryRequest, InventoryRow, PurgeRequest, Purged, Purging, RouteCounts,
     Selection, SelectionRequest, Story,

@@ -1,12 +1,16 @@
-//! The consumer: receives, marks and handles each event in one transaction, and only then acknowledges it.
+//! The consumer: receives events, marks and handles them in one transaction, and only then acknowledges them.
 
+mod batch;
 mod flow;
+mod gathering;
+mod handler;
 mod one;
 mod options;
 mod stream;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillarbox_core::port::{Source, Transactions};
 use pillarbox_core::{Error, HybridClock, Received, Result};
@@ -16,6 +20,7 @@ use crate::sink::HandlerError;
 pub use options::{ConsumerOptions, ConsumerTally};
 
 use flow::Flow;
+use handler::{Each, Together};
 
 /// Applies each event of a source once, through an inbox.
 ///
@@ -42,7 +47,8 @@ impl<S: Transactions> Consumer<S> {
     /// then finishes the messages in flight and returns a tally. If the connection is lost, the consumer
     /// opens it again.
     ///
-    /// The handler gets the transaction that holds the mark: a write in that transaction happens once. If the
+    /// The handler gets the transaction that holds the mark: a write in that transaction happens once. In
+    /// [batches](ConsumerOptions::batch), it is called for each fresh event of the batch in one transaction. If the
     /// handler fails, the consumer gives the message back to the broker. Messages of the same key that were
     /// already received are given back after it. The broker decides in which order it redelivers them. Where
     /// order must hold through failures, set [`retries`](ConsumerOptions::retries): during a retry the other
@@ -75,7 +81,46 @@ impl<S: Transactions> Consumer<S> {
     where
         F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
     {
-        Flow::new(self, &handler).run(shutdown).await
+        Flow::new(self, &Each(handler)).run(shutdown).await
+    }
+
+    /// Consumes as [`run`](Self::run) does, with a handler that gets all fresh events of a transaction at once.
+    ///
+    /// The events stand in the order in which they arrived, at most
+    /// [`batch_max`](ConsumerOptions::batch_max) of them and at least one. They are committed together. If the
+    /// handler fails, the transaction is rolled back and the events come again in smaller batches, until the event
+    /// that fails is by itself. What the handler says about that one decides what becomes of it.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use pillarbox_core::{Event, Result, port::{Source, Stage, Transactions}};
+    /// # use pillarbox_engine::Consumer;
+    /// # async fn example<I>(source: Arc<dyn Source>, inbox: Arc<I>, outbox: Arc<dyn Stage<I::Tx>>) -> Result<()>
+    /// # where I: Transactions + 'static {
+    /// let consumer =
+    ///     Consumer::builder(source, inbox).name("billing").batch(100, Duration::from_millis(20)).build()?;
+    /// # let shutdown = std::future::pending();
+    /// let tally = consumer
+    ///     .run_batches(shutdown, async move |tx, events| {
+    ///         let invoices = events.iter().map(|event| event.causes(Event::new("invoice.sent", "{}")));
+    ///         outbox.stage_all(tx, invoices.collect()).await?;
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub async fn run_batches<F>(
+        &self,
+        shutdown: impl Future<Output = ()>,
+        handler: F,
+    ) -> Result<ConsumerTally>
+    where
+        F: AsyncFn(&mut S::Tx, Vec<Received>) -> Result<(), HandlerError>,
+    {
+        Flow::new(self, &Together(handler)).run(shutdown).await
     }
 }
 
@@ -100,6 +145,12 @@ impl<S: Transactions> ConsumerBuilder<S> {
     /// How the consumer treats its messages. Default: [`ConsumerOptions::default`].
     pub fn options(mut self, options: ConsumerOptions) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Handles up to `max` messages in one transaction, as [`ConsumerOptions::batch`] describes.
+    pub fn batch(mut self, max: usize, within: Duration) -> Self {
+        self.options = self.options.batch(max, within);
         self
     }
 

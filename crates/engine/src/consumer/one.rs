@@ -8,11 +8,11 @@ use futures_util::FutureExt;
 use pillarbox_core::port::{AcceptRequest, Accepted, Message, Origin, Receipt, Transactions};
 use pillarbox_core::{Failure, Outcome, Received, Result};
 use tokio::sync::watch;
-use tokio::time::timeout;
-
-use crate::sink::HandlerError;
+use tokio::time::{Instant, timeout};
 
 use super::Consumer;
+use super::batch::Part;
+use super::handler::Handler;
 
 /// How long the broker may take to take an answer. Without one the message comes again.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -35,19 +35,28 @@ pub(super) enum Done {
     Failed,
 }
 
+/// A message on its way between queues. It is boxed because it is large.
+pub(super) type Arrived = Box<Ready>;
+
 /// A message that can be handled.
 pub(super) struct Ready {
     pub(super) event: Received,
     /// The relay that published it and its place in the stream, as long as it may be refused for that: see
     /// [`REFUSALS_MAX`].
-    origin: Option<Origin>,
+    pub(super) origin: Option<Origin>,
+    /// Whether the broker has delivered it before. Then it is handled alone: if a batch brought the process down, the
+    /// event that did it is found, and those beside it are not blamed.
+    pub(super) came_before: bool,
+    pub(super) arrived_at: Instant,
     pub(super) receipt: Answer,
 }
 
 /// Something to do beside the loop.
 pub(super) enum Job {
     /// Handle a message and answer it, unless it failed.
-    Handle(Box<Ready>),
+    Handle(Arrived),
+    /// Handle several messages in one transaction.
+    HandleBatch(Vec<Arrived>),
     /// Answer a message that never reaches the handler.
     Park(Answer),
     /// Give messages back to the broker, one after the other.
@@ -65,6 +74,10 @@ pub(super) enum Worked {
     Stale(Answer),
     GaveBack,
     Held,
+    /// A message that never reached the handler was parked.
+    Parked,
+    /// What became of each message of a batch.
+    Batch(Vec<Part>),
 }
 
 /// Why a try did not end in a commit.
@@ -77,7 +90,7 @@ enum Miss {
 
 impl<S: Transactions> Consumer<S> {
     /// Decodes a message; one that is not for the handler is given back as an answer to make.
-    pub(super) fn open(&self, message: Message) -> Result<Box<Ready>, Answer> {
+    pub(super) fn open(&self, message: Message) -> Result<Arrived, Answer> {
         let Message { attributes, headers, body, delivery_count, position, receipt } = message;
         let event = match Received::decode(attributes, headers, body) {
             Ok(event) => event,
@@ -101,22 +114,21 @@ impl<S: Transactions> Consumer<S> {
         // The last delivery that is allowed is for the handler.
         let refusals = self.options.max_deliveries.map_or(REFUSALS_MAX, |most| REFUSALS_MAX.min(most - 1));
         let origin = Origin::of(&event, position).filter(|_| delivery_count.unwrap_or(1) <= refusals);
-        Ok(Box::new(Ready { event, origin, receipt }))
+        let came_before = delivery_count.is_some_and(|count| count > 1);
+        Ok(Box::new(Ready { event, origin, came_before, arrived_at: Instant::now(), receipt }))
     }
 
     /// Does a job and says for which key.
-    pub(super) async fn work<F>(
+    pub(super) async fn work<H: Handler<S::Tx>>(
         &self,
-        handler: &F,
+        handler: &H,
         job: Job,
         mut stopping: watch::Receiver<bool>,
-    ) -> (Option<String>, Worked)
-    where
-        F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
-    {
+    ) -> (Option<String>, Worked) {
         match job {
+            Job::HandleBatch(batch) => (None, Worked::Batch(self.work_batch(handler, batch, stopping).await)),
             Job::Handle(ready) => {
-                let Ready { event, origin, receipt } = *ready;
+                let Ready { event, origin, receipt, .. } = *ready;
                 let done = self.handle(handler, &event, origin.as_ref(), &mut stopping).await;
                 match done {
                     Done::Failed => {
@@ -131,7 +143,7 @@ impl<S: Transactions> Consumer<S> {
             }
             Job::Park(receipt) => {
                 self.answer(Done::Parked, receipt).await;
-                (None, Worked::Done(Done::Parked))
+                (None, Worked::Parked)
             }
             Job::GiveBack(receipts) => {
                 for receipt in receipts {
@@ -148,16 +160,13 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Tries as often as the options say; a shutdown ends the wait between two tries.
-    async fn handle<F>(
+    async fn handle<H: Handler<S::Tx>>(
         &self,
-        handler: &F,
+        handler: &H,
         event: &Received,
         origin: Option<&Origin>,
         stopping: &mut watch::Receiver<bool>,
-    ) -> Done
-    where
-        F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
-    {
+    ) -> Done {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -176,13 +185,17 @@ impl<S: Transactions> Consumer<S> {
             if tries > self.options.retries {
                 return Done::Failed;
             }
-            let backoff = self.options.backoff;
-            let by_tries = || backoff.delay(tries, pillarbox_host::random_u64());
-            let wait = after.unwrap_or_else(|| by_tries().unwrap_or(backoff.max()));
-            if stops_within(stopping, wait).await {
+            if stops_within(stopping, self.wait_before(tries, after)).await {
                 return Done::Failed;
             }
         }
+    }
+
+    /// How long to wait after this many tries, unless the handler said it.
+    pub(super) fn wait_before(&self, tries: u32, after: Option<Duration>) -> Duration {
+        let backoff = self.options.backoff;
+        let by_tries = || backoff.delay(tries, pillarbox_host::random_u64());
+        after.unwrap_or_else(|| by_tries().unwrap_or(backoff.max()))
     }
 
     /// Logs what a handler said: at WARN when that decides what becomes of the message, at DEBUG while there are tries
@@ -213,10 +226,12 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// One try in one fresh transaction: the mark and the handler's write are committed together.
-    async fn attempt<F>(&self, handler: &F, event: &Received, origin: Option<&Origin>) -> Result<Done, Miss>
-    where
-        F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
-    {
+    async fn attempt<H: Handler<S::Tx>>(
+        &self,
+        handler: &H,
+        event: &Received,
+        origin: Option<&Origin>,
+    ) -> Result<Done, Miss> {
         let failed = |doing: &'static str| {
             move |error: pillarbox_core::Error| {
                 tracing::warn!(
@@ -240,11 +255,7 @@ impl<S: Transactions> Consumer<S> {
                 }
                 Ok(Accepted::Stale) => {
                     self.roll_back(tx).await;
-                    tracing::warn!(
-                        consumer = %self.name, event_id = %event.event_id, ?origin,
-                        "the message was published by a relay that no longer owned its lane; it goes back to \
-                         the broker, so that the new owner's messages come first"
-                    );
+                    self.tell_stale(event, origin);
                     return Ok(Done::Stale);
                 }
                 Err(error) => {
@@ -256,7 +267,9 @@ impl<S: Transactions> Consumer<S> {
         // Before the handler runs: what it stages is stamped above what it reacts to. Only for fresh events.
         self.merge(event);
         // The closure itself may panic before it returns a future: both are contained.
-        let handled = AssertUnwindSafe(async { handler(&mut tx, event.clone()).await }).catch_unwind().await;
+        let handled = AssertUnwindSafe(async { handler.handle(&mut tx, vec![event.clone()]).await })
+            .catch_unwind()
+            .await;
         let miss = match handled {
             Ok(Ok(())) => {
                 self.inbox.commit(tx).await.map_err(failed("commit"))?;
@@ -272,7 +285,15 @@ impl<S: Transactions> Consumer<S> {
         Err(miss)
     }
 
-    async fn roll_back(&self, tx: S::Tx) {
+    pub(super) fn tell_stale(&self, event: &Received, origin: Option<&Origin>) {
+        tracing::warn!(
+            consumer = %self.name, event_id = %event.event_id, ?origin,
+            "the message was published by a relay that no longer owned its lane; it goes back to \
+             the broker, so that the new owner's messages come first"
+        );
+    }
+
+    pub(super) async fn roll_back(&self, tx: S::Tx) {
         if let Err(error) = self.inbox.rollback(tx).await {
             tracing::warn!(consumer = %self.name, %error, "rollback failed");
         }
@@ -280,7 +301,7 @@ impl<S: Transactions> Consumer<S> {
 
     /// What we stage from now on is stamped above this event. Only fresh ones count: a replay of old ones must not move
     /// the clock.
-    fn merge(&self, event: &Received) {
+    pub(super) fn merge(&self, event: &Received) {
         let Some(hlc) = event.hlc else { return };
         let merged = match &self.clock {
             Some(clock) => clock.merge(hlc),
@@ -296,7 +317,7 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Tells the broker. An answer that is lost is not fatal: the message comes again, and the inbox knows it.
-    async fn answer(&self, done: Done, receipt: Answer) {
+    pub(super) async fn answer(&self, done: Done, receipt: Answer) {
         let answering = match done {
             Done::Processed | Done::Duplicate => receipt.ack(),
             Done::Failed | Done::Stale => receipt.nack(),
@@ -323,7 +344,10 @@ impl<S: Transactions> Consumer<S> {
 }
 
 /// Waits this long, or until the run is to end; says whether it is.
-fn stops_within(stopping: &mut watch::Receiver<bool>, wait: Duration) -> impl Future<Output = bool> {
+pub(super) fn stops_within(
+    stopping: &mut watch::Receiver<bool>,
+    wait: Duration,
+) -> impl Future<Output = bool> {
     timeout(wait, async { stopping.wait_for(|stopping| *stopping).await.is_ok() })
         .map(|waited| waited.is_ok())
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pillarbox_core::limits::ACCEPT_BATCH_MAX;
 use pillarbox_core::{Backoff, Error, Result};
 
 /// Most messages handled at once that may be configured.
@@ -19,9 +20,14 @@ const CONCURRENCY_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConsumerOptions {
-    /// How many messages are handled at the same time. Messages of one key are always handled one after the
-    /// other. Default: 16.
+    /// How many transactions are open at the same time. Each handles one message, or one batch. Messages of one
+    /// key are always handled one after the other. Default: 16.
     pub concurrency: usize,
+    /// The most messages that one transaction handles. More than one is a batch: see
+    /// [`batch`](Self::batch()). Default: 1.
+    pub batch_max: usize,
+    /// How long the first message of a batch waits for others. Default: 10 ms.
+    pub batch_within: Duration,
     /// How often a failed delivery is retried before the message is given back to the broker. Each retry has
     /// a fresh transaction. Default: 0.
     pub retries: u32,
@@ -47,6 +53,10 @@ pillarbox_core::setters! {
 impl ConsumerOptions {
     /// Sets [`concurrency`](Self#structfield.concurrency).
     concurrency: usize;
+    /// Sets [`batch_max`](Self#structfield.batch_max).
+    batch_max: usize;
+    /// Sets [`batch_within`](Self#structfield.batch_within).
+    batch_within: Duration;
     /// Sets [`retries`](Self#structfield.retries).
     retries: u32;
     /// Sets [`backoff`](Self#structfield.backoff).
@@ -68,6 +78,8 @@ impl Default for ConsumerOptions {
     fn default() -> Self {
         Self {
             concurrency: 16,
+            batch_max: 1,
+            batch_within: Duration::from_millis(10),
             retries: 0,
             backoff: Backoff::BROKER,
             redeliver_after: Duration::from_secs(1),
@@ -80,6 +92,22 @@ impl Default for ConsumerOptions {
 }
 
 impl ConsumerOptions {
+    /// Handles up to `max` messages in one transaction. The first message of a batch waits at most `within` for
+    /// others.
+    ///
+    /// If a batch fails, it is rolled back and divided until the message that fails is by itself. So a handler may be
+    /// called again for an event whose first transaction was rolled back. A message that the broker has delivered
+    /// before is always handled by itself, where the broker reports a delivery count. Everything else is as without
+    /// batches: order per key, retries, parking, duplicates.
+    ///
+    /// The source must be allowed to deliver that many messages ahead of their answers, and twice that many to fill
+    /// one batch while another is handled. Its options have a setting for it.
+    #[must_use]
+    pub fn batch(mut self, max: usize, within: Duration) -> Self {
+        (self.batch_max, self.batch_within) = (max, within);
+        self
+    }
+
     /// Refuses values that cannot work, before anything runs.
     ///
     /// # Errors
@@ -87,6 +115,9 @@ impl ConsumerOptions {
     pub fn check(&self) -> Result<()> {
         if self.concurrency == 0 || self.concurrency > CONCURRENCY_MAX {
             return Err(Error::invalid(format!("concurrency must be 1 to {CONCURRENCY_MAX}")));
+        }
+        if self.batch_max == 0 || self.batch_max > ACCEPT_BATCH_MAX {
+            return Err(Error::invalid(format!("batch_max must be 1 to {ACCEPT_BATCH_MAX}")));
         }
         if self.max_deliveries == Some(0) {
             return Err(Error::invalid("max_deliveries must be at least 1"));

@@ -2,6 +2,7 @@
 //! rows of an answer, adding up counts, judging the state of tables, deciding on the outcomes of steps, and the order of
 //! calls where several stores do the same with other statements. A store adds its SQL, its types and its error table.
 
+mod accepting;
 mod batch;
 mod change;
 mod columns;
@@ -20,6 +21,7 @@ mod steps;
 
 use std::time::Duration;
 
+pub use accepting::{AcceptPlan, NewOwner};
 pub use batch::StageBatch;
 pub use change::{Asked, Candidate, Verb, sift};
 pub use columns::{
