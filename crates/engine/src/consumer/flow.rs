@@ -11,10 +11,11 @@ use pillarbox_core::{Error, ErrorKind, Received, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::observe::Consumed;
 use crate::sink::HandlerError;
 
 use super::Consumer;
-use super::one::{Answer, Done, Job, Ready, Worked};
+use super::one::{Answer, Job, Ready, Worked};
 use super::options::ConsumerTally;
 use super::stream::{Stream, StreamEvent};
 
@@ -168,12 +169,12 @@ where
                 self.next_of(key).into_iter().collect()
             }
             Worked::Stale(receipt) => {
-                self.count(Done::Stale);
+                self.count(Consumed::Stale);
                 self.held += 1;
                 [Job::Hold(receipt)].into_iter().chain(self.next_of(key)).collect()
             }
             Worked::Failed(receipt) => {
-                self.count(Done::Failed);
+                self.count(Consumed::Failed);
                 // It comes again, and what waited behind it must come behind it too: both are given back in
                 // this order by one job.
                 let behind = key.map(|key| self.take_behind(&key)).unwrap_or_default();
@@ -214,13 +215,13 @@ where
         vec![Job::GiveBack(behind)]
     }
 
-    fn count(&mut self, done: Done) {
+    fn count(&mut self, done: Consumed) {
         match done {
-            Done::Processed => self.tally.processed += 1,
-            Done::Duplicate => self.tally.duplicates += 1,
-            Done::Stale => self.tally.stale += 1,
-            Done::Parked => self.tally.parked += 1,
-            Done::Failed => self.tally.failed += 1,
+            Consumed::Processed => self.tally.processed += 1,
+            Consumed::Duplicate => self.tally.duplicates += 1,
+            Consumed::Stale => self.tally.stale += 1,
+            Consumed::Parked => self.tally.parked += 1,
+            Consumed::Failed => self.tally.failed += 1,
         }
     }
 }

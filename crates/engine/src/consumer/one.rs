@@ -8,8 +8,9 @@ use futures_util::FutureExt;
 use pillarbox_core::port::{AcceptRequest, Accepted, Message, Origin, Receipt, Transactions};
 use pillarbox_core::{Failure, Outcome, Received, Result};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::observe::Consumed;
 use crate::sink::HandlerError;
 
 use super::Consumer;
@@ -23,17 +24,6 @@ const REFUSALS_MAX: u32 = 3;
 
 /// The way to answer the broker.
 pub(super) type Answer = Box<dyn Receipt>;
-
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Done {
-    Processed,
-    Duplicate,
-    /// Published by an owner that had lost its lane.
-    Stale,
-    Parked,
-    Failed,
-}
 
 /// A message that can be handled.
 pub(super) struct Ready {
@@ -58,7 +48,7 @@ pub(super) enum Job {
 
 /// What became of a job.
 pub(super) enum Worked {
-    Done(Done),
+    Done(Consumed),
     /// Not answered yet: what waits behind it must be given back behind it.
     Failed(Answer),
     /// Not answered yet. What waits behind it does not wait for this one: its lane's owner brings it again.
@@ -117,31 +107,34 @@ impl<S: Transactions> Consumer<S> {
         match job {
             Job::Handle(ready) => {
                 let Ready { event, origin, receipt } = *ready;
+                let started = Instant::now();
                 let done = self.handle(handler, &event, origin.as_ref(), &mut stopping).await;
+                self.observer.tell(|observer| observer.consumed(done, started.elapsed()));
                 match done {
-                    Done::Failed => {
+                    Consumed::Failed => {
                         // Held for a while: a broker that redelivers at once would make a failing message spin.
                         stops_within(&mut stopping, self.options.redeliver_after).await;
                         return (event.key, Worked::Failed(receipt));
                     }
-                    Done::Stale => return (event.key, Worked::Stale(receipt)),
+                    Consumed::Stale => return (event.key, Worked::Stale(receipt)),
                     _ => self.answer(done, receipt).await,
                 }
                 (event.key, Worked::Done(done))
             }
             Job::Park(receipt) => {
-                self.answer(Done::Parked, receipt).await;
-                (None, Worked::Done(Done::Parked))
+                self.observer.tell(|observer| observer.consumed(Consumed::Parked, Duration::ZERO));
+                self.answer(Consumed::Parked, receipt).await;
+                (None, Worked::Done(Consumed::Parked))
             }
             Job::GiveBack(receipts) => {
                 for receipt in receipts {
-                    self.answer(Done::Failed, receipt).await;
+                    self.answer(Consumed::Failed, receipt).await;
                 }
                 (None, Worked::GaveBack)
             }
             Job::Hold(receipt) => {
                 stops_within(&mut stopping, self.options.redeliver_after).await;
-                self.answer(Done::Stale, receipt).await;
+                self.answer(Consumed::Stale, receipt).await;
                 (None, Worked::Held)
             }
         }
@@ -154,7 +147,7 @@ impl<S: Transactions> Consumer<S> {
         event: &Received,
         origin: Option<&Origin>,
         stopping: &mut watch::Receiver<bool>,
-    ) -> Done
+    ) -> Consumed
     where
         F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
     {
@@ -167,20 +160,20 @@ impl<S: Transactions> Consumer<S> {
             };
             let after = match miss {
                 Miss::Handler(outcome) => match self.tell_failure(event, tries, outcome) {
-                    Outcome::Rejected(_) => return Done::Parked,
+                    Outcome::Rejected(_) => return Consumed::Parked,
                     Outcome::Failed { retry_after, .. } => retry_after,
                     _ => None,
                 },
                 Miss::Again => None,
             };
             if tries > self.options.retries {
-                return Done::Failed;
+                return Consumed::Failed;
             }
             let backoff = self.options.backoff;
             let by_tries = || backoff.delay(tries, pillarbox_host::random_u64());
             let wait = after.unwrap_or_else(|| by_tries().unwrap_or(backoff.max()));
             if stops_within(stopping, wait).await {
-                return Done::Failed;
+                return Consumed::Failed;
             }
         }
     }
@@ -213,7 +206,12 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// One try in one fresh transaction: the mark and the handler's write are committed together.
-    async fn attempt<F>(&self, handler: &F, event: &Received, origin: Option<&Origin>) -> Result<Done, Miss>
+    async fn attempt<F>(
+        &self,
+        handler: &F,
+        event: &Received,
+        origin: Option<&Origin>,
+    ) -> Result<Consumed, Miss>
     where
         F: AsyncFn(&mut S::Tx, Received) -> Result<(), HandlerError>,
     {
@@ -236,7 +234,7 @@ impl<S: Transactions> Consumer<S> {
                     if let Err(error) = self.inbox.commit(tx).await {
                         let _ = failed("committing a duplicate")(error);
                     }
-                    return Ok(Done::Duplicate);
+                    return Ok(Consumed::Duplicate);
                 }
                 Ok(Accepted::Stale) => {
                     self.roll_back(tx).await;
@@ -245,7 +243,7 @@ impl<S: Transactions> Consumer<S> {
                         "the message was published by a relay that no longer owned its lane; it goes back to \
                          the broker, so that the new owner's messages come first"
                     );
-                    return Ok(Done::Stale);
+                    return Ok(Consumed::Stale);
                 }
                 Err(error) => {
                     self.roll_back(tx).await;
@@ -260,7 +258,7 @@ impl<S: Transactions> Consumer<S> {
         let miss = match handled {
             Ok(Ok(())) => {
                 self.inbox.commit(tx).await.map_err(failed("commit"))?;
-                return Ok(Done::Processed);
+                return Ok(Consumed::Processed);
             }
             Ok(Err(error)) => Miss::Handler(error.into()),
             Err(_panic) => {
@@ -296,11 +294,11 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Tells the broker. An answer that is lost is not fatal: the message comes again, and the inbox knows it.
-    async fn answer(&self, done: Done, receipt: Answer) {
+    async fn answer(&self, done: Consumed, receipt: Answer) {
         let answering = match done {
-            Done::Processed | Done::Duplicate => receipt.ack(),
-            Done::Failed | Done::Stale => receipt.nack(),
-            Done::Parked => receipt.park(),
+            Consumed::Processed | Consumed::Duplicate => receipt.ack(),
+            Consumed::Failed | Consumed::Stale => receipt.nack(),
+            Consumed::Parked => receipt.park(),
         };
         match timeout(ANSWER_MAX, answering).await {
             Ok(Ok(())) => {}
