@@ -55,6 +55,7 @@ mod claim;
 mod command;
 mod commit;
 mod connect;
+mod doctor;
 mod error;
 mod inbox;
 mod lanes;

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod discard;
+pub(crate) mod doctor;
 pub(crate) mod list;
 mod meant;
 pub(crate) mod migrate;
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Purge(purge::PurgeArgs),
     /// Compare the staged events with the messages at a destination: lost, duplicated, invented, out of order
     Verify(verify::VerifyArgs),
+    /// Examine the database, routes and destinations: what hurts or will hurt, why, and what to do
+    Doctor(doctor::DoctorArgs),
     /// List and show sagas, resume or end sagas that wait for an operator, read the audit trail of a subject
     #[command(subcommand)]
     Saga(saga::SagaCommand),
@@ -106,6 +109,7 @@ pub(crate) async fn run(
         Command::Purge(args) => purge::run(&args, &context).await,
         Command::Saga(command) => saga::run(command, &context).await,
         Command::Config(command) => config::run(&command, &context),
+        Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Verify(args) => verify::run(&args, &context).await,
         Command::Bench(args) => bench::run(&args, &context).await,
         Command::Completions(_) => Ok(()),

@@ -1,6 +1,7 @@
 //! Destinations are URLs: where a route delivers to.
 
 mod broker;
+mod reach;
 mod sink;
 mod transcript;
 mod webhook;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use broker::Broker;
 
+pub(crate) use reach::reach;
 pub use sink::Sinks;
 pub(crate) use transcript::Readable;
 pub use webhook::Webhook;

@@ -6,6 +6,7 @@
 
 mod admin;
 mod clock;
+mod doctor;
 mod filter;
 mod inbox;
 mod lanes;
@@ -26,6 +27,7 @@ pub use admin::{
     Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
+pub use doctor::{Connections, Depth, Doctor, Finding, OpenTransaction, Severity};
 pub use filter::Filter;
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{
