@@ -34,12 +34,12 @@ pub(crate) async fn examine(database: &Database, config: &Config, limits: Limits
     let mut facts = facts_without_tables(database, config, limits, schema).await?;
     let mut findings = Vec::new();
     match database.doctor.transactions(limits.transaction_age).await {
-        Ok(open) => facts.transactions = open,
-        Err(error) => findings.push(unexamined("transactions", &error)),
+        Ok(open) => facts.transactions = Some(open),
+        Err(error) => findings.push(Finding::unmade("transactions", &error)),
     }
     match database.doctor.connections().await {
         Ok(connections) => facts.connections = connections,
-        Err(error) => findings.push(unexamined("connections", &error)),
+        Err(error) => findings.push(Finding::unmade("connections", &error)),
     }
     facts.routes = database.admin.counts(None).await?;
     for route in config.routes.keys() {
@@ -71,7 +71,7 @@ pub(crate) async fn at_start(
             let told = ["clock", "connections", "retention"];
             findings.extend(diagnose(&facts).into_iter().filter(|finding| told.contains(&finding.check)));
         }
-        Err(error) => findings.push(unexamined("clock", &error)),
+        Err(error) => findings.push(Finding::unmade("clock", &error)),
     }
     findings.extend(of_database(database, Depth::Start).await);
     findings.extend(destinations(routes).await);
@@ -103,7 +103,7 @@ async fn facts_without_tables(
         schema,
         clocks: (there, here),
         connections: None,
-        transactions: Vec::new(),
+        transactions: None,
         routes: Vec::new(),
         sagas: pillarbox_core::port::SagaCounts::zero(),
         relays: Vec::new(),
@@ -114,10 +114,7 @@ async fn facts_without_tables(
 }
 
 async fn of_database(database: &Database, depth: Depth) -> Vec<Finding> {
-    match database.doctor.examine(depth).await {
-        Ok(findings) => findings,
-        Err(error) => vec![unexamined("database", &error)],
-    }
+    Finding::made("database", database.doctor.examine(depth).await)
 }
 
 async fn destinations(routes: impl IntoIterator<Item = (&RouteName, &RouteConfig)>) -> Vec<Finding> {
@@ -135,11 +132,4 @@ async fn destinations(routes: impl IntoIterator<Item = (&RouteName, &RouteConfig
         Some(finding.of(route))
     });
     join_all(looks).await.into_iter().flatten().collect()
-}
-
-/// A check that could not be made.
-fn unexamined(check: &'static str, error: &pillarbox_core::Error) -> Finding {
-    let next = "Give the user of this connection the right to read the server's statistics, or ask an administrator \
-                to run this command.";
-    Finding::warning(check, format!("this could not be examined: {error}"), next)
 }

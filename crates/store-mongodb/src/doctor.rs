@@ -80,7 +80,8 @@ impl Doctor for MongoStore {
     }
 
     async fn examine(&self, _depth: Depth) -> Result<Vec<Finding>> {
-        let mut findings = vec![self.replica_set().await?];
+        let mut findings =
+            Finding::made("replica_set", self.replica_set().await.map(|finding| vec![finding]));
         // Reading and writing nothing: the rights are checked all the same.
         let nothing = doc! { "delete": &self.tables.outbox, "deletes": [{ "q": { "_id": { "$in": [] } }, "limit": 0 }] };
         let database = self.database_for(Traffic::Operator);

@@ -21,8 +21,8 @@ const CONNECTIONS: &str = "select cast(@@max_connections as signed), \
 const CONNECTIONS_USED: &str = "show status like 'Threads_connected'";
 /// The text of a statement is never asked for.
 const TRANSACTIONS: &str = "select cast(timestampdiff(second, t.trx_started, now()) as signed), \
-    concat('connection ', t.trx_mysql_thread_id, ' of user ', coalesce(p.user, '?'), ' in database ', \
-        coalesce(p.db, '?'), ' (', lower(t.trx_state), ', ', lower(coalesce(p.command, '?')), ')') \
+    concat('connection ', t.trx_mysql_thread_id, ' of user ', coalesce(p.user, 'unknown'), ' in database ', \
+        coalesce(p.db, 'unknown'), ' (', lower(t.trx_state), ', ', lower(coalesce(p.command, 'unknown')), ')') \
     from information_schema.innodb_trx as t \
     left join information_schema.processlist as p on p.id = t.trx_mysql_thread_id \
     where t.trx_mysql_thread_id <> connection_id() and timestampdiff(second, t.trx_started, now()) >= ?1 \
@@ -33,7 +33,10 @@ const READ_ONLY: &str =
 const RIGHTS: [(&str, &str); 3] = [
     ("SELECT and UPDATE on {outbox}", "update {outbox} set attempts = attempts where seq < 0"),
     ("DELETE on {outbox}", "delete from {outbox} where seq < 0"),
-    ("INSERT on {audit}", "insert into {audit} (kind) select 'dead' from {outbox} where seq < 0"),
+    (
+        "INSERT on {audit}",
+        "insert into {audit} (kind, actor, detail) select 'dead', '', '' from {outbox} where seq < 0",
+    ),
 ];
 
 impl MySqlStore {
@@ -117,7 +120,9 @@ impl Doctor for MySqlStore {
     }
 
     async fn examine(&self, _depth: Depth) -> Result<Vec<Finding>> {
-        Ok(vec![self.writable().await?, self.rights().await?])
+        let mut findings = Finding::made("server", self.writable().await.map(|finding| vec![finding]));
+        findings.extend(Finding::made("rights", self.rights().await.map(|finding| vec![finding])));
+        Ok(findings)
     }
 }
 

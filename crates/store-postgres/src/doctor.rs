@@ -119,7 +119,9 @@ impl PostgresStore {
             let index: String = get(row, 0)?;
             Ok(Finding::problem(
                 "indexes",
-                format!("the index {index} is invalid: its creation was interrupted, and no query uses it"),
+                format!(
+                    "the index {index} is invalid: its creation was interrupted, and no statement uses it"
+                ),
                 format!("Run `reindex index concurrently {}.{index}`.", self.tables().schema),
             ))
         };
@@ -174,40 +176,58 @@ impl PostgresStore {
     /// The generic plans of what a relay runs for every batch, with the planner's settings of a relay.
     async fn plans(&self) -> Result<Vec<Finding>> {
         let sql = self.sql();
-        let subjects: [(&str, &Sql, &str); 8] = [
+        let subjects: [(&str, &Sql, &str, &str); 8] = [
             (
                 "claim_staged",
                 &sql.claim_staged,
                 "text, timestamptz, bigint, bigint, bigint, text, bigint, timestamptz, bigint, bigint, boolean",
+                "outbox_open",
             ),
-            ("extend", &sql.extend, "bigint[], bigint[], timestamptz, bigint"),
-            ("settle_delivered", &sql.settle_delivered, "bigint[], bigint[], timestamptz"),
-            ("settle_mixed", &sql.settle_mixed, "bigint[], bigint[], text[], bigint[], text[], timestamptz"),
-            ("reap", &sql.reap, "text, timestamptz, bigint, bigint, text, text, boolean, boolean"),
-            ("lanes_read", &sql.lanes_read, "text, uuid, bigint[], bigint[], bigint[], boolean"),
-            ("lanes_heads", &sql.lanes_heads, "text, smallint[]"),
-            ("purge", &sql.purge, "timestamptz, bigint, bigint, text"),
+            ("extend", &sql.extend, "bigint[], bigint[], timestamptz, bigint", "outbox_pkey"),
+            ("settle_delivered", &sql.settle_delivered, "bigint[], bigint[], timestamptz", "outbox_pkey"),
+            (
+                "settle_mixed",
+                &sql.settle_mixed,
+                "bigint[], bigint[], text[], bigint[], text[], timestamptz",
+                "outbox_pkey",
+            ),
+            (
+                "reap",
+                &sql.reap,
+                "text, timestamptz, bigint, bigint, text, text, boolean, boolean",
+                "outbox_open",
+            ),
+            (
+                "lanes_read",
+                &sql.lanes_read,
+                "text, uuid, bigint[], bigint[], bigint[], boolean",
+                "outbox_lane",
+            ),
+            ("lanes_heads", &sql.lanes_heads, "text, smallint[]", "outbox_open"),
+            ("purge", &sql.purge, "timestamptz, bigint, bigint, text", "outbox_ended"),
         ];
-        let scan = format!("Seq Scan on {}", self.table("outbox"));
         let mut unit = self.unit(Traffic::Relay).await?;
         let mut findings = Vec::new();
-        for (name, statement, types) in subjects {
+        for (name, statement, types, index) in subjects {
             unit.script(&statement.prepared(types)).await?;
             let rows = unit.rows(&Sql::explain_prepared(types), Bind::new().done()?).await;
             unit.script(&Sql::deallocate_prepared()).await?;
             let lines = rows?.iter().map(|row| get::<String>(row, 0)).collect::<Result<Vec<_>>>()?;
-            if lines.iter().any(|line| line.contains(&scan)) {
+            let index = self.table(index);
+            if !lines.iter().any(|line| line.contains(&index)) {
                 findings.push(Finding::problem(
                     "plans",
-                    format!("the query {name} reads the whole outbox"),
-                    "An index is missing or cannot be used. Run `pillarbox migrate`, then look at the index \
+                    format!(
+                        "the statement {name} does not go by the index {index}, so it reads what it need not"
+                    ),
+                    "The index is missing or cannot be used. Run `pillarbox migrate`, then look at the index \
                      findings of this report.",
                 ));
             }
         }
         unit.commit(Phase::Before).await?;
         if findings.is_empty() {
-            findings.push(Finding::ok("plans", "every query of a relay goes by an index"));
+            findings.push(Finding::ok("plans", "every statement of a relay goes by its index"));
         }
         Ok(findings)
     }
@@ -242,12 +262,13 @@ impl Doctor for PostgresStore {
     }
 
     async fn examine(&self, depth: Depth) -> Result<Vec<Finding>> {
-        let mut findings = vec![self.pooler(), self.rights().await?];
+        let mut findings = vec![self.pooler()];
+        findings.extend(Finding::made("rights", self.rights().await.map(|finding| vec![finding])));
         if depth == Depth::Full {
-            findings.extend(self.indexes().await?);
-            findings.push(self.vacuum().await?);
-            findings.extend(self.slots().await?);
-            findings.extend(self.plans().await?);
+            findings.extend(Finding::made("indexes", self.indexes().await));
+            findings.extend(Finding::made("vacuum", self.vacuum().await.map(|finding| vec![finding])));
+            findings.extend(Finding::made("slots", self.slots().await.map(Vec::from_iter)));
+            findings.extend(Finding::made("plans", self.plans().await));
             let patience = format_duration(self.options().lock_timeout);
             findings.push(Finding::ok("timeouts", format!("a call waits for a lock for at most {patience}")));
         }

@@ -13,8 +13,16 @@ use crate::sql::Sql;
 use crate::store::SqliteStore;
 
 const NOW: &str = "select cast((julianday('now') - 2440587.5) * 86400000000 as integer)";
-const JOURNAL: &str = "select journal_mode from pragma_journal_mode";
-const CHECK: &str = "select quick_check from pragma_quick_check(1)";
+const JOURNAL: &str = "pragma journal_mode";
+const CHECK: &str = "pragma quick_check(1)";
+
+/// What runs for every batch or every minute, and the indexes that it goes by.
+const SUBJECTS: [(&str, &[&str]); 4] = [
+    ("claim_staged", &["outbox_ready", "outbox_due"]),
+    ("stale", &["outbox_stuck", "outbox_due"]),
+    ("purgeable", &["outbox_ended"]),
+    ("count_blocked", &["outbox_lane"]),
+];
 
 impl SqliteStore {
     async fn text(&self, sql: &'static str) -> Result<String> {
@@ -73,28 +81,27 @@ impl SqliteStore {
 
     /// The plans of what a relay runs for every batch.
     async fn plans(&self) -> Result<Vec<Finding>> {
-        let statements = &self.statements;
-        let outbox = format!("{}_outbox", statements.tables.prefix);
+        let prefix = &self.statements.tables.prefix;
         let mut findings = Vec::new();
-        for (name, statement) in statements.named() {
-            if !["claim", "extend", "settle", "reap", "lanes_read"].iter().any(|hot| name.starts_with(hot)) {
-                continue;
-            }
-            let explain = Sql::again(format!("explain query plan {statement}").into());
-            let rows =
-                explain.with(SqliteArguments::default()).fetch_all(self.pool()).await.map_err(classify)?;
+        for (name, statement) in self.statements.named() {
+            let Some((_, indexes)) = SUBJECTS.iter().find(|(hot, _)| *hot == name) else { continue };
+            let explain = Sql::explaining(&statement).with(SqliteArguments::default());
+            let rows = explain.fetch_all(self.pool()).await.map_err(classify)?;
             let steps = rows.iter().map(|row| row.try_get::<String, _>(3).map_err(classify));
-            let steps = steps.collect::<Result<Vec<_>>>()?;
-            if steps.iter().any(|step| *step == format!("SCAN {outbox}")) {
+            let steps = steps.collect::<Result<Vec<_>>>()?.join("\n");
+            let missed =
+                indexes.iter().map(|index| format!("{prefix}_{index}")).find(|index| !steps.contains(index));
+            if let Some(index) = missed {
                 findings.push(Finding::problem(
                     "plans",
-                    format!("the query {name} reads the whole outbox"),
-                    "An index is missing. Run `pillarbox migrate`.",
+                    format!("the statement {name} does not go by the index {index}, so it reads what it need not"),
+                    "The index is missing, or its statistics mislead the planner. Run `pillarbox migrate`, then \
+                     `analyze` on the file.",
                 ));
             }
         }
         if findings.is_empty() {
-            findings.push(Finding::ok("plans", "every query of a relay goes by an index"));
+            findings.push(Finding::ok("plans", "every statement of a relay goes by its index"));
         }
         Ok(findings)
     }
@@ -121,10 +128,11 @@ impl Doctor for SqliteStore {
     }
 
     async fn examine(&self, depth: Depth) -> Result<Vec<Finding>> {
-        let mut findings = vec![self.journal().await?, self.lock().await?];
+        let mut findings = Finding::made("journal", self.journal().await.map(|finding| vec![finding]));
+        findings.extend(Finding::made("write_lock", self.lock().await.map(|finding| vec![finding])));
         if depth == Depth::Full {
-            findings.push(self.integrity().await?);
-            findings.extend(self.plans().await?);
+            findings.extend(Finding::made("file", self.integrity().await.map(|finding| vec![finding])));
+            findings.extend(Finding::made("plans", self.plans().await));
         }
         Ok(findings)
     }

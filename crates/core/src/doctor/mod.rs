@@ -21,8 +21,8 @@ pub struct Facts {
     pub clocks: (Timestamp, Timestamp),
     /// The server's connections. `None`: there is no server.
     pub connections: Option<Connections>,
-    /// Transactions that are open for longer than the limit.
-    pub transactions: Vec<OpenTransaction>,
+    /// Transactions that are open for longer than the limit. `None`: not known.
+    pub transactions: Option<Vec<OpenTransaction>>,
     /// Counts per route.
     pub routes: Vec<RouteCounts>,
     /// Counts of sagas.
@@ -71,7 +71,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Finding> {
     let mut findings = server::schema(&facts.schema);
     findings.push(server::clock(facts.clocks));
     findings.extend(facts.connections.map(server::connections));
-    findings.extend(server::transactions(&facts.transactions));
+    findings.extend(facts.transactions.iter().flat_map(|open| server::transactions(open)));
     findings.extend(routes::routes(facts));
     findings.extend(routes::sagas(&facts.sagas));
     findings.extend(routes::retention(facts));

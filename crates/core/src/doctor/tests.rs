@@ -46,7 +46,7 @@ fn well() -> Facts {
         schema: SchemaState::Ready { warnings: vec![] },
         clocks: (at(100), at(100)),
         connections: Some(Connections { max: 100, used: 10, ours_max: 15 }),
-        transactions: vec![],
+        transactions: Some(vec![]),
         routes: vec![RouteCounts::zero(route("orders"))],
         sagas: SagaCounts::zero(),
         relays: vec![relay("orders", CircuitState::Closed)],
@@ -114,7 +114,11 @@ fn connections_are_told_before_they_are_spent() {
 #[test]
 fn a_held_transaction_names_its_holder() {
     let held = OpenTransaction { age: Duration::from_secs(3600), holder: "process 42 of reports".into() };
-    check(|facts| facts.transactions = vec![held], &[("transactions", Problem)], "1h, held by process 42");
+    check(
+        |facts| facts.transactions = Some(vec![held]),
+        &[("transactions", Problem)],
+        "1h, held by process 42",
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::RouteName;
 use crate::time::Timestamp;
 
@@ -135,6 +135,23 @@ impl Finding {
     #[must_use]
     pub fn problem(check: &'static str, reason: impl Into<String>, next: impl Into<String>) -> Self {
         Self { severity: Severity::Problem, next: next.into(), ..Self::ok(check, reason) }
+    }
+
+    /// The findings of a check. If the check could not be made, that is the finding.
+    pub fn made(check: &'static str, findings: Result<Vec<Self>>) -> Vec<Self> {
+        findings.unwrap_or_else(|error| vec![Self::unmade(check, &error)])
+    }
+
+    /// A check that could not be made.
+    #[must_use]
+    pub fn unmade(check: &'static str, error: &Error) -> Self {
+        let next = match error.kind() {
+            ErrorKind::Denied => {
+                "Run this command as a user that may ask for it, or give this one the right."
+            }
+            _ => "Mend what the reason says, and run this command again.",
+        };
+        Self::warning(check, format!("this could not be examined: {error}"), next)
     }
 
     /// Sets the route.
