@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod discard;
 pub(crate) mod doctor;
 pub(crate) mod list;
+pub(crate) mod man;
 mod meant;
 pub(crate) mod migrate;
 pub(crate) mod pause;
@@ -77,6 +78,8 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     /// Print the completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands
+    Man(man::ManArgs),
 }
 
 /// Runs a command of this program.
@@ -89,6 +92,9 @@ pub(crate) async fn run(
     // Completions are asked for by installers, where a broken configuration must not matter.
     if let Command::Completions(args) = command {
         return completions::run(&args, program, out);
+    }
+    if let Command::Man(args) = command {
+        return man::run(&args, program, out);
     }
     let context = Context::load(globals, out)?;
     match command {
@@ -112,7 +118,7 @@ pub(crate) async fn run(
         Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Verify(args) => verify::run(&args, &context).await,
         Command::Bench(args) => bench::run(&args, &context).await,
-        Command::Completions(_) => Ok(()),
+        Command::Completions(_) | Command::Man(_) => Ok(()),
     }
 }
 
