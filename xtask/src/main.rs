@@ -30,7 +30,8 @@ Usage:
 
   cargo xtask services [NAME]... [-- COMMAND...]
       Start servers on free ports (default: all), installing Debian's packages where they are missing: postgres,
-      pgbouncer, rabbitmq, nats, nats-latest, redis, valkey, and python (a Python with clients of these brokers).
+      pgbouncer, rabbitmq, nats, nats-latest, redis, valkey, python (a Python with clients of these brokers), and
+      promtool (Prometheus' checker of metrics and rules).
       Only when named: postgres-14, -16, -17 and -18 instead of Debian's PostgreSQL, and postgres-pair (or
       postgres-17-pair and so on), a primary and a standby that streams from it.
       With COMMAND: run it with the URLs of the servers in its environment, then stop the servers and return its exit code.

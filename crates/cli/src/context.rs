@@ -8,6 +8,7 @@ use pillarbox_core::{Event, RouteName, redact_url};
 use crate::config::{self, Config};
 use crate::database::{self, Database, DatabaseOptions};
 use crate::fault::Fault;
+use crate::logging;
 use crate::output::{Output, quoted};
 
 /// Options of every command.
@@ -53,6 +54,7 @@ impl Context {
         let mut config = Config::default();
         if let Some(file) = &file {
             let loaded = config::load(file)?;
+            logging::use_format(loaded.config.log.format);
             loaded.warnings.iter().for_each(|warning| out.warn(warning));
             config = loaded.config;
         }

@@ -7,6 +7,7 @@
 mod audit;
 mod backoff;
 mod circuit;
+mod doctor;
 mod duration;
 mod entry;
 mod envelope;
@@ -39,6 +40,7 @@ mod typed;
 pub use audit::{AuditKind, AuditRecord};
 pub use backoff::{Backoff, Jitter};
 pub use circuit::CircuitState;
+pub use doctor::{Facts, RoutePolicy, diagnose, sort as sort_findings};
 pub use duration::{format_duration, parse_duration};
 pub use entry::{Entry, Fence, Held, NewEntry, RowHint, Staged};
 pub use envelope::Envelope;

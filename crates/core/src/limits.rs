@@ -48,6 +48,8 @@ pub const RELAY_SWEPT_AFTER: Duration = Duration::from_secs(3600);
 pub const LANE_BYTES_MAX: usize = 1023;
 /// The number up to which the open sagas of a route are counted.
 pub const OPEN_SAGAS_MAX: u64 = 1_000;
+/// Most open transactions that a doctor tells of.
+pub const TRANSACTIONS_TOLD_MAX: u32 = 10;
 /// Most steps of one saga.
 pub const SAGA_STEPS_MAX: usize = 64;
 /// Largest input of a step, as JSON, in bytes.

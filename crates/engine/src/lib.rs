@@ -8,6 +8,7 @@ mod circuit;
 mod consumer;
 mod feed;
 mod handle;
+mod observe;
 mod options;
 mod poll;
 mod random;
@@ -20,6 +21,7 @@ mod verdict;
 
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerOptions, ConsumerTally};
 pub use handle::{Handle, RelayState};
+pub use observe::{Consumed, Observe, StoreCall};
 pub use options::RelayOptions;
 pub use pillarbox_core::CircuitState;
 pub use pillarbox_core::OnDead;

@@ -24,6 +24,22 @@ pub struct Tally {
     pub elapsed: Duration,
 }
 
+impl Tally {
+    /// What was counted after `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            claimed: self.claimed - before.claimed,
+            delivered: self.delivered - before.delivered,
+            retried: self.retried - before.retried,
+            dead: self.dead - before.dead,
+            released: self.released - before.released,
+            fenced: self.fenced - before.fenced,
+            reaped: self.reaped - before.reaped,
+            elapsed: self.elapsed.saturating_sub(before.elapsed),
+        }
+    }
+}
+
 impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.claimed += other.claimed;

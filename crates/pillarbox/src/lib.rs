@@ -20,6 +20,7 @@
 //! - `mongodb`: `pillarbox::mongodb`, an outbox in a MongoDB database.
 //! - `mysql`: `pillarbox::mysql`, an outbox in a MySQL or MariaDB database.
 //! - `amqp`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, NATS JetStream and Redis Streams.
+//! - `metrics`: `pillarbox::metrics`, OpenMetrics of relays, consumers and the store.
 //! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
 //!
 //! All databases stage and accept in transactions of `sqlx` 0.9. Other drivers have a feature each, which adds to
@@ -45,7 +46,7 @@ pub use pillarbox_core::{
     TypedEvent,
 };
 pub use pillarbox_engine::{
-    Consumer, ConsumerOptions, ConsumerTally, Handle, Relay, RelayOptions, RelayState, Retention,
+    Consumer, ConsumerOptions, ConsumerTally, Handle, Observe, Relay, RelayOptions, RelayState, Retention,
     RetentionOptions, Tally, sink,
 };
 pub use pillarbox_host::process_clock;
@@ -80,6 +81,12 @@ pub mod postgres {
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     pub use pillarbox_store_sqlite::*;
+}
+
+/// Metrics as OpenMetrics text.
+#[cfg(feature = "metrics")]
+pub mod metrics {
+    pub use pillarbox_metrics::*;
 }
 
 /// RabbitMQ, over AMQP 0-9-1.

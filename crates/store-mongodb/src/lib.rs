@@ -56,6 +56,7 @@ mod claim;
 mod command;
 mod commit;
 mod connect;
+mod doctor;
 mod error;
 mod inbox;
 mod lanes;

@@ -44,6 +44,7 @@ mod change;
 mod claim;
 mod commit;
 mod connect;
+mod doctor;
 mod driver;
 mod error;
 mod floor;

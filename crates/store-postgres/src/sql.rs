@@ -75,6 +75,23 @@ impl Sql {
         )
     }
 
+    /// Prepares the statement on the server, so that its plan can be asked for. `types` are those of its parameters.
+    pub(crate) fn prepared(&self, types: &'static str) -> Self {
+        // Constants, and names that went through `Ident`.
+        Self(format!("prepare pillarbox_examined ({types}) as {}", self.0).into())
+    }
+
+    /// Asks for the plan of what was [prepared](Self::prepared). The plan is a generic one, so any values do.
+    pub(crate) fn explain_prepared(types: &'static str) -> Self {
+        let values = vec!["null"; types.split(',').count()].join(", ");
+        Self(format!("explain (costs off) execute pillarbox_examined ({values})").into())
+    }
+
+    /// Forgets what was [prepared](Self::prepared).
+    pub(crate) fn deallocate_prepared() -> Self {
+        Self("deallocate pillarbox_examined".into())
+    }
+
     /// The text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0

@@ -56,6 +56,7 @@ mod change;
 mod claim;
 mod commit;
 mod connect;
+mod doctor;
 mod driver;
 mod error;
 mod file;

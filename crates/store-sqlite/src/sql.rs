@@ -26,6 +26,12 @@ impl Sql {
         &self.0
     }
 
+    /// Asks for the plan of a statement of this crate. Its parameters stay null: the plan does not look at them.
+    pub(crate) fn explaining(statement: &str) -> Self {
+        // Safe: the text is one of `named`, so its template is a constant and its names went through `Ident`.
+        Self(["explain query plan ", statement].concat().into())
+    }
+
     /// The text for a driver that runs it.
     pub(crate) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)

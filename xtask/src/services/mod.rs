@@ -16,6 +16,7 @@ mod pair;
 mod pgbouncer;
 mod postgres;
 mod probe;
+mod promtool;
 mod python;
 mod rabbitmq;
 mod redis;
@@ -34,9 +35,10 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 11] = [
+const ALL: [&dyn Server; 12] = [
     &python::Python,
     &node::Node,
+    &promtool::Promtool,
     &postgres::DEBIAN,
     &pgbouncer::PgBouncer,
     &mysql::MariaDb,

@@ -28,6 +28,11 @@ const RULES: &[Rule] = &[
         must_not_reach: &["sqlx*"],
     },
     Rule {
+        package: "pillarbox-metrics",
+        may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host"],
+        must_not_reach: &["sqlx*"],
+    },
+    Rule {
         package: "pillarbox-store-*",
         may_use: &["pillarbox-core", "pillarbox-host"],
         must_not_reach: &[],

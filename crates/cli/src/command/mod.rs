@@ -7,7 +7,9 @@ pub(crate) mod config;
 pub(crate) mod consume;
 pub(crate) mod demo;
 pub(crate) mod discard;
+pub(crate) mod doctor;
 pub(crate) mod list;
+pub(crate) mod man;
 mod meant;
 pub(crate) mod migrate;
 pub(crate) mod pause;
@@ -67,6 +69,8 @@ pub(crate) enum Command {
     Purge(purge::PurgeArgs),
     /// Compare the staged events with the messages at a destination: lost, duplicated, invented, out of order
     Verify(verify::VerifyArgs),
+    /// Examine the database, routes and destinations: what hurts or will hurt, why, and what to do
+    Doctor(doctor::DoctorArgs),
     /// List and show sagas, resume or end sagas that wait for an operator, read the audit trail of a subject
     #[command(subcommand)]
     Saga(saga::SagaCommand),
@@ -77,6 +81,8 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     /// Print the completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands
+    Man(man::ManArgs),
 }
 
 /// Runs a command of this program.
@@ -89,6 +95,9 @@ pub(crate) async fn run(
     // Completions are asked for by installers, where a broken configuration must not matter.
     if let Command::Completions(args) = command {
         return completions::run(&args, program, out);
+    }
+    if let Command::Man(args) = command {
+        return man::run(&args, program, out);
     }
     let context = Context::load(globals, out)?;
     match command {
@@ -110,9 +119,10 @@ pub(crate) async fn run(
         Command::Purge(args) => purge::run(&args, &context).await,
         Command::Saga(command) => saga::run(command, &context).await,
         Command::Config(command) => config::run(&command, &context),
+        Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Verify(args) => verify::run(&args, &context).await,
         Command::Bench(args) => bench::run(&args, &context).await,
-        Command::Completions(_) => Ok(()),
+        Command::Completions(_) | Command::Man(_) => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::Config;
 use super::expand::expand;
+use super::mark::Marks;
 use super::secret::{has_literal_secret, readable_by_others};
 use crate::fault::Fault;
 
@@ -48,7 +49,9 @@ fn parse(file: &str, text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Res
     expand_table(table.get_mut(), &mut Vec::new(), lookup).map_err(|(span, key, error)| {
         Fault::usage(format!("{file}:{}: {key}: {error}", line_of(text, span.start)))
     })?;
-    let config = Config::deserialize(Deserializer::from(table)).map_err(|error| wrong(&error))?;
+    let marks = toml::Table::deserialize(Deserializer::from(table.clone())).map(|table| Marks::of(&table));
+    let mut config = Config::deserialize(Deserializer::from(table)).map_err(|error| wrong(&error))?;
+    config.marks = marks.map_err(|error| wrong(&error))?;
     Ok((config, secret))
 }
 
@@ -178,6 +181,25 @@ mod tests {
         );
         check(&route("relays_max = 4"), &["routes.orders:", "order = \"key\""]);
         check(&route("order = \"key\"\ncausal_order = true"), &["routes.orders:", "cannot be used together"]);
+    }
+
+    #[test]
+    fn a_changed_route_is_told_from_one_that_only_moved() {
+        let marks = |text: &str| parse("p.toml", text, &|_| Some("x".into())).unwrap().0.marks;
+        let name = |route: &str| pillarbox_core::RouteName::new(route).unwrap();
+        let before = marks("[routes.a]\nto = \"null:\"\n[routes.b]\nto = \"null:\"\nbatch = 5");
+        let after =
+            marks("# moved\n[routes.b]\nbatch = 6\nto = \"null:\"\n[routes.a]\nto = \"null:\" # same\n");
+        assert_eq!(before.route(&name("a")), after.route(&name("a")));
+        assert_ne!(before.route(&name("b")), after.route(&name("b")));
+        assert_eq!(after.route(&name("c")), None);
+        assert!(!before.differs_in(&after, "database"));
+        assert!(marks("[database]\nurl = \"${U}\"").differs_in(&after, "database"));
+    }
+
+    #[test]
+    fn the_format_of_the_log_is_one_of_two() {
+        check("[log]\nformat = \"xml\"", &["p.toml:2: log.format:", "write \"human\" or \"json\""]);
     }
 
     #[test]

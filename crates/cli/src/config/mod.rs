@@ -2,6 +2,8 @@
 
 mod expand;
 mod load;
+mod log;
+mod mark;
 mod reference;
 mod route;
 mod secret;
@@ -16,6 +18,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny};
 
 pub(crate) use load::load;
+pub(crate) use log::{LogConfig, LogFormat};
+pub(crate) use mark::Marks;
 pub(crate) use reference::page;
 pub use route::RouteConfig;
 pub(crate) use show::Shown;
@@ -46,6 +50,12 @@ pub(crate) struct Config {
     /// `[retention]`
     #[serde(default)]
     pub(crate) retention: RetentionConfig,
+    /// `[log]`
+    #[serde(default)]
+    pub(crate) log: LogConfig,
+    /// What each part of the file says, to be compared with another reading of it.
+    #[serde(skip)]
+    pub(crate) marks: Marks,
     /// `[admin]`
     #[allow(dead_code, reason = "read so that it is refused by name")]
     pub(crate) admin: Option<AdminConfig>,

@@ -81,6 +81,17 @@ fn sections() -> Vec<Section> {
                     never purged by age.",
             settings: retention(),
         },
+        Section {
+            name: "[log]",
+            about: "How the process tells of its work on stderr. `PILLARBOX_LOG` of the environment says how much it\n\
+                    tells.",
+            settings: vec![setting(
+                "format",
+                "`\"human\"`, `\"json\"`",
+                "`\"human\"`",
+                "lines for people, or one JSON object per line with `time`, `level`, `message` and the fields",
+            )],
+        },
     ]
 }
 
@@ -213,7 +224,8 @@ mod tests {
     /// The keys that the parser names when it meets one that it does not know.
     fn taken(text: &str) -> Vec<String> {
         let error = toml::from_str::<Config>(text).unwrap_err().to_string();
-        let (_, expected) = error.split_once("expected one of ").unwrap_or_else(|| panic!("{error}"));
+        let expected = error.split_once("expected one of ").or_else(|| error.split_once("expected "));
+        let (_, expected) = expected.unwrap_or_else(|| panic!("{error}"));
         expected.lines().next().unwrap().split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
@@ -233,7 +245,8 @@ mod tests {
         check("[routes.NAME]", "[routes.r]\nto = 'null:'\nno_such_key = 1");
         check("backoff = { … }", "[routes.r]\nto = 'null:'\nbackoff = { no_such_key = 1 }");
         check("[retention]", "[retention]\nno_such_key = 1");
+        check("[log]", "[log]\nno_such_key = 1");
         // What is refused by name needs no words.
-        assert_eq!(taken("[no_such_table]"), ["database", "routes", "retention", "admin"]);
+        assert_eq!(taken("[no_such_table]"), ["database", "routes", "retention", "log", "admin"]);
     }
 }

@@ -18,6 +18,12 @@ pub(crate) struct Shown {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     routes: BTreeMap<RouteName, Route>,
     retention: Retention,
+    log: Log,
+}
+
+#[derive(Serialize)]
+struct Log {
+    format: &'static str,
 }
 
 #[derive(Serialize)]
@@ -99,6 +105,7 @@ impl Shown {
                 inbox: format_duration(config.retention.inbox()),
                 sagas: format_duration(config.retention.sagas()),
             },
+            log: Log { format: config.log.format.as_str() },
         }
     }
 }

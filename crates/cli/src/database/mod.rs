@@ -7,7 +7,7 @@ mod staging;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pillarbox_core::port::{Admin, Lanes, Presence, SagaAdmin, Schema, SchemaState, Store};
+use pillarbox_core::port::{Admin, Doctor, Lanes, Presence, SagaAdmin, Schema, SchemaState, Store};
 use pillarbox_core::{Error, Ident, redact_refused_url, redact_url};
 #[cfg(feature = "mongodb")]
 use pillarbox_store_mongodb::{self as mongo, MongoStore};
@@ -71,6 +71,8 @@ pub struct Database {
     pub presence: Arc<dyn Presence>,
     /// The tables.
     pub schema: Arc<dyn Schema>,
+    /// What can be examined.
+    pub doctor: Arc<dyn Doctor>,
     /// The application's side.
     pub staging: Staging,
 }
@@ -123,6 +125,7 @@ async fn connect_sqlite(url: &str, options: DatabaseOptions) -> Result<Database,
         sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
+        doctor: Arc::new(store.clone()),
         staging: Staging::Sqlite(store, store_options),
     })
 }
@@ -146,6 +149,7 @@ async fn connect_postgres(url: &str, options: DatabaseOptions) -> Result<Databas
         sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
+        doctor: Arc::new(store.clone()),
         staging: Staging::Postgres(store, store_options),
     })
 }
@@ -167,6 +171,7 @@ async fn connect_mysql(url: &str, options: DatabaseOptions) -> Result<Database, 
         sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
+        doctor: Arc::new(store.clone()),
         staging: Staging::MySql(store, store_options),
     })
 }
@@ -188,6 +193,7 @@ async fn connect_mongo(url: &str, options: DatabaseOptions) -> Result<Database, 
         sagas: Arc::new(store.clone()),
         presence: Arc::new(store.clone()),
         schema: Arc::new(store.clone()),
+        doctor: Arc::new(store.clone()),
         staging: Staging::Mongo(store, store_options),
     })
 }

@@ -2,6 +2,7 @@
 
 mod broker;
 mod origin;
+mod reach;
 mod sink;
 mod transcript;
 mod webhook;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Deserializer};
 use broker::Broker;
 
 pub use origin::Origin;
+pub(crate) use reach::reach;
 pub use sink::Sinks;
 pub(crate) use transcript::Readable;
 pub use webhook::Webhook;

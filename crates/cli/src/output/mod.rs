@@ -14,6 +14,7 @@ use pillarbox_core::escape_json;
 use serde::Serialize;
 
 use crate::fault::Fault;
+use crate::logging;
 
 pub(crate) use confirm::confirm;
 pub(crate) use entry::{COLUMNS, EntryJson, StoryJson, is_json_type};
@@ -53,14 +54,14 @@ impl Output {
     /// Talk for people, on stderr.
     pub fn say(&self, text: impl Display) {
         if !self.quiet {
-            talk(format_args!("{text}"));
+            talk("info", format_args!(""), text);
         }
     }
 
     /// Talk for people that matters, on stderr.
     pub fn warn(&self, text: impl Display) {
         if !self.quiet {
-            talk(format_args!("{WARNING}warning:{WARNING:#} {text}"));
+            talk("warn", format_args!("{WARNING}warning:{WARNING:#} "), text);
         }
     }
 }
@@ -68,13 +69,18 @@ impl Output {
 /// The last words of a command that failed, on stderr.
 pub fn report(fault: &Fault) {
     if let Some(message) = fault.message() {
-        talk(format_args!("{ERROR}error:{ERROR:#} {message}"));
+        talk("error", format_args!("{ERROR}error:{ERROR:#} "), message);
     }
 }
 
 // A closed stderr must not end the work that it only talks about.
-fn talk(text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(anstream::stderr().lock(), "{text}");
+fn talk(level: &str, begin: std::fmt::Arguments<'_>, text: impl Display) {
+    logging::clear_line();
+    let _ = if logging::is_json() {
+        writeln!(io::stderr().lock(), "{}", logging::json_line(level, text))
+    } else {
+        writeln!(anstream::stderr().lock(), "{begin}{text}")
+    };
 }
 
 fn written(result: io::Result<()>) -> Result<(), Fault> {

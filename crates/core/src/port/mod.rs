@@ -7,6 +7,7 @@
 mod accept_batch;
 mod admin;
 mod clock;
+mod doctor;
 mod filter;
 mod inbox;
 mod lanes;
@@ -28,6 +29,7 @@ pub use admin::{
     Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};
+pub use doctor::{Connections, Depth, Doctor, Finding, OpenTransaction, Severity};
 pub use filter::Filter;
 pub use inbox::{AcceptRequest, Accepted, Inbox, Origin, Transactions};
 pub use lanes::{

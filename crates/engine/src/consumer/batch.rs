@@ -8,10 +8,13 @@ use futures_util::future::join_all;
 use pillarbox_core::port::{AcceptBatch, Accepted, Origin, Transactions};
 use pillarbox_core::{Error, ErrorKind, Received, Result};
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::observe::Consumed;
 
 use super::Consumer;
 use super::handler::Handler;
-use super::one::{Answer, Arrived, Done, Ready, stops_within};
+use super::one::{Answer, Arrived, Ready, stops_within};
 
 /// What became of one message of a batch.
 pub(super) struct Part {
@@ -22,7 +25,7 @@ pub(super) struct Part {
 /// How a message left its batch.
 pub(super) enum End {
     /// It was answered.
-    Done(Done),
+    Done(Consumed),
     /// Not answered yet: its lane's owner brings it again.
     Stale(Answer),
     /// The batch failed around it. It is to be handled alone, and what follows of its key behind it.
@@ -72,8 +75,15 @@ impl<S: Transactions> Consumer<S> {
             }
             let arrivals: Vec<Arrival<'_>> =
                 part.iter().map(|ready| (&ready.event, ready.origin.as_ref())).collect();
+            let started = Instant::now();
             match self.attempt_batch(handler, &arrivals).await {
-                Ok(outcomes) => ends.extend(self.answer_batch(part, outcomes).await),
+                Ok(outcomes) => {
+                    // Each has its share of the time.
+                    let share = started.elapsed() / u32::try_from(outcomes.len()).unwrap_or(u32::MAX);
+                    self.observer
+                        .tell(|observer| outcomes.iter().for_each(|done| observer.consumed(*done, share)));
+                    ends.extend(self.answer_batch(part, outcomes).await);
+                }
                 Err(Miss::Divide) => {
                     let right = part.split_off(part.len() / 2);
                     parts.extend([right, part]);
@@ -99,7 +109,7 @@ impl<S: Transactions> Consumer<S> {
         &self,
         handler: &H,
         part: &[Arrival<'_>],
-    ) -> Result<Vec<Done>, Miss> {
+    ) -> Result<Vec<Consumed>, Miss> {
         let failed = |doing: &'static str, miss: Miss| {
             move |error: Error| {
                 tracing::warn!(
@@ -121,11 +131,11 @@ impl<S: Transactions> Consumer<S> {
         let fresh = outcome_of.filter(|(_, accepted)| **accepted == Accepted::Fresh);
         let fresh: Vec<&Received> = fresh.map(|((event, _), _)| *event).collect();
         let outcomes = accepted.iter().map(|accepted| match accepted {
-            Accepted::Fresh => Done::Processed,
-            Accepted::Duplicate => Done::Duplicate,
-            Accepted::Stale => Done::Stale,
+            Accepted::Fresh => Consumed::Processed,
+            Accepted::Duplicate => Consumed::Duplicate,
+            Accepted::Stale => Consumed::Stale,
         });
-        let outcomes: Vec<Done> = outcomes.collect();
+        let outcomes: Vec<Consumed> = outcomes.collect();
         if fresh.is_empty() {
             // There may be new owners to remember. They are duplicates whether that works or not.
             if let Err(error) = self.inbox.commit(tx).await {
@@ -171,10 +181,10 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Answers the broker for every message that is done, all at once.
-    async fn answer_batch(&self, part: Vec<Arrived>, outcomes: Vec<Done>) -> Vec<Part> {
+    async fn answer_batch(&self, part: Vec<Arrived>, outcomes: Vec<Consumed>) -> Vec<Part> {
         let answers = part.into_iter().zip(outcomes).map(async |(ready, done)| {
             let Ready { event, origin, receipt, .. } = *ready;
-            if done == Done::Stale {
+            if done == Consumed::Stale {
                 self.tell_stale(&event, origin.as_ref());
                 return Part { key: event.key, end: End::Stale(receipt) };
             }

@@ -11,11 +11,13 @@ use pillarbox_core::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::observe::Consumed;
+
 use super::Consumer;
 use super::batch::{End, Part};
 use super::gathering::Gathering;
 use super::handler::Handler;
-use super::one::{Answer, Arrived, Done, Job, Worked};
+use super::one::{Answer, Arrived, Job, Worked};
 use super::options::ConsumerTally;
 use super::stream::{Stream, StreamEvent};
 
@@ -249,7 +251,7 @@ where
         }
         match worked {
             Worked::Parked => {
-                self.count(Done::Parked);
+                self.count(Consumed::Parked);
                 Vec::new()
             }
             Worked::Done(done) => {
@@ -258,7 +260,7 @@ where
             }
             Worked::Stale(receipt) => [self.hold(receipt)].into_iter().chain(self.next_of(key)).collect(),
             Worked::Failed(receipt) => {
-                self.count(Done::Failed);
+                self.count(Consumed::Failed);
                 // It comes again, and what waited behind it must come behind it too: both are given back in
                 // this order by one job.
                 let behind = key.map(|key| self.take_behind(&key)).unwrap_or_default();
@@ -275,7 +277,7 @@ where
 
     /// A stale message is held before it is given back.
     fn hold(&mut self, receipt: Answer) -> Job {
-        self.count(Done::Stale);
+        self.count(Consumed::Stale);
         self.held += 1;
         Job::Hold(receipt)
     }
@@ -292,7 +294,7 @@ where
                 End::Done(done) => self.count(done),
                 End::Stale(receipt) => jobs.push(self.hold(receipt)),
                 End::Failed(receipt) => {
-                    self.count(Done::Failed);
+                    self.count(Consumed::Failed);
                     failed.extend(key);
                     back.push(receipt);
                 }
@@ -360,13 +362,13 @@ where
         vec![Job::GiveBack(back)]
     }
 
-    fn count(&mut self, done: Done) {
+    fn count(&mut self, done: Consumed) {
         match done {
-            Done::Processed => self.tally.processed += 1,
-            Done::Duplicate => self.tally.duplicates += 1,
-            Done::Stale => self.tally.stale += 1,
-            Done::Parked => self.tally.parked += 1,
-            Done::Failed => self.tally.failed += 1,
+            Consumed::Processed => self.tally.processed += 1,
+            Consumed::Duplicate => self.tally.duplicates += 1,
+            Consumed::Stale => self.tally.stale += 1,
+            Consumed::Parked => self.tally.parked += 1,
+            Consumed::Failed => self.tally.failed += 1,
         }
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use pillarbox_core::port::{Source, Transactions};
 use pillarbox_core::{Error, HybridClock, Received, Result};
 
+use crate::observe::{Observe, Observer};
 use crate::sink::HandlerError;
 
 pub use options::{ConsumerOptions, ConsumerTally};
@@ -34,13 +35,21 @@ pub struct Consumer<S: Transactions> {
     name: String,
     options: ConsumerOptions,
     clock: Option<Arc<HybridClock>>,
+    observer: Observer,
 }
 
 impl<S: Transactions> Consumer<S> {
     /// A consumer of this source that marks events in this inbox. Either may be shared, in an [`Arc`].
     pub fn builder(source: impl Source + 'static, inbox: S) -> ConsumerBuilder<S> {
         let (source, inbox) = (Arc::new(source), Arc::new(inbox));
-        ConsumerBuilder { source, inbox, name: None, options: ConsumerOptions::default(), clock: None }
+        ConsumerBuilder {
+            source,
+            inbox,
+            name: None,
+            options: ConsumerOptions::default(),
+            clock: None,
+            observer: Observer::default(),
+        }
     }
 
     /// Consumes until `shutdown` resolves, or until the source was idle for as long as the options allow. It
@@ -132,6 +141,7 @@ pub struct ConsumerBuilder<S: Transactions> {
     name: Option<String>,
     options: ConsumerOptions,
     clock: Option<Arc<HybridClock>>,
+    observer: Observer,
 }
 
 impl<S: Transactions> ConsumerBuilder<S> {
@@ -161,6 +171,12 @@ impl<S: Transactions> ConsumerBuilder<S> {
         self
     }
 
+    /// Sets an observer, such as the metrics of this consumer. Default: none.
+    pub fn observer(mut self, observer: impl Observe + 'static) -> Self {
+        self.observer = Observer::new(observer);
+        self
+    }
+
     /// Checks the name and the options, and builds the consumer.
     ///
     /// # Errors
@@ -182,6 +198,7 @@ impl<S: Transactions> ConsumerBuilder<S> {
             name,
             options: self.options,
             clock: self.clock,
+            observer: self.observer,
         })
     }
 }

@@ -10,6 +10,8 @@ use pillarbox_core::{Failure, Outcome, Received, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use crate::observe::Consumed;
+
 use super::Consumer;
 use super::batch::Part;
 use super::handler::Handler;
@@ -23,17 +25,6 @@ const REFUSALS_MAX: u32 = 3;
 
 /// The way to answer the broker.
 pub(super) type Answer = Box<dyn Receipt>;
-
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Done {
-    Processed,
-    Duplicate,
-    /// Published by an owner that had lost its lane.
-    Stale,
-    Parked,
-    Failed,
-}
 
 /// A message on its way between queues. It is boxed because it is large.
 pub(super) type Arrived = Box<Ready>;
@@ -67,7 +58,7 @@ pub(super) enum Job {
 
 /// What became of a job.
 pub(super) enum Worked {
-    Done(Done),
+    Done(Consumed),
     /// Not answered yet: what waits behind it must be given back behind it.
     Failed(Answer),
     /// Not answered yet. What waits behind it does not wait for this one: its lane's owner brings it again.
@@ -129,31 +120,34 @@ impl<S: Transactions> Consumer<S> {
             Job::HandleBatch(batch) => (None, Worked::Batch(self.work_batch(handler, batch, stopping).await)),
             Job::Handle(ready) => {
                 let Ready { event, origin, receipt, .. } = *ready;
+                let started = Instant::now();
                 let done = self.handle(handler, &event, origin.as_ref(), &mut stopping).await;
+                self.observer.tell(|observer| observer.consumed(done, started.elapsed()));
                 match done {
-                    Done::Failed => {
+                    Consumed::Failed => {
                         // Held for a while: a broker that redelivers at once would make a failing message spin.
                         stops_within(&mut stopping, self.options.redeliver_after).await;
                         return (event.key, Worked::Failed(receipt));
                     }
-                    Done::Stale => return (event.key, Worked::Stale(receipt)),
+                    Consumed::Stale => return (event.key, Worked::Stale(receipt)),
                     _ => self.answer(done, receipt).await,
                 }
                 (event.key, Worked::Done(done))
             }
             Job::Park(receipt) => {
-                self.answer(Done::Parked, receipt).await;
+                self.observer.tell(|observer| observer.consumed(Consumed::Parked, Duration::ZERO));
+                self.answer(Consumed::Parked, receipt).await;
                 (None, Worked::Parked)
             }
             Job::GiveBack(receipts) => {
                 for receipt in receipts {
-                    self.answer(Done::Failed, receipt).await;
+                    self.answer(Consumed::Failed, receipt).await;
                 }
                 (None, Worked::GaveBack)
             }
             Job::Hold(receipt) => {
                 stops_within(&mut stopping, self.options.redeliver_after).await;
-                self.answer(Done::Stale, receipt).await;
+                self.answer(Consumed::Stale, receipt).await;
                 (None, Worked::Held)
             }
         }
@@ -166,7 +160,7 @@ impl<S: Transactions> Consumer<S> {
         event: &Received,
         origin: Option<&Origin>,
         stopping: &mut watch::Receiver<bool>,
-    ) -> Done {
+    ) -> Consumed {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -176,17 +170,17 @@ impl<S: Transactions> Consumer<S> {
             };
             let after = match miss {
                 Miss::Handler(outcome) => match self.tell_failure(event, tries, outcome) {
-                    Outcome::Rejected(_) => return Done::Parked,
+                    Outcome::Rejected(_) => return Consumed::Parked,
                     Outcome::Failed { retry_after, .. } => retry_after,
                     _ => None,
                 },
                 Miss::Again => None,
             };
             if tries > self.options.retries {
-                return Done::Failed;
+                return Consumed::Failed;
             }
             if stops_within(stopping, self.wait_before(tries, after)).await {
-                return Done::Failed;
+                return Consumed::Failed;
             }
         }
     }
@@ -231,7 +225,7 @@ impl<S: Transactions> Consumer<S> {
         handler: &H,
         event: &Received,
         origin: Option<&Origin>,
-    ) -> Result<Done, Miss> {
+    ) -> Result<Consumed, Miss> {
         let failed = |doing: &'static str| {
             move |error: pillarbox_core::Error| {
                 tracing::warn!(
@@ -251,12 +245,12 @@ impl<S: Transactions> Consumer<S> {
                     if let Err(error) = self.inbox.commit(tx).await {
                         let _ = failed("committing a duplicate")(error);
                     }
-                    return Ok(Done::Duplicate);
+                    return Ok(Consumed::Duplicate);
                 }
                 Ok(Accepted::Stale) => {
                     self.roll_back(tx).await;
                     self.tell_stale(event, origin);
-                    return Ok(Done::Stale);
+                    return Ok(Consumed::Stale);
                 }
                 Err(error) => {
                     self.roll_back(tx).await;
@@ -273,7 +267,7 @@ impl<S: Transactions> Consumer<S> {
         let miss = match handled {
             Ok(Ok(())) => {
                 self.inbox.commit(tx).await.map_err(failed("commit"))?;
-                return Ok(Done::Processed);
+                return Ok(Consumed::Processed);
             }
             Ok(Err(error)) => Miss::Handler(error.into()),
             Err(_panic) => {
@@ -317,11 +311,11 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Tells the broker. An answer that is lost is not fatal: the message comes again, and the inbox knows it.
-    pub(super) async fn answer(&self, done: Done, receipt: Answer) {
+    pub(super) async fn answer(&self, done: Consumed, receipt: Answer) {
         let answering = match done {
-            Done::Processed | Done::Duplicate => receipt.ack(),
-            Done::Failed | Done::Stale => receipt.nack(),
-            Done::Parked => receipt.park(),
+            Consumed::Processed | Consumed::Duplicate => receipt.ack(),
+            Consumed::Failed | Consumed::Stale => receipt.nack(),
+            Consumed::Parked => receipt.park(),
         };
         match timeout(ANSWER_MAX, answering).await {
             Ok(Ok(())) => {}

@@ -123,6 +123,11 @@ pub(crate) trait Feed: Send + Sync {
     /// How many sagas of the route have not ended.
     async fn open_sagas(&self, route: &RouteName) -> Result<u64>;
 
+    /// How many lanes this relay holds. `None`: it works by rows.
+    fn lanes_held(&self) -> Option<usize> {
+        None
+    }
+
     /// The run has ended: nothing is held any more, so that others need not wait for a lease.
     async fn leave(&self) -> Result<()> {
         Ok(())

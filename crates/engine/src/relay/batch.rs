@@ -34,6 +34,8 @@ pub(crate) struct Batch {
     pub(crate) lease_end: Instant,
     /// When the sink must have answered; `None`: as long as the lease is renewed.
     pub(crate) deadline: Option<Instant>,
+    /// When the sink was handed the batch.
+    pub(crate) started: Instant,
     /// Set while the sink is at it.
     pub(crate) delivering: Option<AbortHandle>,
     /// Given back at its end instead of counted: the shutdown's grace is over.

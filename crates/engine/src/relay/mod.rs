@@ -18,6 +18,7 @@ use crate::feed::lanes::{LaneOptions, LaneReader};
 use crate::feed::rows::Rows;
 use crate::feed::sagas::SagaFeed;
 use crate::handle::{Handle, Shared};
+use crate::observe::{Observe, Observer};
 use crate::options::RelayOptions;
 use crate::retention::{Retention, RetentionOptions};
 use crate::sink::Handlers;
@@ -57,6 +58,7 @@ pub struct Relay {
     pub(crate) options: RelayOptions,
     pub(crate) presence: Option<Arc<dyn Presence>>,
     pub(crate) on_death: Option<DeathHook>,
+    pub(crate) observer: Observer,
     retention: Option<Retention>,
     pub(crate) seed: u64,
     pub(crate) shared: Arc<Shared>,
@@ -97,6 +99,7 @@ impl Relay {
             options: RelayOptions::default(),
             presence: None,
             on_death: None,
+            observer: Observer::default(),
             retention: Some(RetentionOptions::default()),
             seed: None,
         }
@@ -247,6 +250,7 @@ pub struct RelayBuilder {
     options: RelayOptions,
     presence: Option<Arc<dyn Presence>>,
     on_death: Option<DeathHook>,
+    observer: Observer,
     retention: Option<RetentionOptions>,
     seed: Option<u64>,
 }
@@ -282,6 +286,12 @@ impl RelayBuilder {
     /// changes.
     pub fn on_death(mut self, hook: impl Fn(&Death) + Send + Sync + 'static) -> Self {
         self.on_death = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets an observer, such as the metrics of this route. Default: none.
+    pub fn observer(mut self, observer: impl Observe + 'static) -> Self {
+        self.observer = Observer::new(observer);
         self
     }
 
@@ -356,6 +366,7 @@ impl RelayBuilder {
             options: self.options,
             presence: self.presence,
             on_death: self.on_death,
+            observer: self.observer,
             retention,
             seed,
             shared,

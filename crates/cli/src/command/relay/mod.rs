@@ -1,9 +1,13 @@
 //! `pillarbox relay [--drain]`
 
 mod connect;
+mod daemon;
 pub(crate) mod plan;
 mod progress;
+mod reload;
 mod run;
+mod start;
+mod state;
 
 use clap::Args;
 use pillarbox_core::{RouteName, Status};
@@ -15,15 +19,18 @@ use crate::context::Context;
 use crate::database::Database;
 use crate::destination::Destination;
 use crate::fault::Fault;
-use crate::signal::Signals;
+use crate::signal::{Signal, Signals};
 
+use daemon::Daemon;
+use reload::Reloader;
 use run::Work;
 
 const EXAMPLES: &str = "\
 Destinations: file:PATH (appends one CloudEvents JSON object per line; {route} in the path is the route's \
 name), stdout:, null:, amqp(s)://, nats://, redis(s)://, http(s)://. For order per key, configure the route \
 with order = \"key\". On SIGTERM or SIGINT, the relay stops claiming and finishes or releases the entries in \
-flight. A second signal stops it at once.
+flight. A second signal stops it at once. On SIGHUP, it reads the configuration again: added, changed and \
+removed routes start and stop, the others are not disturbed. A file with an error changes nothing.
 
 Examples:
   pillarbox relay                                         every configured route, for ever
@@ -35,7 +42,7 @@ Examples:
   pillarbox relay --route orders --to http://127.0.0.1:8080/hook --allow-private";
 
 /// What to deliver, and for how long.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RelayArgs {
     /// Stop when nothing is due, and print the counts
@@ -76,20 +83,62 @@ struct TallyJson {
 }
 
 pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault> {
-    let until = if args.drain { Until::Drained(args.max) } else { Until::Stopped };
-    let routes = plan::routes(&args.routes, args.to, args.allow_private, &context.config)?;
+    let routes = plan::routes(&args.routes, args.to.clone(), args.allow_private, &context.config)?;
     let mut signals = Signals::new()?;
+    if args.drain {
+        return drain(args.max, &routes, context, signals).await;
+    }
+    let Some(database) = connect_or_stop(context, &mut signals).await? else { return Ok(()) };
+    // Beside the work: a destination that does not answer must not delay the others.
+    let told = async {
+        start::tell(&database, &routes, context).await;
+        std::future::pending::<std::convert::Infallible>().await
+    };
+    let reloader = Reloader::new(context.file.clone(), args);
+    let ended = match Daemon::start(context, &database, reloader, routes.clone()) {
+        Ok(daemon) => tokio::select! {
+            ended = daemon.run(&mut signals) => ended,
+            never = told => match never {},
+        },
+        Err(fault) => Err(fault),
+    };
+    database.staging.close().await;
+    context.out.say(text(context, &ended?)?);
+    Ok(())
+}
+
+/// The database, or `None` when the daemon was stopped while it waited for it.
+async fn connect_or_stop(context: &Context, signals: &mut Signals) -> Result<Option<Database>, Fault> {
     let (stop, stopped) = watch::channel(false);
-    let work = work(until, &routes, context, stopped);
+    let connecting = connect::connect(Until::Stopped, context, stopped);
+    tokio::pin!(connecting);
+    loop {
+        tokio::select! {
+            connected = &mut connecting => return connected,
+            signal = signals.next() => if stops(signal, context) && stop.send_replace(true) {
+                return Err(stopped_at_once());
+            },
+        }
+    }
+}
+
+async fn drain(
+    max: Option<u64>,
+    routes: &plan::Routes,
+    context: &Context,
+    mut signals: Signals,
+) -> Result<(), Fault> {
+    let (stop, stopped) = watch::channel(false);
+    let work = work(Until::Drained(max), routes, context, stopped);
     tokio::pin!(work);
     loop {
         tokio::select! {
             result = &mut work => return result,
-            () = signals.next() => {
+            signal = signals.next() => {
+                // A drain has nothing to reload: a closed terminal ends it as an interrupt does.
+                let (Signal::Stop | Signal::Reload) = signal;
                 if stop.send_replace(true) {
-                    return Err(Fault::failed(
-                        "stopped at once. Entries in flight are delivered again when their lease ends",
-                    ));
+                    return Err(stopped_at_once());
                 }
                 context.out.say(
                     "stopping: deliveries in flight are finished or released. Send the signal again to stop \
@@ -100,32 +149,37 @@ pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault>
     }
 }
 
+/// Without a file there is nothing to reload, and a closed terminal ends the relay.
+fn stops(signal: Signal, context: &Context) -> bool {
+    signal == Signal::Stop || context.file.is_none()
+}
+
+fn stopped_at_once() -> Fault {
+    Fault::failed("stopped at once. Entries in flight are delivered again when their lease ends")
+}
+
 async fn work(
     until: Until,
     routes: &plan::Routes,
     context: &Context,
     stopped: watch::Receiver<bool>,
 ) -> Result<(), Fault> {
+    let Until::Drained(max) = until else { return Ok(()) };
     let Some(database) = connect::connect(until, context, stopped.clone()).await? else { return Ok(()) };
     let work = Work::new(&database, routes, context)?;
     for (route, config) in routes {
         context.out.say(format_args!("relaying {route} to {}", config.to));
     }
-    let result = match until {
-        Until::Drained(max) => work.drain(stopped, max).await,
-        Until::Stopped => work.run(stopped).await,
-    };
+    let result = work.drain(stopped, max).await;
     let down = work.down();
     drop(work);
-    if matches!((until, &result), (Until::Drained(_), Ok(tally)) if tally.claimed == 0) {
+    if matches!(&result, Ok(tally) if tally.claimed == 0) {
         tell_why_nothing(routes, context, &database).await?;
     }
     database.staging.close().await;
-    tell(until, routes, context, &result?)?;
+    tell(routes, context, &result?)?;
     match down {
-        Some((route, CircuitState::Open | CircuitState::Probing)) if matches!(until, Until::Drained(_)) => {
-            destination_down(&route, routes)
-        }
+        Some((route, CircuitState::Open | CircuitState::Probing)) => destination_down(&route, routes),
         _ => Ok(()),
     }
 }
@@ -159,31 +213,30 @@ async fn tell_why_nothing(
 }
 
 // Events and a tally on one stdout would be two kinds of data: the events are what was asked for.
-fn tell(until: Until, routes: &plan::Routes, context: &Context, tally: &Tally) -> Result<(), Fault> {
-    let on_stdout = routes.values().all(|route| route.to != Destination::Stdout);
-    let json = TallyJson::from(tally);
-    let text = if context.out.json {
-        serde_json::to_string(&json)
-            .map_err(|error| Fault::failed(format!("cannot write the tally: {error}")))?
-    } else {
-        format!(
-            "{} claimed, {} delivered, {} retried, {} dead, {} released, {} fenced in {:.1} s",
-            tally.claimed,
-            tally.delivered,
-            tally.retried,
-            tally.dead,
-            tally.released,
-            tally.fenced,
-            json.seconds
-        )
-    };
-    match (until, on_stdout) {
-        (Until::Drained(_), true) => context.out.data(text),
-        _ => {
-            context.out.say(text);
-            Ok(())
-        }
+fn tell(routes: &plan::Routes, context: &Context, tally: &Tally) -> Result<(), Fault> {
+    let text = text(context, tally)?;
+    if routes.values().all(|route| route.to != Destination::Stdout) {
+        return context.out.data(text);
     }
+    context.out.say(text);
+    Ok(())
+}
+
+fn text(context: &Context, tally: &Tally) -> Result<String, Fault> {
+    if context.out.json {
+        return serde_json::to_string(&TallyJson::from(tally))
+            .map_err(|error| Fault::failed(format!("cannot write the tally: {error}")));
+    }
+    Ok(format!(
+        "{} claimed, {} delivered, {} retried, {} dead, {} released, {} fenced in {:.1} s",
+        tally.claimed,
+        tally.delivered,
+        tally.retried,
+        tally.dead,
+        tally.released,
+        tally.fenced,
+        tally.elapsed.as_secs_f64()
+    ))
 }
 
 fn destination_down(route: &RouteName, routes: &plan::Routes) -> Result<(), Fault> {

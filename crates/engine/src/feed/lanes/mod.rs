@@ -247,6 +247,10 @@ impl Feed for LaneReader {
         Nature { ordered: true, follows_confirmed: !self.options.prefix, ..Nature::ROWS }
     }
 
+    fn lanes_held(&self) -> Option<usize> {
+        Some(self.state().book.lanes.iter().count())
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         request.check()?;
         if let Some(claim) = self.leave_unanswered(request.company).await? {

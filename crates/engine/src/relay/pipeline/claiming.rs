@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::circuit::Allowance;
 use crate::feed::Conclusion;
+use crate::observe::StoreCall;
 use crate::options::RelayOptions;
 use crate::poll::Poll;
 
@@ -172,12 +173,13 @@ impl Pipeline<'_> {
         let claim = match result {
             Ok(claim) => claim,
             Err(error) => {
-                self.claims.at = Instant::now() + self.store_failed("claim", error);
+                self.claims.at = Instant::now() + self.store_failed(StoreCall::Claim, error);
                 return;
             }
         };
         self.store_failures = 0;
         self.suspects.claimed(asked.company, &claim, Instant::now());
+        self.relay.observer.tell(|observer| observer.claimed(&claim.entries, sent.elapsed()));
         let taken = claim.entries.len() + claim.undecodable.len();
         self.tally.claimed += u64::try_from(taken).unwrap_or(u64::MAX);
         if let Some(left) = &mut self.claims.left {
@@ -285,6 +287,7 @@ impl Pipeline<'_> {
             bytes: entries.iter().map(|entry| entry.payload.len()).sum(),
             lease_end: sent + options.lease,
             deadline: options.publish_timeout.map(|timeout| Instant::now() + timeout),
+            started: Instant::now(),
             delivering: None,
             release_rest: false,
             entries: Arc::new(entries),
@@ -313,7 +316,9 @@ impl Pipeline<'_> {
     }
 
     /// Notes a failed call to the store and says how long to wait before the next one.
-    pub(super) fn store_failed(&mut self, doing: &str, error: pillarbox_core::Error) -> Duration {
+    pub(super) fn store_failed(&mut self, call: StoreCall, error: pillarbox_core::Error) -> Duration {
+        let doing = call.as_str();
+        self.relay.observer.tell(|observer| observer.store_failed(call));
         self.store_failures = self.store_failures.saturating_add(1);
         let beyond_waiting =
             matches!(error.kind(), ErrorKind::Schema | ErrorKind::Invalid | ErrorKind::Unsupported);

@@ -255,6 +255,9 @@ impl<'a> Pipeline<'a> {
 
     fn show(&self, started: Instant) {
         let now = Instant::now();
+        self.relay.observer.tell(|observer| {
+            observer.state(self.circuit.state(now), self.flight.places.len());
+        });
         self.relay.shared.update(|state| {
             let circuit = self.circuit.state(now);
             // Rarely different, so that an outage's text is not copied at every turn.

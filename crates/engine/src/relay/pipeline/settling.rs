@@ -11,6 +11,7 @@ use pillarbox_core::{Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Re
 use tokio::time::Instant;
 
 use crate::feed::{Conclusion, Recorded, Recording};
+use crate::observe::StoreCall;
 use crate::verdict::{Ended, unreported, verdict};
 
 use super::super::batch::{BatchId, Reported};
@@ -84,6 +85,8 @@ impl Pipeline<'_> {
     pub(super) fn on_delivered(&mut self, id: BatchId, ended: Ended) {
         let Some(batch) = self.flight.batches.get_mut(&id) else { return };
         batch.delivering = None;
+        let (entries, took) = (&batch.entries, batch.started);
+        self.relay.observer.tell(|observer| observer.published(entries, took.elapsed()));
         if batch.unsettled == 0 {
             self.flight.drop_batch(id);
             return;
@@ -215,7 +218,10 @@ impl Pipeline<'_> {
             Err(error) => (Vec::new(), Some((std::mem::take(&mut conclusions), error))),
         };
         self.settles.failed = left.is_some();
+        let before = self.tally;
         self.record(conclusions, &fenced);
+        let (outcomes, took) = (self.tally.since(&before), self.settles.took);
+        self.relay.observer.tell(|observer| observer.settled(&outcomes, took));
         match left {
             None => {
                 self.store_failures = 0;
@@ -223,7 +229,7 @@ impl Pipeline<'_> {
             }
             // The settle carries fences: sending it again is safe even if the first one took effect.
             Some((left, error)) if error.retry() != Retry::Never => {
-                let wait = self.store_failed("settle", error);
+                let wait = self.store_failed(StoreCall::Settle, error);
                 self.settles.at = Instant::now() + wait;
                 let conclusions = self.leave_expired(left, wait);
                 self.settle_again(Group { conclusions, failures: failures + 1 });

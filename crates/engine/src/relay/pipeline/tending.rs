@@ -8,6 +8,8 @@ use pillarbox_core::port::{Effect, ExtendRequest, Extended, Leases, ReapRequest,
 use pillarbox_core::{Held, Result, format_duration};
 use tokio::time::Instant;
 
+use crate::observe::StoreCall;
+
 use super::super::batch::BatchId;
 use super::{Completion, Pipeline, REAP_LIMIT, Until, bounded};
 
@@ -108,7 +110,7 @@ impl Pipeline<'_> {
                 }
             }
             Err(error) => {
-                let wait = self.store_failed("extend", error);
+                let wait = self.store_failed(StoreCall::Extend, error);
                 self.tends.extend_at = Instant::now() + wait;
             }
         }
@@ -192,6 +194,7 @@ impl Pipeline<'_> {
         match result {
             Ok(reaped) => {
                 self.store_failures = 0;
+                let before = self.tally;
                 self.tally.reaped += reaped.released;
                 if reaped.suspects {
                     self.suspects.expect();
@@ -199,6 +202,13 @@ impl Pipeline<'_> {
                 self.tell_of_lanes(reaped.lane_sessions);
                 self.tally.dead += u64::try_from(reaped.dead.len()).unwrap_or(u64::MAX);
                 self.tell_deaths(&reaped.dead);
+                let outcomes = self.tally.since(&before);
+                self.relay.observer.tell(|observer| {
+                    observer.reaped(&outcomes);
+                    if let Some(held) = self.relay.feed.lanes_held() {
+                        observer.lanes(held);
+                    }
+                });
                 let full = reaped.stale >= u64::from(REAP_LIMIT);
                 self.tends.reaped_once |= !full;
                 // A full sweep may have left some behind: go on at once.
@@ -207,7 +217,7 @@ impl Pipeline<'_> {
                     self.tends.reap_at += self.relay.options.reap_interval;
                 }
             }
-            Err(error) => self.tends.reap_at = Instant::now() + self.store_failed("reap", error),
+            Err(error) => self.tends.reap_at = Instant::now() + self.store_failed(StoreCall::Reap, error),
         }
     }
 

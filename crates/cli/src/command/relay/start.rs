@@ -1,0 +1,24 @@
+//! What a relay looks at when it starts, and tells. Nothing of it stops the relay.
+
+use pillarbox_core::port::Severity;
+
+use super::plan::Routes;
+use crate::checkup;
+use crate::context::Context;
+use crate::database::Database;
+
+/// Tells what is wrong, each with what to do; and in one line what is well.
+pub(super) async fn tell(database: &Database, routes: &Routes, context: &Context) {
+    let findings = checkup::at_start(database, &context.config, routes).await;
+    let well: Vec<&str> = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Ok)
+        .map(|finding| finding.check)
+        .collect();
+    for finding in findings.iter().filter(|finding| finding.severity != Severity::Ok) {
+        context.out.warn(format_args!("{}. {}", finding.reason, finding.next));
+    }
+    if !well.is_empty() {
+        context.out.say(format_args!("self-test: {} well", well.join(", ")));
+    }
+}

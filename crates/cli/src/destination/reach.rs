@@ -1,0 +1,92 @@
+//! Whether somebody listens where a route delivers to. Nothing is sent there.
+
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Destination;
+
+/// How long one address may take to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The ports of URLs that name none.
+const PORTS: [(&str, u16); 11] = [
+    ("amqp", 5672),
+    ("amqps", 5671),
+    ("nats", 4222),
+    ("tls", 4222),
+    ("redis", 6379),
+    ("rediss", 6379),
+    ("valkey", 6379),
+    ("valkeys", 6379),
+    ("http", 80),
+    ("https", 443),
+    ("mqtt", 1883),
+];
+
+/// Connects to the destination and hangs up. `None`: it is not on the network. An error says what is wrong.
+pub(crate) async fn reach(to: &Destination) -> Option<Result<(), String>> {
+    let (Destination::Broker(url) | Destination::Http(url)) = to else { return None };
+    let addresses = addresses(&url.0);
+    let mut why = "its URL names no host".to_owned();
+    for (host, port) in addresses {
+        why = match timeout(PATIENCE, TcpStream::connect((host.as_str(), port))).await {
+            Ok(Ok(_)) => return Some(Ok(())),
+            Ok(Err(error)) => format!("{host}:{port}: {error}"),
+            Err(_) => format!("{host}:{port}: no answer within {} s", PATIENCE.as_secs()),
+        };
+    }
+    Some(Err(why))
+}
+
+/// The hosts of a URL with their ports. User and password are left out.
+fn addresses(url: &str) -> Vec<(String, u16)> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Vec::new() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+    let usual =
+        PORTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(scheme)).map_or(0, |(_, port)| *port);
+    hosts.split(',').filter_map(|host| address(host, usual)).collect()
+}
+
+fn address(host: &str, usual: u16) -> Option<(String, u16)> {
+    // An address of version 6 stands in brackets, because it has colons of its own.
+    let (name, port) = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        Some((name, port)) => (name, port.strip_prefix(':')),
+        None => host.rsplit_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+    };
+    let port = port.map_or(Some(usual), |port| port.parse().ok())?;
+    (!name.is_empty()).then(|| (name.to_owned(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_of_a_url_are_found_without_its_password() {
+        for (url, wanted) in [
+            ("amqp://guest:p%40ss@mq/%2f?exchange=a", vec![("mq", 5672)]),
+            ("nats://a:4223,b/orders.{type}", vec![("a", 4223), ("b", 4222)]),
+            ("https://example.org/hook", vec![("example.org", 443)]),
+            ("redis://[::1]:6380/0?stream=x", vec![("::1", 6380)]),
+            ("redis:///0", vec![]),
+        ] {
+            let wanted: Vec<_> =
+                wanted.into_iter().map(|(host, port): (&str, u16)| (host.to_owned(), port)).collect();
+            assert_eq!(addresses(url), wanted, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_closed_is_told_and_an_open_one_is_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let to: Destination = format!("nats://user:canary@127.0.0.1:{port}/orders").parse().unwrap();
+        assert_eq!(reach(&to).await, Some(Ok(())));
+        drop(listener);
+        let why = reach(&to).await.unwrap().unwrap_err();
+        assert!(why.contains(&port.to_string()) && !why.contains("canary"), "{why}");
+        assert_eq!(reach(&Destination::Null).await, None);
+    }
+}

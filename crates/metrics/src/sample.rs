@@ -1,0 +1,64 @@
+//! What is read from the store, at an interval of the application's own.
+
+use pillarbox_core::port::{Admin, Presence, RelaySeen, RouteCounts, SagaAdmin, SagaCounts};
+use pillarbox_core::{Result, RouteName};
+
+/// The state of the store that the metrics show.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StoreSample {
+    /// Counts per route. Configured routes without entries are in it, with zeros.
+    pub routes: Vec<RouteCounts>,
+    /// Counts of sagas.
+    pub sagas: SagaCounts,
+    /// The relays that were seen, in any process.
+    pub relays: Vec<RelaySeen>,
+    /// The connections of this process to the database. `None`: not known.
+    pub pool: Option<Pool>,
+}
+
+/// The connections of a process to the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Connections that are open.
+    pub open: u32,
+    /// Open connections that nobody uses at the moment.
+    pub idle: u32,
+    /// The most connections that may be open.
+    pub max: u32,
+}
+
+impl StoreSample {
+    /// A sample from what was read already.
+    #[must_use]
+    pub fn new(routes: Vec<RouteCounts>, sagas: SagaCounts, relays: Vec<RelaySeen>) -> Self {
+        Self { routes, sagas, relays, pool: None }
+    }
+
+    /// Reads a sample: three calls, each answered by an index. `configured` are routes that are shown even if the
+    /// store knows nothing of them.
+    ///
+    /// # Errors
+    /// When the store fails. Call [`Metrics::lose_store`](crate::Metrics::lose_store) then.
+    pub async fn read(
+        admin: &dyn Admin,
+        sagas: &dyn SagaAdmin,
+        presence: &dyn Presence,
+        configured: impl IntoIterator<Item = &RouteName>,
+    ) -> Result<Self> {
+        let mut routes = admin.counts(None).await?;
+        for route in configured {
+            if !routes.iter().any(|counts| counts.route == *route) {
+                routes.push(RouteCounts::zero(route.clone()));
+            }
+        }
+        Ok(Self::new(routes, sagas.saga_counts(None).await?, presence.relays(None).await?))
+    }
+
+    /// Adds the connections to the database.
+    #[must_use]
+    pub fn pool(mut self, pool: Option<Pool>) -> Self {
+        self.pool = pool;
+        self
+    }
+}
