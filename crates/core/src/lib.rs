@@ -12,6 +12,7 @@ mod entry;
 mod envelope;
 mod error;
 mod event;
+pub mod health;
 mod hlc;
 mod ident;
 mod json;
