@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod dashboard;
 pub(crate) mod demo;
 pub(crate) mod discard;
 pub(crate) mod list;
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Relay(relay::RelayArgs),
     /// Count entries per route and status, and show the running relays and their circuits
     Status(status::StatusArgs),
+    /// Serve the live page, the API and health, without relaying anything
+    Dashboard(dashboard::DashboardArgs),
     /// List entries, oldest first
     List(list::ListArgs),
     /// Show everything about one event, with its audit records
@@ -94,6 +97,7 @@ pub(crate) async fn run(
         Command::Stage(args) => stage::run(*args, &context).await,
         Command::Relay(args) => relay::run(args, &context).await,
         Command::Status(args) => status::run(&args, &context).await,
+        Command::Dashboard(args) => dashboard::run(args, &context).await,
         Command::List(args) => list::run(args, &context).await,
         Command::Show(args) => show::run(&args, &context).await,
         Command::Requeue(args) => requeue::run(&args, &context).await,
@@ -113,7 +117,7 @@ pub(crate) async fn run(
 }
 
 /// Who changes something by hand, for the audit trail.
-fn operator() -> String {
+pub(crate) fn operator() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     user.filter(|user| pillarbox_core::check_name("user", user).is_ok())
         .unwrap_or_else(|| "operator".to_owned())

@@ -8,6 +8,7 @@ mod bulk;
 mod clock;
 mod config;
 mod crash;
+mod dashboard;
 mod demo;
 mod failover;
 mod guide;

@@ -1,5 +1,6 @@
 //! `pillarbox relay [--drain]`
 
+mod admin;
 mod connect;
 pub(crate) mod plan;
 mod progress;
@@ -113,7 +114,7 @@ async fn work(
     }
     let result = match until {
         Until::Drained(max) => work.drain(stopped, max).await,
-        Until::Stopped => work.run(stopped).await,
+        Until::Stopped => admin::beside(work.run(stopped), &database, context).await?,
     };
     let down = work.down();
     drop(work);
