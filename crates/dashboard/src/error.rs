@@ -54,8 +54,7 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = match error.kind() {
-            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-            ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ErrorKind::Invalid | ErrorKind::TooLarge => StatusCode::BAD_REQUEST,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
             ErrorKind::Denied | ErrorKind::ReadOnly => StatusCode::FORBIDDEN,
             ErrorKind::Contention | ErrorKind::Aborted => StatusCode::CONFLICT,

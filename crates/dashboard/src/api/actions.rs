@@ -405,7 +405,8 @@ pub(crate) async fn purge(
         (noting_refusal(&shared, purged)?, "deleted")
     };
     let audit = if body.dry_run || purged == 0 { vec![] } else { repeated(&shared, kind, &actor, 1).await };
-    let message = format!("{} of {} {word}", crate::text::count(purged), body.what);
+    let noun = if kind == AuditKind::InboxPurged { "rows of the inbox" } else { body.what.as_str() };
+    let message = format!("{} {noun} {word}", crate::text::count(purged));
     let more = purged >= u64::from(BATCH_MAX);
     Ok(Json(PurgedJson { dry_run: body.dry_run, purged, more, message, audit }))
 }

@@ -50,8 +50,8 @@ fn what_cannot_be_undone_needs_the_count_that_was_seen() {
         page.act("/api/v1/purge", &body)
     };
     purge(json!({})).says(409, &["It deletes 2"]);
-    purge(json!({ "dry_run": true })).says(200, &["2 of entries would be deleted"]);
-    purge(json!({ "confirm": 2 })).says(200, &["2 of entries deleted", "\"kind\":\"purged\""]);
+    purge(json!({ "dry_run": true })).says(200, &["2 entries would be deleted"]);
+    purge(json!({ "confirm": 2 })).says(200, &["2 entries deleted", "\"kind\":\"purged\""]);
     assert_eq!(home.totals()["discarded"], 0);
 }
 

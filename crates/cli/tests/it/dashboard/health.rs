@@ -94,7 +94,7 @@ fn a_relay_serves_the_same_page_where_its_configuration_says_so() {
     eventually("the relay says where its page is", || {
         let log = home.read("relay.log");
         let found = log.lines().find_map(|line| line.strip_prefix("the page is at http://"));
-        address = found.and_then(|rest| rest.split('/').next()).unwrap_or_default().to_owned();
+        address = found.and_then(|rest| rest.split_once('/')).map_or("", |(address, _)| address).to_owned();
         !address.is_empty()
     });
     let get = |path: &str| super::http::Asked::new(&address, "GET", path).send();

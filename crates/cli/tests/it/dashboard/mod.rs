@@ -2,6 +2,7 @@
 
 mod actions;
 mod browser;
+mod fuzzed;
 mod health;
 mod http;
 mod security;
@@ -32,7 +33,7 @@ impl Page {
         eventually("the dashboard says where it is", || {
             let log = home.read("dashboard.log");
             let found = log.lines().find_map(|line| line.strip_prefix("the page is at http://"));
-            address = found.and_then(|rest| rest.split('/').next()).unwrap_or_default().to_owned();
+            address = found.and_then(|rest| rest.split_once('/')).map_or("", |(address, _)| address).to_owned();
             !address.is_empty()
         });
         Self { process, address }
