@@ -52,10 +52,6 @@ async fn shown(shared: &Shared, visitor: &Visitor, route: String) -> Result<Mark
     let frame =
         Frame::new(shared, visitor, text::visible(name.as_str())).live("route", Some(name.to_string()));
     Ok(frame.page(&html! {
-        div.title-line {
-            h1.break title=(text::visible(name.as_str())) { (text::visible(name.as_str())) }
-            (pause_button(view))
-        }
         div data-live="main" { (live(shared, &snapshot, &name)) }
         div.columns {
             section {
@@ -116,6 +112,10 @@ pub(super) fn live(shared: &Shared, snapshot: &Snapshot, name: &RouteName) -> Ma
         |status: &str| shared.path(&format!("/entries?route={}&status={status}", urlencode(name.as_str())));
     html! {
         div.(if snapshot.lost.is_some() { "stale" } else { "fresh" }) {
+            div.title-line {
+                h1.break title=(text::visible(name.as_str())) { (text::visible(name.as_str())) }
+                (pause_button(view))
+            }
             p.sentence { (parts::state(Mark::of_route(view.state), view.state.words())) " " (sentence(view, &relays)) }
             @if let Some(pause) = &counts.paused { p.notice { (parts::paused(pause)) } }
             div.figures {

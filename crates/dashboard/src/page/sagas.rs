@@ -116,7 +116,7 @@ async fn shown(shared: &Shared, visitor: &Visitor, id: &str) -> Result<Markup, R
             }
             p.ids { (parts::cut(&saga.subject.to_string(), 80)) ", number " (saga.generation) " · on " a href=(parts::route_path(shared, saga.route.as_str())) { (parts::cut(saga.route.as_str(), 60)) } " · " code { (id) } }
             (advice(&story, now))
-            ol.steps { @for step in &saga.steps { (drawn(shared, saga, step)) } }
+            ol.steps { @for step in &saga.steps { (drawn(step)) } }
             h2 { "Timeline" }
             ol.timeline {
                 @for item in story.timeline() {
@@ -154,9 +154,8 @@ fn advice(story: &SagaStory, now: Timestamp) -> Markup {
     }
 }
 
-fn drawn(shared: &Shared, saga: &SagaRecord, step: &StepRecord) -> Markup {
+fn drawn(step: &StepRecord) -> Markup {
     let mark = Mark::of_step(step.state);
-    let _ = (shared, saga);
     html! {
         li.step.(step.state.as_str()) {
             span.step-mark { (parts::mark(mark)) }

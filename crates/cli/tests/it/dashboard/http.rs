@@ -58,8 +58,14 @@ impl Asked {
 
     pub(super) fn send(self) -> Answer {
         let mut stream = self.open();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
+        let (mut bytes, mut part) = (Vec::new(), [0; 16 * 1024]);
+        // Not every server closes the connection when it is asked to.
+        while !is_whole(&bytes) {
+            match stream.read(&mut part).unwrap() {
+                0 => break,
+                read => bytes.extend_from_slice(&part[..read]),
+            }
+        }
         Answer::read(&String::from_utf8_lossy(&bytes))
     }
 
@@ -115,6 +121,16 @@ impl Answer {
         }
         self
     }
+}
+
+/// Whether as much has come as the head promised.
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
+    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    length
+        .and_then(|length| length.trim().parse::<usize>().ok())
+        .is_some_and(|length| bytes.len() >= end + 4 + length)
 }
 
 fn unchunked(mut rest: &str) -> String {

@@ -33,7 +33,8 @@ impl Page {
         eventually("the dashboard says where it is", || {
             let log = home.read("dashboard.log");
             let found = log.lines().find_map(|line| line.strip_prefix("the page is at http://"));
-            address = found.and_then(|rest| rest.split_once('/')).map_or("", |(address, _)| address).to_owned();
+            address =
+                found.and_then(|rest| rest.split_once('/')).map_or("", |(address, _)| address).to_owned();
             !address.is_empty()
         });
         Self { process, address }
