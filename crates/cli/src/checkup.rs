@@ -20,6 +20,12 @@ pub(crate) struct Limits {
     pub(crate) due_age: Duration,
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self { transaction_age: Duration::from_secs(300), due_age: Duration::from_secs(300) }
+    }
+}
+
 /// The whole examination.
 ///
 /// # Errors

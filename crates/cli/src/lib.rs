@@ -2,6 +2,7 @@
 //!
 //! It is no interface: it serves the binary and our own measurements, and changes with them.
 
+mod admin;
 mod checkup;
 mod cli;
 mod command;

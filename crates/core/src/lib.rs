@@ -13,6 +13,7 @@ mod entry;
 mod envelope;
 mod error;
 mod event;
+pub mod health;
 mod hlc;
 mod ident;
 mod json;

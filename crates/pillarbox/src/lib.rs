@@ -21,6 +21,7 @@
 //! - `mysql`: `pillarbox::mysql`, an outbox in a MySQL or MariaDB database.
 //! - `amqp`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, NATS JetStream and Redis Streams.
 //! - `metrics`: `pillarbox::metrics`, OpenMetrics of relays, consumers and the store.
+//! - `dashboard`: `pillarbox::dashboard`, health, an API and a live page as a router for axum 0.8.
 //! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
 //!
 //! All databases stage and accept in transactions of `sqlx` 0.9. Other drivers have a feature each, which adds to
@@ -93,6 +94,26 @@ pub mod metrics {
 #[cfg(feature = "amqp")]
 pub mod amqp {
     pub use pillarbox_transport_amqp::*;
+}
+
+/// Health, an API and a live page, as a router for axum 0.8.
+///
+/// ```no_run
+/// # #[cfg(feature = "sqlite")]
+/// # async fn serve() -> pillarbox::Result<()> {
+/// use pillarbox::dashboard::{Dashboard, DashboardOptions, Ports};
+///
+/// let store = pillarbox::sqlite::SqliteStore::connect("sqlite://shop.db", Default::default()).await?;
+/// let dashboard = Dashboard::new(Ports::of(&store), DashboardOptions::default())?;
+/// // Nest it in the router of a service, and run the sampler beside the service.
+/// let router = dashboard.router();
+/// # let _ = router;
+/// dashboard.run(std::future::pending()).await;
+/// # Ok(()) }
+/// ```
+#[cfg(feature = "dashboard")]
+pub mod dashboard {
+    pub use pillarbox_dashboard::*;
 }
 
 /// Webhooks.

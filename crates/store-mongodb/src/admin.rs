@@ -7,8 +7,8 @@ use mongodb::bson::{Bson, Document, doc};
 use pillarbox_core::limits::HEADS_NAMED_MAX;
 use pillarbox_core::port::shared::{Asked, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, CountBy, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
+    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, RouteName, Status, Timestamp};
 
@@ -53,29 +53,30 @@ impl Admin for MongoStore {
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
         request.filter.check()?;
         self.adopt_if_allowed().await?;
-        let (asked, by) = (Asked::counted(&request.filter), request.by.as_str());
-        let field = if by == "error" { "last_error" } else { by };
+        let (asked, by) = (Asked::counted(&request.filter), request.by);
+        let fields = fields_of(by);
         let mut counts: BTreeMap<Option<String>, u64> = BTreeMap::new();
-        let mut add = |value: Option<&str>, entries: u64| {
-            let value = value
-                .map(|value| if by == "error" { value.split(": ").next().unwrap_or(value) } else { value });
-            *counts.entry(value.map(ToOwned::to_owned)).or_default() += entries;
+        let mut add = |found: &Document, entries: u64| {
+            *counts.entry(value_of(by, found)).or_default() += entries;
         };
         let mut link = self.link(Traffic::Operator);
         if asked.is_derived() {
-            let fields = ["seq", "route", "status", "key", "lane", "due_at", field];
-            for one in seen(&asked, &fields, &self.tables, &mut link).await? {
-                add(one.document.get_str(field).ok(), 1);
+            let read = [&["seq", "route", "status", "key", "lane", "due_at"], fields].concat();
+            for one in seen(&asked, &read, &self.tables, &mut link).await? {
+                add(&one.document, 1);
             }
         } else {
             let now = link.now_or(None).await?;
             let find = find(&asked, &self.tables, now);
-            let group = doc! { "_id": format!("${field}"), "entries": { "$sum": 1_i64 } };
+            let of: Document =
+                fields.iter().map(|field| ((*field).to_owned(), format!("${field}").into())).collect();
+            let group = doc! { "_id": of, "entries": { "$sum": 1_i64 } };
             let pipeline = vec![doc! { "$match": find.filter }, doc! { "$group": group }];
             let mut command = aggregate(&self.tables.outbox, pipeline);
             command.insert("hint", find.hint.unwrap_or_default());
             for group in link.ask(command, Reading::Newest).await? {
-                add(group.get_str("_id").ok(), number(&group, "entries").unsigned_abs());
+                let entries = number(&group, "entries").unsigned_abs();
+                add(group.get_document("_id").unwrap_or(&Document::new()), entries);
             }
         }
         let mut groups: Vec<(Option<String>, u64)> = counts.into_iter().collect();
@@ -110,6 +111,10 @@ impl Admin for MongoStore {
         let mut records = records(&self.find(Traffic::Operator, find).await?)?;
         records.reverse();
         Ok(records)
+    }
+
+    async fn recent(&self, request: RecentRequest) -> Result<Recent> {
+        self.recent_activity(request).await
     }
 
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
@@ -318,6 +323,33 @@ fn count(row: &Document, routes: &mut RouteTally) -> Result<RouteName> {
     let status = id.get_str("status").unwrap_or(Status::Pending.as_str());
     let entries = number(row, "entries");
     routes.count(&mut Cells::values(vec![text(id, "route").into(), status.into(), entries.into()]))
+}
+
+/// The fields that a group is made of.
+fn fields_of(by: CountBy) -> &'static [&'static str] {
+    match by {
+        CountBy::Type => &["type"],
+        CountBy::Error => &["last_error"],
+        CountBy::Key => &["key"],
+        CountBy::Tenant => &["tenant"],
+        CountBy::TypeAndError => &["type", "last_error"],
+    }
+}
+
+/// The group of an entry with these fields.
+fn value_of(by: CountBy, found: &Document) -> Option<String> {
+    let of = |field: &str| found.get_str(field).ok();
+    let error = of("last_error").map(|error| error.split(": ").next().unwrap_or(error));
+    let value = match by {
+        CountBy::Type => of("type"),
+        CountBy::Error => error,
+        CountBy::Key => of("key"),
+        CountBy::Tenant => of("tenant"),
+        CountBy::TypeAndError => {
+            return Some(format!("{}\u{1f}{}", of("type").unwrap_or_default(), error.unwrap_or_default()));
+        }
+    };
+    value.map(ToOwned::to_owned)
 }
 
 /// An entry as an operator sees it.

@@ -52,8 +52,10 @@ fn narrowed(asked: &Asked<'_>, now: Timestamp) -> Vec<Document> {
         ("tenant", filter.tenant.clone()),
     ];
     all.extend(texts.into_iter().filter_map(|(name, text)| Some(doc! { name: text? })));
-    if let Some(kind) = filter.error {
-        all.push(doc! { "last_error": { "$regex": format!("^{}/", kind.as_str()) } });
+    if let Some(begins) = filter.error_begins() {
+        let error = doc! { "$concat": [{ "$ifNull": ["$last_error", ""] }, ": "] };
+        let found = doc! { "$indexOfBytes": [error, { "$literal": begins }] };
+        all.push(doc! { "$expr": { "$eq": [found, 0] } });
     }
     let at = || doc! { "$ifNull": ["$settled_at", "$created_at"] };
     all.extend(filter.since.map(|since| doc! { "$expr": { "$gte": [at(), since.as_micros()] } }));

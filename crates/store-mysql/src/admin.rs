@@ -7,7 +7,7 @@ use pillarbox_core::limits::HEADS_NAMED_MAX;
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
     Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
 use sqlx::MySqlConnection;
@@ -87,6 +87,10 @@ impl Admin for MySqlStore {
         let mut records = records(&self.rows(Traffic::Operator, &newest).await?)?;
         records.reverse();
         Ok(records)
+    }
+
+    async fn recent(&self, request: RecentRequest) -> Result<Recent> {
+        self.recent_activity(request).await
     }
 
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {

@@ -1,7 +1,7 @@
 //! The entries that an operator means, by ids or by a filter: which statement finds them, and the values of `matching.sql`.
 
 use pillarbox_core::port::shared::Asked;
-use pillarbox_core::{FailureKind, RouteName, Standing, Status};
+use pillarbox_core::{RouteName, Standing, Status};
 
 use crate::bind::Bind;
 use crate::sql::{Meant, Sql};
@@ -29,7 +29,7 @@ pub(crate) fn bind(asked: &Asked<'_>) -> Bind {
         .optional_text(filter.event_type.clone())
         .optional_text(filter.key.clone())
         .optional_text(filter.tenant.clone())
-        .optional_text(filter.error.map(FailureKind::as_str))
+        .optional_text(filter.error_begins())
         .at(filter.since)
         .at(filter.until)
         .optional_number(filter.after)

@@ -373,6 +373,8 @@ statements! {
         purge,
         purge_audit,
         purgeable,
+        recent_ended,
+        recent_accepted,
         reap,
         reap_audit,
         relays,

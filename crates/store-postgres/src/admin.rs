@@ -5,7 +5,7 @@ use pillarbox_core::limits::HEADS_NAMED_MAX;
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
     Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, Status, Timestamp};
 use sqlx::Row;
@@ -91,6 +91,10 @@ impl Admin for PostgresStore {
         let mut records = records(&newest)?;
         records.reverse();
         Ok(records)
+    }
+
+    async fn recent(&self, request: RecentRequest) -> Result<Recent> {
+        self.recent_activity(request).await
     }
 
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {

@@ -57,6 +57,7 @@ mod outbox;
 mod presence;
 mod purge;
 mod reap;
+mod recent;
 mod row;
 mod saga;
 mod schema;

@@ -1,7 +1,7 @@
 //! The entries that an operator means, by ids or by a filter: the values of `matching.sql`.
 
 use pillarbox_core::port::shared::{Asked, Columns};
-use pillarbox_core::{ErrorKind, FailureKind, Result, RouteName, Standing};
+use pillarbox_core::{ErrorKind, Result, RouteName, Standing};
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub(crate) fn bind(asked: &Asked<'_>, readers: &Readers) -> Bind {
         .value(text(&filter.event_type))
         .value(text(&filter.key))
         .value(text(&filter.tenant))
-        .value(filter.error.map(FailureKind::as_str))
+        .value(filter.error_begins())
         .at(filter.since)
         .at(filter.until)
         .value(filter.after)

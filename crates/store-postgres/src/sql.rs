@@ -184,6 +184,8 @@ statements! {
         selected,
         purge,
         purgeable,
+        recent_ended,
+        recent_accepted,
         inbox_purge,
         inbox_purgeable,
         announce,

@@ -69,6 +69,7 @@ mod patience;
 mod presence;
 mod purge;
 mod reap;
+mod recent;
 mod row;
 mod saga;
 mod schema;

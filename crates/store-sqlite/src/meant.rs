@@ -1,7 +1,7 @@
 //! The entries that an operator means, by ids or by a filter: which statement finds them, and the values of `matching.sql`.
 
 use pillarbox_core::port::shared::Asked;
-use pillarbox_core::{FailureKind, RouteName, Standing, Status};
+use pillarbox_core::{RouteName, Standing, Status};
 
 use crate::bind::Bind;
 use crate::sql::{Meant, Sql};
@@ -30,7 +30,7 @@ pub(crate) fn bind(asked: &Asked<'_>) -> Bind {
         .value(filter.event_type.clone())
         .value(filter.key.clone())
         .value(filter.tenant.clone())
-        .value(filter.error.map(FailureKind::as_str))
+        .value(filter.error_begins())
         .at(filter.since)
         .at(filter.until)
         .value(filter.after);

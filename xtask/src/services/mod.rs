@@ -4,6 +4,7 @@
 //! [`ALL`]. A server never uses what the machine already runs, and nothing is left running or lying about.
 
 mod account;
+mod chromium;
 mod clock;
 mod ground;
 mod install;
@@ -35,10 +36,11 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 12] = [
+const ALL: [&dyn Server; 13] = [
     &python::Python,
     &node::Node,
     &promtool::Promtool,
+    &chromium::Chromium,
     &postgres::DEBIAN,
     &pgbouncer::PgBouncer,
     &mysql::MariaDb,

@@ -1,4 +1,4 @@
-//! Dependencies point one way: `cli -> {engine, store-*, transport-*} -> host -> core`. A store or a transport does
+//! Dependencies point one way: `cli -> {dashboard, engine, store-*, transport-*} -> host -> core`. A store or a transport does
 //! not know the engine or another one, the engine knows neither, and the core knows nobody.
 
 use std::collections::BTreeSet;
@@ -30,6 +30,11 @@ const RULES: &[Rule] = &[
     Rule {
         package: "pillarbox-metrics",
         may_use: &["pillarbox-core", "pillarbox-engine", "pillarbox-host"],
+        must_not_reach: &["sqlx*"],
+    },
+    Rule {
+        package: "pillarbox-dashboard",
+        may_use: &["pillarbox-core", "pillarbox-host"],
         must_not_reach: &["sqlx*"],
     },
     Rule {

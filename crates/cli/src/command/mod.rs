@@ -5,6 +5,7 @@ pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod consume;
+pub(crate) mod dashboard;
 pub(crate) mod demo;
 pub(crate) mod discard;
 pub(crate) mod doctor;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Consume(Box<consume::ConsumeArgs>),
     /// Count entries per route and status, and show the running relays and their circuits
     Status(status::StatusArgs),
+    /// Serve the live page, the API and health, without relaying anything
+    Dashboard(dashboard::DashboardArgs),
     /// List entries, oldest first
     List(list::ListArgs),
     /// Show everything about one event, with its audit records
@@ -107,6 +110,7 @@ pub(crate) async fn run(
         Command::Relay(args) => relay::run(args, &context).await,
         Command::Consume(args) => consume::run(*args, &context).await,
         Command::Status(args) => status::run(&args, &context).await,
+        Command::Dashboard(args) => dashboard::run(args, &context).await,
         Command::List(args) => list::run(args, &context).await,
         Command::Show(args) => show::run(&args, &context).await,
         Command::Requeue(args) => requeue::run(&args, &context).await,
@@ -127,7 +131,7 @@ pub(crate) async fn run(
 }
 
 /// Who changes something by hand, for the audit trail.
-fn operator() -> String {
+pub(crate) fn operator() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     user.filter(|user| pillarbox_core::check_name("user", user).is_ok())
         .unwrap_or_else(|| "operator".to_owned())

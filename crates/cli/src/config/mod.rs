@@ -1,5 +1,6 @@
 //! The configuration file: TOML with `${VAR}`, refused as a whole when anything in it is wrong.
 
+mod admin;
 mod expand;
 mod load;
 mod log;
@@ -15,8 +16,8 @@ use std::time::Duration;
 
 use pillarbox_core::{RouteName, redact_url};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, IgnoredAny};
 
+pub(crate) use admin::{AdminConfig, LISTEN_DEFAULT};
 pub(crate) use load::load;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use mark::Marks;
@@ -57,7 +58,6 @@ pub(crate) struct Config {
     #[serde(skip)]
     pub(crate) marks: Marks,
     /// `[admin]`
-    #[allow(dead_code, reason = "read so that it is refused by name")]
     pub(crate) admin: Option<AdminConfig>,
 }
 
@@ -118,18 +118,5 @@ impl RetentionConfig {
     /// How long sagas stay that have completed or were compensated. Default: 30 days.
     pub(crate) fn sagas(&self) -> Duration {
         self.sagas.map_or(RETENTION_SAGAS, |period| period.0)
-    }
-}
-
-/// The admin server. There is none yet: whoever asks for it is told so, instead of waiting for a port that never opens.
-#[derive(Clone, Debug)]
-pub(crate) enum AdminConfig {}
-
-impl<'de> Deserialize<'de> for AdminConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        IgnoredAny::deserialize(deserializer)?;
-        Err(D::Error::custom(
-            "this build has no admin server. Remove [admin]; `pillarbox status` shows the state",
-        ))
     }
 }

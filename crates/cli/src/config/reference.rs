@@ -4,10 +4,11 @@
 
 use std::fmt::Write as _;
 
+use pillarbox_core::health::{MAX_AGE_DEFAULT, ProblemKind};
 use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
 use pillarbox_engine::RelayOptions;
 
-use super::{DATABASE_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
+use super::{DATABASE_DEFAULT, LISTEN_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
 use crate::destination::PORTS_DEFAULT;
 
 /// One table of the file.
@@ -91,6 +92,12 @@ fn sections() -> Vec<Section> {
                 "`\"human\"`",
                 "lines for people, or one JSON object per line with `time`, `level`, `message` and the fields",
             )],
+        },
+        Section {
+            name: "[admin]",
+            about: "The [page, the API and health](dashboard.md). `pillarbox relay` serves them if `listen` is set,\n\
+                    and `pillarbox dashboard` serves them alone.",
+            settings: admin(),
         },
     ]
 }
@@ -216,6 +223,49 @@ fn retention() -> Vec<Setting> {
     ]
 }
 
+fn admin() -> Vec<Setting> {
+    let truth = "`true`, `false`";
+    let unready = ProblemKind::STOPPING.map(|kind| format!("`\"{kind}\"`")).join(", ");
+    let causes = "the problems for which `/readyz` answers 503. The others are `\"stuck_sagas\"`, `\"dead\"` and `\"paused\"`";
+    let listen = "the address and port to serve on. Beyond the loopback address, a token and `behind_proxy` are needed";
+    vec![
+        setting(
+            "listen",
+            "address and port",
+            format!("none; `dashboard` takes `\"{LISTEN_DEFAULT}\"`"),
+            listen,
+        ),
+        setting("token", "32 to 512 characters", "none", "the token of operators, who may look and act"),
+        setting("viewer_token", "32 to 512 characters", "none", "the token of viewers, who may only look"),
+        setting(
+            "allow_actions",
+            truth,
+            "`false`",
+            "without a token, let everybody who reaches the server act",
+        ),
+        setting("behind_proxy", truth, "`false`", "a reverse proxy in front of the server brings TLS"),
+        setting(
+            "prefix",
+            "path",
+            "empty",
+            "the path under which a reverse proxy serves the page, such as `/pillarbox`",
+        ),
+        setting(
+            "hosts",
+            "list of names",
+            "none",
+            "names that clients may ask for, besides `localhost` and addresses",
+        ),
+        setting("unready", "list of problems", unready, causes),
+        setting(
+            "max_age",
+            "duration",
+            format!("`\"{}\"`", format_duration(MAX_AGE_DEFAULT)),
+            "the longest wait of a due entry that is in order",
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +296,7 @@ mod tests {
         check("backoff = { … }", "[routes.r]\nto = 'null:'\nbackoff = { no_such_key = 1 }");
         check("[retention]", "[retention]\nno_such_key = 1");
         check("[log]", "[log]\nno_such_key = 1");
-        // What is refused by name needs no words.
+        check("[admin]", "[admin]\nno_such_key = 1");
         assert_eq!(taken("[no_such_table]"), ["database", "routes", "retention", "log", "admin"]);
     }
 }

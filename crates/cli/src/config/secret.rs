@@ -31,7 +31,7 @@ pub(crate) fn readable_by_others(_: &Path) -> bool {
 }
 
 fn is_secret_name(key: &str) -> bool {
-    matches!(key, "token" | "password" | "secret")
+    matches!(key, "token" | "viewer_token" | "password" | "secret")
 }
 
 fn is_literal(text: &str) -> bool {

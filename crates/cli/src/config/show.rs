@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use pillarbox_core::port::ClaimOrder;
 use pillarbox_core::{Jitter, RouteName, format_duration, redact_url};
+use pillarbox_dashboard::{DashboardOptions, RouteFacts};
 use pillarbox_engine::OnDead;
 use serde::Serialize;
 
-use super::{Config, RouteConfig};
+use super::{AdminConfig, Config, RouteConfig};
 
 const MASK: &str = "***";
 
@@ -19,11 +20,47 @@ pub(crate) struct Shown {
     routes: BTreeMap<RouteName, Route>,
     retention: Retention,
     log: Log,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admin: Option<Admin>,
 }
 
 #[derive(Serialize)]
 struct Log {
     format: &'static str,
+}
+
+#[derive(Serialize)]
+struct Admin {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    viewer_token: Option<&'static str>,
+    allow_actions: bool,
+    behind_proxy: bool,
+    prefix: String,
+    hosts: Vec<String>,
+    unready: Vec<&'static str>,
+    max_age: String,
+}
+
+impl Admin {
+    fn new(admin: &AdminConfig) -> Self {
+        let mut options = DashboardOptions::default();
+        admin.apply(&mut options);
+        Self {
+            listen: admin.listen().map(|listen| listen.to_string()),
+            token: admin.token().map(|_| MASK),
+            viewer_token: admin.viewer_token().map(|_| MASK),
+            allow_actions: admin.allow_actions(),
+            behind_proxy: admin.behind_proxy(),
+            unready: options.unready.iter().map(|kind| kind.as_str()).collect(),
+            max_age: format_duration(options.max_age),
+            prefix: options.prefix,
+            hosts: options.hosts,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -106,7 +143,29 @@ impl Shown {
                 sagas: format_duration(config.retention.sagas()),
             },
             log: Log { format: config.log.format.as_str() },
+            admin: config.admin.as_ref().map(Admin::new),
         }
+    }
+}
+
+impl Shown {
+    /// What the page of each route says about its settings.
+    pub(crate) fn facts(&self) -> BTreeMap<RouteName, RouteFacts> {
+        let facts = |route: &Route| {
+            let backoff = format!("{} to {}", route.backoff.base, route.backoff.max);
+            let facts = [
+                ("destination", route.to.clone()),
+                ("order", route.order.to_owned()),
+                ("attempts", route.max_attempts.to_string()),
+                ("backoff", backoff),
+                ("lease", route.lease.clone()),
+                ("batch", route.batch.to_string()),
+                ("on dead", route.on_dead.unwrap_or_default().to_owned()),
+            ];
+            let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
+            told.map(|(name, value)| (name.to_owned(), value)).collect()
+        };
+        self.routes.iter().map(|(name, route)| (name.clone(), facts(route))).collect()
     }
 }
 

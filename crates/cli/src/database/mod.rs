@@ -57,7 +57,8 @@ impl DatabaseOptions {
     }
 }
 
-/// A database as each side of the outbox sees it.
+/// A database as each side of the outbox sees it. Cheap to clone.
+#[derive(Clone)]
 pub struct Database {
     /// The relay's side.
     pub store: Arc<dyn Store>,

@@ -33,8 +33,8 @@ fn what_is_wrong_names_the_file_the_line_the_key_and_what_is_allowed() {
     refused("[routes.r]\nto = 'null:'\norder = 'sorted'", &["routes.r.order:", "write \"key\" or \"none\""]);
     refused("[database", &["pillarbox.toml:1:"]);
     refused(
-        "[retention]\ndelivered = '1d'\n[admin]\nlisten = '127.0.0.1:8025'",
-        &["pillarbox.toml:3: admin:", "this build has no admin server", "[admin]"],
+        "[retention]\ndelivered = '1d'\n[admin]\nlisten = 'localhost'",
+        &["pillarbox.toml:4: admin.listen:", "127.0.0.1:8025"],
     );
 }
 

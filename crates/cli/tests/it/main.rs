@@ -10,6 +10,7 @@ mod config;
 mod consume;
 mod crash;
 mod daemon;
+mod dashboard;
 mod demo;
 mod doctor;
 mod failover;

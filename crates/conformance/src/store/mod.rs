@@ -194,6 +194,8 @@ macro_rules! __store_cases {
                 a_change_goes_on_behind_its_cursor,
                 a_listing_goes_on_behind_its_last_entry,
                 entries_are_counted_by_type_error_key_and_tenant,
+                a_group_of_a_type_and_an_error_is_selected_by_both,
+                what_ended_lately_is_counted_per_route_and_status,
                 a_waiting_entry_is_hastened,
                 a_waiting_entry_is_cancelled_and_never_delivered,
                 nothing_is_hastened_or_cancelled_while_the_audit_fails,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use pillarbox_core::port::{
     Admin, AnnounceRequest, BlockingHead, ClaimOrder, ClaimRequest, CountBy, CountByRequest, CountGroup,
-    Effect, Filter, Pause, PauseChange, PauseRequest, PauseTo, RouteCounts, RunId, Selection,
+    Effect, Filter, Pause, PauseChange, PauseRequest, PauseTo, RecentRequest, RouteCounts, RunId, Selection,
     SelectionRequest, Skip, Store as _, Verdict,
 };
 use pillarbox_core::{
@@ -210,6 +210,51 @@ pub async fn entries_are_counted_by_type_error_key_and_tenant<H: StoreHarness>(h
     assert_eq!(groups(any(), CountBy::Tenant).await, [group("-", 3), group("acme", 1)]);
     assert_eq!(groups(any().limit(1), CountBy::Tenant).await, [group("-", 3)]);
     assert_eq!(groups(any().status(Status::Pending), CountBy::Type).await, [group("order.placed", 1)]);
+}
+
+/// Dead letters of one type and one error are one group, and a filter by kind and code selects exactly this group.
+pub async fn a_group_of_a_type_and_an_error_is_selected_by_both<H: StoreHarness>(harness: &H) {
+    let now = soon(harness).await;
+    bury_at(harness, vec![event(1), event(2)], FailureKind::Rejected, now).await;
+    let paid = Event::new("order.paid", "{}").id(id(3));
+    bury_at(harness, vec![paid], FailureKind::Rejected, now).await;
+    bury_at(harness, vec![event(4)], FailureKind::Failed, now).await;
+    assert_eq!(stage(harness, vec![event(5)]).await.len(), 1);
+    let by = CountBy::TypeAndError;
+    let groups = harness.store().count_by(CountByRequest { filter: Filter::default(), by }).await.unwrap();
+    let seen: Vec<_> = groups.iter().map(|group| (group.pair().unwrap(), group.entries)).collect();
+    assert_eq!(
+        seen,
+        [
+            (("order.placed", Some("rejected/code")), 2),
+            (("order.paid", Some("rejected/code")), 1),
+            (("order.placed", None), 1),
+            (("order.placed", Some("failed/code")), 1),
+        ]
+    );
+    let listed = async |filter: Filter| ids(&harness.store().list(filter).await.unwrap());
+    let rejected = || Filter::dead().error(FailureKind::Rejected);
+    assert_eq!(listed(rejected().error_code("code")).await, ids_of(1..=3));
+    assert_eq!(listed(rejected().error_code("code").event_type("order.paid")).await, ids_of(3..=3));
+    assert_eq!(listed(rejected().error_code("cod")).await, ids_of(1..=0));
+    assert_eq!(listed(rejected().error_code("code: ")).await, ids_of(1..=0));
+}
+
+/// Only what ended within the time is counted, per route and status.
+pub async fn what_ended_lately_is_counted_per_route_and_status<H: StoreHarness>(harness: &H) {
+    let now = soon(harness).await;
+    bury_at(harness, vec![event(1), event(2)], FailureKind::Rejected, now).await;
+    assert_eq!(stage(harness, vec![event(3)]).await.len(), 1);
+    let recent = async |later: u64, within: u64| {
+        let now = Some(now.saturating_add(Duration::from_secs(later)));
+        let within = Duration::from_secs(within);
+        harness.store().recent(RecentRequest { within, now }).await.unwrap()
+    };
+    let found = recent(5, 10).await;
+    assert_eq!(found.ended.values().sum::<u64>(), 2);
+    assert_eq!(found.of(&route(ROUTE), Status::Dead), 2);
+    assert_eq!(found.of(&route(ROUTE), Status::Delivered), 0);
+    assert_eq!(recent(20, 10).await.ended.len(), 0);
 }
 
 /// Between two attempts, or staged with a delay: due at once, and what was spent stays spent.

@@ -9,8 +9,8 @@ use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     AcceptRequest, Accepted, Admin, Changed, Claim, ClaimRequest, CountByRequest, CountGroup, ExtendRequest,
     Extended, Filter, Inbox, InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest,
-    PurgeRequest, Purged, ReapRequest, Reaped, RouteCounts, Schema, SchemaState, SelectionRequest,
-    SettleRequest, Settled, Stage, Store, Story,
+    PurgeRequest, Purged, ReapRequest, Reaped, Recent, RecentRequest, RouteCounts, Schema, SchemaState,
+    SelectionRequest, SettleRequest, Settled, Stage, Store, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, Event, EventId, Result, Staged, Timestamp};
 use pillarbox_testkit::{MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx};
@@ -82,6 +82,10 @@ impl Admin for CountingStore {
 
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
         self.inner().count_by(request).await
+    }
+
+    async fn recent(&self, request: RecentRequest) -> Result<Recent> {
+        self.inner().recent(request).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {

@@ -20,6 +20,7 @@ use crate::time::Timestamp;
 
 use super::filter::Filter;
 use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, Skipped};
+use super::recent::{Recent, RecentRequest};
 use super::shared::Verb;
 
 /// The outbox as an operator sees it. Reading changes nothing. Every change is audited before it happens, in the
@@ -45,6 +46,9 @@ pub trait Admin: Send + Sync {
 
     /// How many entries match, grouped by one of their fields, the largest group first.
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>>;
+
+    /// What ended and what was accepted lately, each counted by an index on its time.
+    async fn recent(&self, request: RecentRequest) -> Result<Recent>;
 
     /// Changes entries by hand. Each verb does what its own method says, such as [`requeue`](Self::requeue).
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed>;

@@ -24,6 +24,9 @@ pub struct Filter {
     pub tenant: Option<String>,
     /// Only entries whose last error is of this kind. Default: any.
     pub error: Option<FailureKind>,
+    /// Only entries whose last error has this code too, such as `timeout`. It counts only together with `error`.
+    /// Default: any.
+    pub error_code: Option<String>,
     /// Only entries that reached a terminal status at this time or later. For other entries, the time of staging is
     /// compared. Default: any.
     pub since: Option<Timestamp>,
@@ -44,6 +47,7 @@ impl Default for Filter {
             key: None,
             tenant: None,
             error: None,
+            error_code: None,
             since: None,
             until: None,
             after: None,
@@ -99,6 +103,23 @@ impl Filter {
     pub fn error(mut self, error: FailureKind) -> Self {
         self.error = Some(error);
         self
+    }
+
+    /// Selects only entries whose last error has this code too.
+    #[must_use]
+    pub fn error_code(mut self, code: impl Into<String>) -> Self {
+        self.error_code = Some(code.into());
+        self
+    }
+
+    /// How a stored error with `: ` behind it begins, if it is one of those selected.
+    #[must_use]
+    pub fn error_begins(&self) -> Option<String> {
+        let kind = self.error?.as_str();
+        Some(match &self.error_code {
+            Some(code) => format!("{kind}/{code}: "),
+            None => format!("{kind}/"),
+        })
     }
 
     /// Selects only entries that reached a terminal status, or else were staged, at this time or later.

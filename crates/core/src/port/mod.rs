@@ -13,6 +13,7 @@ mod inbox;
 mod lanes;
 mod operating;
 mod presence;
+mod recent;
 mod saga;
 mod saga_hooks;
 mod schema;
@@ -42,6 +43,7 @@ pub use operating::{
     Skipped,
 };
 pub use presence::{AnnounceRequest, Outage, Presence, RelaySeen, RunId};
+pub use recent::{Recent, RecentRequest};
 pub use saga::{
     Intervened, Intervention, InterventionRequest, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Sagas,
     StageSaga, StagedSaga, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,

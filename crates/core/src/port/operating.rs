@@ -17,6 +17,9 @@ use super::filter::Filter;
 /// Longest reason of a pause, in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
+/// Stands between a type and an error in the value of a group. No type has it: control characters are refused.
+pub(crate) const PAIRED: char = '\u{1f}';
+
 /// A dead entry that blocks its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingHead {
@@ -39,6 +42,8 @@ pub enum CountBy {
     Key,
     /// The tenant.
     Tenant,
+    /// The event type together with the kind and code of the last error, see [`CountGroup::pair`].
+    TypeAndError,
 }
 
 impl CountBy {
@@ -50,6 +55,7 @@ impl CountBy {
             Self::Error => "error",
             Self::Key => "key",
             Self::Tenant => "tenant",
+            Self::TypeAndError => "type_error",
         }
     }
 }
@@ -79,6 +85,13 @@ pub struct CountGroup {
 }
 
 impl CountGroup {
+    /// The type and the error of a group by [`CountBy::TypeAndError`].
+    #[must_use]
+    pub fn pair(&self) -> Option<(&str, Option<&str>)> {
+        let (event_type, error) = self.value.as_deref()?.split_once(PAIRED)?;
+        Some((event_type, Some(error).filter(|error| !error.is_empty())))
+    }
+
     /// Sorts the groups that a store has found, the largest first. Of an error only kind and code are shown, even
     /// if plain SQL wrote more into the column.
     #[must_use]
@@ -87,6 +100,12 @@ impl CountGroup {
         for (value, entries) in found {
             let value = match by {
                 CountBy::Error => value.map(|error| Failure::parse(&error)).map(|error| error.name()),
+                CountBy::TypeAndError => value.map(|pair| match pair.split_once(PAIRED) {
+                    Some((event_type, error)) if !error.is_empty() => {
+                        format!("{event_type}{PAIRED}{}", Failure::parse(error).name())
+                    }
+                    _ => pair,
+                }),
                 CountBy::Type | CountBy::Key | CountBy::Tenant => value,
             };
             *groups.entry(value).or_default() += entries;

@@ -8,7 +8,7 @@ use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, Status, Timestamp};
 
@@ -62,6 +62,10 @@ impl Admin for RecordingAdmin {
 
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
         self.inner.count_by(request).await
+    }
+
+    async fn recent(&self, request: RecentRequest) -> Result<Recent> {
+        self.inner.recent(request).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {

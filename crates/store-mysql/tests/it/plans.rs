@@ -118,6 +118,7 @@ async fn check_all(planned: &Planned, when: &str) {
         "routes",
         "purge",
         "purgeable",
+        "recent_ended",
     ] {
         check(planned, when, name, open).await;
     }

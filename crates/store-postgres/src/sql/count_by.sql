@@ -1,5 +1,6 @@
 -- How many entries match, by one of their fields, the largest group first. $19 the field, $20 limit of the groups
 {matching}select case $19::text when 'type' then type when 'key' then key when 'tenant' then tenant
+        when 'type_error' then type || chr(31) || coalesce(split_part(last_error, ': ', 1), '')
         else split_part(last_error, ': ', 1) end as value,
     count(*) as entries
 from matching

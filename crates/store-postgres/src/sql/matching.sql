@@ -1,5 +1,5 @@
 -- The entries that a filter means, as an operator sees them. What is null does not narrow.
--- $1 standing, $2 stored statuses, $3 route, $4 type, $5 key, $6 tenant, $7 kind of error, $8 since, $9 until, $10 after, $11 ids,
+-- $1 standing, $2 stored statuses, $3 route, $4 type, $5 key, $6 tenant, $7 how the error begins, $8 since, $9 until, $10 after, $11 ids,
 -- $12 to $14 route, lane and how far was read of each lane that is held, $15 now, $16 whether the standing is more than the
 -- status, $17 limit, $18 whether only what waits for its time. What lanes hold comes as values: a server that follows another
 -- one does not have that table, and is looked at all the same.
@@ -13,7 +13,7 @@ with {heads}, readers as materialized (
     where o.status = any ($2::text[]::{status}[]) and ($11::uuid[] is null or o.event_id = any ($11))
         and ($3::text is null or o.route = $3) and ($4::text is null or o.type = $4)
         and ($5::text is null or o.key = $5) and ($6::text is null or o.tenant = $6)
-        and ($7::text is null or starts_with(o.last_error, $7 || '/'))
+        and ($7::text is null or starts_with(o.last_error || ': ', $7))
         and ($8::timestamptz is null or coalesce(o.settled_at, o.created_at) >= $8)
         and ($9::timestamptz is null or coalesce(o.settled_at, o.created_at) < $9)
         and ($10::bigint is null or o.seq > $10)

@@ -100,6 +100,8 @@ fn subjects() -> Vec<Subject> {
             "'orders', null, 5, 500, false",
             ["outbox_open"]
         ),
+        subject!("recent_ended", "timestamptz, bigint", "null, 10000000", ["outbox_ended"]),
+        subject!("recent_accepted", "timestamptz, bigint", "null, 10000000", ["inbox_age"]),
         subject!(
             "lanes_read",
             "text, uuid, bigint[], bigint[], bigint[], boolean",

@@ -107,6 +107,11 @@ async fn check_all(planned: &Planned, when: &str) {
     check(planned, when, "count_ready", &["USING COVERING INDEX pillarbox_outbox_ready"], true).await;
     check(planned, when, "count_due", &["USING COVERING INDEX pillarbox_outbox_due"], true).await;
     check(planned, when, "count_ended", &["USING COVERING INDEX pillarbox_outbox_ended"], true).await;
+    // What ended or was accepted lately is found by its time.
+    let ended = "USING COVERING INDEX pillarbox_outbox_ended (status=? AND settled_at>?)";
+    check(planned, when, "recent_ended", &[ended], true).await;
+    let accepted = "INDEX pillarbox_inbox_age (accepted_at>?)";
+    check(planned, when, "recent_accepted", &[accepted], true).await;
     // What an operator means is found by its ids or by the index of its status. It is put in its order, and
     // compared with the few dead entries that block a key, and with the saga of a step.
     let event = "USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)";

@@ -7,13 +7,14 @@ use pillarbox_core::limits::HEADS_NAMED_MAX;
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     Admin, BlockingHead, Changed, CountBy, CountByRequest, CountGroup, Effect, Filter, InventoryRequest,
-    InventoryRow, PauseChange, PauseRequest, PurgeRequest, Purged, RouteCounts, SelectionRequest, Story,
+    InventoryRow, PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    SelectionRequest, Story,
 };
 use pillarbox_core::{
     AuditKind, AuditRecord, Entry, EventId, OnDead, Result, RouteName, Standing, Status, Timestamp,
 };
 
-use super::state::State;
+use super::state::{Key, State};
 use super::store::MemoryStore;
 
 #[async_trait]
@@ -68,6 +69,10 @@ impl Admin for MemoryStore {
             CountBy::Error => entry.last_error.map(|error| error.to_string()),
             CountBy::Key => entry.key,
             CountBy::Tenant => entry.tenant,
+            CountBy::TypeAndError => {
+                let error = entry.last_error.map(|error| error.to_string()).unwrap_or_default();
+                Some(format!("{}\u{1f}{error}", entry.event_type))
+            }
         };
         let mut groups = CountGroup::gather(request.by, meant.map(|entry| (value(entry), 1)));
         groups.truncate(usize::try_from(request.filter.limit).unwrap_or(usize::MAX));
@@ -111,6 +116,11 @@ impl Admin for MemoryStore {
         Ok(state.audit[state.audit.len().saturating_sub(limit)..].to_vec())
     }
 
+    async fn recent(&self, request: RecentRequest) -> Result<Recent> {
+        let now = self.shared.now(request.now);
+        Ok(self.shared.lock().recent(now.saturating_sub(request.within)))
+    }
+
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
         let now = self.shared.now(request.now);
         self.shared.lock().change(&request, verb, now)
@@ -151,13 +161,31 @@ pub(super) fn is_meant(filter: &Filter, entry: &Entry) -> bool {
         && filter.event_type.as_ref().is_none_or(|event_type| *event_type == entry.event_type)
         && filter.key.as_ref().is_none_or(|key| Some(key) == entry.key.as_ref())
         && filter.tenant.as_ref().is_none_or(|tenant| Some(tenant) == entry.tenant.as_ref())
-        && filter.error.is_none_or(|kind| entry.last_error.as_ref().is_some_and(|error| error.kind == kind))
+        && filter.error_begins().is_none_or(|begins| {
+            entry.last_error.as_ref().is_some_and(|error| format!("{error}: ").starts_with(&begins))
+        })
         && filter.since.is_none_or(|since| at >= since)
         && filter.until.is_none_or(|until| at < until)
         && filter.after.is_none_or(|after| entry.seq > after)
 }
 
 impl State {
+    /// What happened since this time.
+    pub(super) fn recent(&self, since: Timestamp) -> Recent {
+        let mut recent = Recent::default();
+        for entry in self.rows.values().map(|row| &row.entry) {
+            if entry.settled_at.is_some_and(|at| at > since) {
+                *recent.ended.entry((entry.route.clone(), entry.status)).or_default() += 1;
+            }
+        }
+        for (key, _) in self.accepted_at.iter().filter(|(_, at)| **at > since) {
+            if let Key::Accepted(consumer, _) = key {
+                *recent.accepted.entry(consumer.clone()).or_default() += 1;
+            }
+        }
+        recent
+    }
+
     /// All entries by seq, as an operator sees them: with what lanes have handed out, and whom blocked ones wait for.
     pub(super) fn seen(&self, now: Timestamp) -> impl Iterator<Item = Entry> {
         let mut heads: BTreeMap<(&RouteName, &str), EventId> = BTreeMap::new();

@@ -125,7 +125,8 @@ pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<(), Faul
         loop {
             tokio::select! {
                 tally = &mut work => break tally?,
-                () = signals.next() => {
+                // There is nothing to reload: a closed terminal ends it as an interrupt does.
+                _ = signals.next() => {
                     if stop.send_replace(true) {
                         return Err(Fault::failed(
                             "stopped at once. Events in flight were not answered: the broker delivers them again",

@@ -2,6 +2,7 @@
 
 mod check;
 mod consumer;
+mod page;
 mod producer;
 mod random;
 mod relays;
@@ -36,7 +37,7 @@ pub(crate) struct DemoArgs {
     /// How many events the producers try to stage
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     events: u64,
-    /// Exit when the check is done; this build always exits then
+    /// Exit when the check is done. Otherwise, on a terminal, the live page stays open until Ctrl-C
     #[arg(long)]
     exit: bool,
     /// The seed of the random faults; the same seed gives the same mix of faults [default: random]
@@ -55,23 +56,29 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
     let demo = Demo::create(&url, args.events, seed).await?;
     let started = std::time::Instant::now();
     let progress = Progress::new(context.out, "demo", Some(args.events));
+    let page = page::open(&demo, args.exit, context).await?;
     let flow = flow(&demo);
-    tokio::pin!(flow);
+    let serving = page::serve(page.as_ref());
+    tokio::pin!(flow, serving);
     loop {
         tokio::select! {
             result = &mut flow => break result?,
+            () = &mut serving => {}
             () = tokio::time::sleep(state::TICK) => progress.set(demo.figures.settled()),
         }
     }
     drop(progress);
     let found = check::check(&demo).await?;
     let report = report::Report::new(&demo, &found, started.elapsed());
-    demo.database.staging.close().await;
     if context.out.json {
         context.out.json(&report)?;
     } else {
         context.out.data(&report)?;
     }
+    if let Some(page) = &page {
+        page.stay(serving, context).await?;
+    }
+    demo.database.staging.close().await;
     found.verdict()
 }
 

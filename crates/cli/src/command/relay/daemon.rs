@@ -109,6 +109,11 @@ impl<'a> Daemon<'a> {
         }
     }
 
+    /// What is counted of every route.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     /// Works until a signal asks it to stop and every route has ended.
     pub(super) async fn run(mut self, signals: &mut Signals) -> Result<Tally, Fault> {
         let shows = state::is_wanted(self.context.out);

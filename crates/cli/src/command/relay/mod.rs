@@ -1,5 +1,6 @@
 //! `pillarbox relay [--drain]`
 
+mod admin;
 mod connect;
 mod daemon;
 pub(crate) mod plan;
@@ -96,10 +97,14 @@ pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault>
     };
     let reloader = Reloader::new(context.file.clone(), args);
     let ended = match Daemon::start(context, &database, reloader, routes.clone()) {
-        Ok(daemon) => tokio::select! {
-            ended = daemon.run(&mut signals) => ended,
-            never = told => match never {},
-        },
+        Ok(daemon) => {
+            let metrics = daemon.metrics().clone();
+            let work = admin::beside(daemon.run(&mut signals), &database, context, metrics);
+            tokio::select! {
+                ended = work => ended.and_then(|ended| ended),
+                never = told => match never {},
+            }
+        }
         Err(fault) => Err(fault),
     };
     database.staging.close().await;

@@ -7,7 +7,8 @@ mod sagas;
 use std::time::Duration;
 
 use clap::Args;
-use pillarbox_core::port::{RouteCounts, SchemaState};
+use pillarbox_core::health::{Look, Verdict};
+use pillarbox_core::port::RouteCounts;
 use pillarbox_core::{EventId, Standing, Status, Timestamp, format_duration, parse_duration};
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Align, Table};
 
-use problems::Problem;
+use problems::ProblemJson;
 use relays::RelayJson;
 use sagas::SagasJson;
 
@@ -32,8 +33,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
     /// Exit 3 and print the problems if there are any: an entry is dead, a saga waits for an operator or is
-    /// past its timeout, the oldest due entry of a route has waited for longer than --max-age, the relay of a
-    /// route died and no other runs, or the tables need `pillarbox migrate`
+    /// past its timeout, the circuit of a route is open, the oldest due entry of a route has waited for longer
+    /// than --max-age, the relay of a route died and no other runs, or the tables need `pillarbox migrate`
     #[arg(long)]
     check: bool,
     /// The longest wait that --check accepts
@@ -48,7 +49,7 @@ struct StatusJson<'a> {
     sagas: SagasJson,
     mode: &'a str,
     relays: Vec<RelayJson<'a>>,
-    problems: &'a [Problem],
+    problems: Vec<ProblemJson<'a>>,
 }
 
 #[derive(Serialize)]
@@ -100,10 +101,10 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
     let sagas = database.sagas.saga_counts(None).await?;
     let relays = database.presence.relays(None).await?;
     let mode = database.staging.mode();
-    let tables = if args.check { database.schema.inspect().await? } else { SchemaState::Missing };
+    let tables = if args.check { Some(database.schema.inspect().await?) } else { None };
     database.staging.close().await;
-    let mut problems = problems::find(&routes, &sagas, &relays, args.max_age);
-    problems.extend(problems::of_tables(&tables));
+    let look = Look { routes: &routes, sagas: &sagas, relays: &relays, tables: tables.as_ref() };
+    let verdict = Verdict::of(&look, args.max_age);
     if context.out.json {
         context.out.json(&StatusJson {
             routes: routes.iter().map(RouteJson::from).collect(),
@@ -111,7 +112,7 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
             sagas: SagasJson::new(&sagas, &relays),
             mode: &mode,
             relays: relays.iter().map(RelayJson::from).collect(),
-            problems: &problems,
+            problems: verdict.problems.iter().map(ProblemJson::from).collect(),
         })?;
     } else {
         context.out.data(table(&routes))?;
@@ -127,7 +128,7 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
         sagas::warnings(&sagas, &relays).iter().for_each(|warning| context.out.warn(warning));
         context.out.say(format_args!("mode: {mode}"));
     }
-    if args.check { problems::check(&problems) } else { Ok(()) }
+    if args.check { problems::check(&verdict) } else { Ok(()) }
 }
 
 impl<'a> From<&'a RouteCounts> for RouteJson<'a> {

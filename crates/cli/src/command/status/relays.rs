@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox_core::port::RelaySeen;
-use pillarbox_core::{RouteName, Timestamp, format_duration};
+use pillarbox_core::{Timestamp, format_duration};
 use serde::Serialize;
 
 use super::whole_seconds;
@@ -85,32 +85,14 @@ fn circuit(relay: &RelaySeen) -> String {
     }
 }
 
-/// Whether somebody delivers this route.
-pub(super) fn is_relayed(route: &RouteName, relays: &[RelaySeen]) -> bool {
-    relays.iter().any(|relay| relay.route == *route && !relay.is_gone())
-}
-
-/// What to look at when the entries of this route wait.
-pub(super) fn hint(route: &RouteName, relays: &[RelaySeen]) -> String {
-    let of_route = || relays.iter().filter(|relay| relay.route == *route && !relay.is_gone());
-    if let Some(down) = of_route().find(|relay| relay.is_down()) {
-        let why = down.reason.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
-        return format!("the circuit of {route} is open{why}");
-    }
-    match of_route().count() {
-        0 => format!("no relay of {route} is running"),
-        running => format!("relays running on it: {running}. If this persists, start more relays"),
-    }
-}
-
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use pillarbox_core::port::RunId;
-    use pillarbox_core::{CircuitState, Failure, FailureKind};
+    use pillarbox_core::{CircuitState, Failure, FailureKind, RouteName};
 
     use super::*;
 
-    pub(in crate::command::status) fn relay(unseen_secs: u64, circuit: CircuitState) -> RelaySeen {
+    fn relay(unseen_secs: u64, circuit: CircuitState) -> RelaySeen {
         let at = |secs: i64| Timestamp::from_micros(1_767_225_600_000_000 + secs * 1_000_000).unwrap();
         let down = circuit != CircuitState::Closed;
         RelaySeen {
@@ -148,15 +130,5 @@ pub(super) mod tests {
     fn a_silent_relay_is_gone_whatever_it_said_last() {
         let text = table(&[relay(45, CircuitState::Open)]).to_string();
         assert!(text.contains("not running: last seen 45s ago") && !text.contains("unreachable"), "{text}");
-    }
-
-    #[test]
-    fn a_waiting_route_gets_a_hint() {
-        let orders = RouteName::new("orders").unwrap();
-        assert_eq!(hint(&orders, &[]), "no relay of orders is running");
-        assert_eq!(hint(&orders, &[relay(45, CircuitState::Closed)]), "no relay of orders is running");
-        let open = hint(&orders, &[relay(0, CircuitState::Probing)]);
-        assert!(open.contains("circuit of orders is open, down/unreachable"), "{open}");
-        assert!(hint(&orders, &[relay(0, CircuitState::Closed)]).contains("relays running on it: 1."));
     }
 }

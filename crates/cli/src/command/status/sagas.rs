@@ -85,32 +85,6 @@ pub(super) fn table(counts: &SagaCounts) -> Option<Table> {
     Some(table)
 }
 
-/// What is wrong: sagas that wait for an operator, and those that take longer than they may.
-pub(super) fn problems(counts: &SagaCounts) -> Vec<String> {
-    let waiting = [SagaStatus::Blocked, SagaStatus::CompensationFailed].into_iter();
-    let mut parts: Vec<String> = waiting
-        .filter(|status| counts.of(*status) > 0)
-        .map(|status| {
-            format!(
-                "{} {}: `pillarbox saga list --status {status}` shows why",
-                sagas(counts.of(status)),
-                status.as_str()
-            )
-        })
-        .collect();
-    if counts.overdue > 0 {
-        parts.push(format!(
-            "{} overdue; check that a relay with their handlers is running",
-            sagas(counts.overdue)
-        ));
-    }
-    parts
-}
-
-fn sagas(count: u64) -> String {
-    if count == 1 { "1 saga".to_owned() } else { format!("{count} sagas") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,17 +93,6 @@ mod tests {
         let mut counts = SagaCounts::zero();
         counts.counts.extend(changes.iter().copied());
         counts
-    }
-
-    #[test]
-    fn a_stuck_saga_is_unhealthy_and_named_by_what_it_is() {
-        assert!(problems(&counts(&[(SagaStatus::Running, 9), (SagaStatus::Compensating, 1)])).is_empty());
-        let stuck = problems(&counts(&[(SagaStatus::Blocked, 2), (SagaStatus::CompensationFailed, 1)]));
-        assert_eq!(stuck.len(), 2);
-        assert!(stuck[0].contains("2 sagas blocked"), "{stuck:?}");
-        assert!(stuck[1].contains("1 saga compensation_failed"), "{stuck:?}");
-        let late = SagaCounts { overdue: 1, ..counts(&[(SagaStatus::Running, 1)]) };
-        assert!(problems(&late)[0].contains("1 saga overdue"));
     }
 
     #[test]

@@ -1,0 +1,200 @@
+//! The page in a real browser: every view, the actions, the keys, and what is hostile.
+
+use serde_json::json;
+
+use super::webdriver::Browser;
+use super::{Page, bury};
+use crate::home::Home;
+use crate::many_relays::on_postgres;
+
+/// The widths of a phone, a tablet, a laptop and a large screen.
+const SIZES: [(u32, u32); 4] = [(390, 844), (768, 1024), (1280, 800), (1920, 1080)];
+
+/// A page with dead letters, blocked entries, a relay whose destination is down, and a route of 255 characters.
+fn busy() -> (Home, Page, Vec<String>) {
+    let home = Home::migrated();
+    let dead = bury(&home, "mail", 3);
+    home.stage_many("orders", 12);
+    home.stage_many(&"long-route-".repeat(24)[..255], 1);
+    let hostile =
+        r#"{"html":"<img src=x onerror=\"window.broken=1\">","rtl":"a^b","n":12345678901234567890}"#
+            .replace('^', "\u{202e}");
+    home.ok([
+        "stage",
+        "--route",
+        "orders",
+        "--type",
+        "hostile",
+        "--event-id",
+        HOSTILE,
+        "--payload",
+        &hostile,
+    ]);
+    let page = Page::serve(&home, &["--allow-actions"]);
+    page.until("all routes are seen", |status| status["routes"].as_array().unwrap().len() == 3);
+    (home, page, dead)
+}
+
+const HOSTILE: &str = "01932c07-a9f0-7000-8000-0000000000ff";
+
+fn url(page: &Page, path: &str) -> String {
+    format!("http://{}{path}", page.address)
+}
+
+#[test]
+fn every_view_fits_every_width_in_light_and_dark_without_an_error() {
+    let (_home, page, dead) = busy();
+    let browser = Browser::start();
+    let entry = format!("/entries/{}", dead[0]);
+    let views = [
+        ("overview", "/"),
+        ("route", "/routes/mail"),
+        ("entries", "/entries?status=dead"),
+        ("entry", &entry),
+        ("dead", "/dead"),
+        ("sagas", "/sagas"),
+        ("relays", "/relays"),
+        ("inbox", "/inbox"),
+        ("audit", "/audit"),
+    ];
+    for (name, path) in views {
+        browser.open(&url(&page, path));
+        browser.until("document.querySelector('#live-mark').textContent === 'live'");
+        for (width, height) in SIZES {
+            for scheme in ["light", "dark"] {
+                browser.look(width, height, scheme);
+                browser.picture(&format!("{name}-{width}-{scheme}"));
+                let wide = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
+                assert!(wide.as_i64().unwrap() <= 0, "{name} at {width} px is {wide} px too wide");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_overview_follows_what_happens_without_a_reload() {
+    let (home, page, _) = busy();
+    let browser = Browser::start();
+    browser.open(&url(&page, "/"));
+    browser.until("document.querySelector('tr[data-key=mail] td[data-label=dead]').textContent === '3'");
+    browser
+        .run("document.querySelector('tr[data-key=mail] a').focus(); window.kept = document.activeElement");
+    bury(&home, "mail", 2);
+    browser.until("document.querySelector('tr[data-key=mail] td[data-label=dead]').textContent === '5'");
+    browser.until("window.kept === document.activeElement");
+    assert!(browser.text().contains("5 dead on route mail"), "{}", browser.text());
+    // Paused, nothing moves.
+    browser.keys("p");
+    browser.until("document.querySelector('#live-mark').textContent === 'paused'");
+}
+
+#[test]
+fn a_page_whose_server_is_gone_says_that_it_is_not_live() {
+    let (_home, page, _) = busy();
+    let browser = Browser::start();
+    browser.open(&url(&page, "/"));
+    browser.until("document.querySelector('#live-mark').textContent === 'live'");
+    page.process.kill();
+    browser.until("document.querySelector('#live-mark').textContent.startsWith('not live since ')");
+}
+
+#[test]
+fn dead_letters_are_requeued_as_a_group_after_a_question_with_the_count() {
+    let (home, page, _) = busy();
+    let browser = Browser::start();
+    browser.open(&url(&page, "/dead"));
+    browser.click("button[data-verb=requeue]");
+    browser.until("document.querySelector('#confirm').open");
+    let asked = browser.text();
+    assert!(asked.contains("Requeue 3 events?") && asked.contains("died with failed/timeout"), "{asked}");
+    browser.run("document.querySelector('#confirm-name').value = 'ana'");
+    browser.click("#confirm button[value=no]");
+    assert_eq!(home.totals()["dead"], 3, "no is no");
+    browser.click("button[data-verb=requeue]");
+    browser.until("document.querySelector('#confirm').open");
+    browser.click("#confirm-yes");
+    browser.until(
+        "document.querySelector('#toast').textContent.includes('3 entries requeued (audited as ana)')",
+    );
+    assert_eq!(home.totals()["dead"], 0);
+    browser.open(&url(&page, "/audit"));
+    assert_eq!(browser.text().matches("requeued").count(), 3);
+}
+
+#[test]
+fn entries_are_selected_and_discarded_with_the_keyboard_and_the_bar() {
+    let (home, page, _) = busy();
+    let browser = Browser::start();
+    browser.open(&url(&page, "/entries?status=dead&route=mail"));
+    browser.until("document.querySelectorAll('tbody tr').length === 3");
+    browser.keys("jxjx");
+    browser.until("document.querySelector('#actions-count').textContent === '2 selected'");
+    browser.click("#actions [data-bulk=discard]");
+    browser.until("document.querySelector('#confirm').open");
+    assert!(browser.text().contains("This cannot be undone."));
+    browser.click("#confirm-yes");
+    browser.until("document.querySelector('#toast').textContent.includes('2 entries discarded')");
+    browser.until("document.querySelectorAll('tbody tr').length === 1");
+    assert_eq!((home.totals()["dead"].clone(), home.totals()["discarded"].clone()), (json!(1), json!(2)));
+    // r requeues the row, / searches, ? lists the keys, enter opens.
+    browser.keys("k?");
+    browser.until("document.querySelector('#help').open");
+    browser.click("#help button");
+    browser.keys("r");
+    browser.until("document.querySelector('#confirm').open");
+    browser.click("#confirm button[value=no]");
+    browser.keys("/");
+    browser.until("document.activeElement.id === 'search'");
+}
+
+#[test]
+fn a_hostile_payload_is_hidden_and_then_shown_as_text_with_its_numbers_whole() {
+    let (_home, page, _) = busy();
+    let browser = Browser::start();
+    browser.open(&url(&page, &format!("/entries/{HOSTILE}")));
+    assert!(!browser.text().contains("onerror"), "hidden until asked for");
+    browser.click("button[data-payload]");
+    browser.until("!document.querySelector('pre.payload').hidden");
+    let shown = browser.run("return document.querySelector('pre.payload').textContent");
+    let shown = shown.as_str().unwrap();
+    assert!(shown.contains(r#"<img src=x onerror=\"window.broken=1\">"#), "{shown}");
+    assert!(shown.contains("12345678901234567890") && shown.contains("\\u202e"), "{shown}");
+    assert_eq!(browser.run("return document.querySelectorAll('pre.payload *').length"), json!(0));
+    assert_eq!(browser.run("return window.broken || 0"), json!(0));
+}
+
+#[test]
+fn a_route_is_paused_from_its_page_with_a_reason() {
+    let (home, page, _) = busy();
+    let browser = Browser::start();
+    browser.open(&url(&page, "/routes/orders"));
+    browser.click("button[data-route-verb=pause]");
+    browser.until("document.querySelector('#confirm').open");
+    browser.run("document.querySelector('#confirm-reason').value = 'moving the broker'");
+    browser.click("#confirm-yes");
+    browser.until("document.querySelector('button[data-route-verb=resume]')");
+    let status = home.ok(["status", "--json"]).json();
+    let orders =
+        status["routes"].as_array().unwrap().iter().find(|route| route["route"] == "orders").unwrap();
+    assert_eq!(orders["paused"]["reason"], "moving the broker");
+}
+
+#[test]
+fn on_postgres_a_relay_and_its_page_show_events_as_they_are_delivered() {
+    let home = on_postgres();
+    let config = home.read("pillarbox.toml") + "[routes.orders]\nto = \"file:out.ndjson\"\n";
+    home.write("pillarbox.toml", &config);
+    let page = Page::serve(&home, &["--allow-actions"]);
+    let browser = Browser::start();
+    browser.open(&url(&page, "/"));
+    browser.until("document.querySelector('tr[data-key=orders]')");
+    let _relay = home.start_logged("relay.log", ["relay"]);
+    home.stage_many("orders", 50);
+    browser.until(
+        "Number(document.querySelector('tr[data-key=orders] td[data-label=\"out/s\"]').textContent) > 0",
+    );
+    page.until("all are delivered", |status| status["routes"][0]["delivered"] == 50);
+    browser.open(&url(&page, "/relays"));
+    browser.until("document.querySelector('table.relays')");
+    assert!(browser.text().contains("orders"));
+}

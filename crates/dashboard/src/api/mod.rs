@@ -1,0 +1,16 @@
+//! The API under `/api/v1`.
+
+mod actions;
+mod asked;
+mod extract;
+mod looking;
+mod openapi;
+mod reading;
+mod sagas;
+
+pub(crate) use actions::{act, pause, purge, resume};
+pub(crate) use asked::{EntriesQuery, parse_sentence};
+pub(crate) use looking::{audit, inbox, relays, route, routes, status};
+pub(crate) use openapi::document;
+pub(crate) use reading::{entries, entry, groups, payload};
+pub(crate) use sagas::{SagasQuery, intervene, saga, sagas, wishes};

@@ -1,0 +1,189 @@
+//! Reads the store for everybody: one look at a time, a history of fifteen minutes, and the verdict.
+
+mod history;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox_core::Result;
+use pillarbox_core::health::{Look, RouteState, Verdict};
+use pillarbox_core::port::{Recent, RecentRequest, RelaySeen, RouteCounts, SagaCounts, SchemaState};
+use pillarbox_core::{RouteName, Status};
+use tokio::time::Instant;
+
+use crate::shared::Shared;
+
+pub(crate) use history::{History, POINTS, Point};
+pub(crate) use snapshot::{RouteView, Snapshot};
+
+/// The wait between two looks while somebody watches.
+const WATCHED: Duration = Duration::from_secs(1);
+/// The wait between two looks while nobody does.
+const UNWATCHED: Duration = Duration::from_secs(5);
+/// How long a single request counts as watching.
+const REMEMBERED: Duration = Duration::from_secs(15);
+/// A look may take at most this part of the time: after one of 100 ms, the next begins 2 s later.
+const REST: u32 = 20;
+/// The longest wait between two looks.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long one look may take.
+const LOOK_MAX: Duration = Duration::from_secs(30);
+/// What happened within this time is what rates are made of.
+pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(10);
+/// How often the tables are inspected.
+const TABLES_EVERY: Duration = Duration::from_secs(30);
+
+/// Everything that one look has read.
+struct Seen {
+    routes: Vec<RouteCounts>,
+    sagas: SagaCounts,
+    relays: Vec<RelaySeen>,
+    recent: Recent,
+}
+
+/// The reader, and what it remembers between two looks.
+pub(crate) struct Sampler {
+    shared: Arc<Shared>,
+    tables: Option<(Instant, SchemaState)>,
+    history: BTreeMap<RouteName, History>,
+    consumers: BTreeMap<String, History>,
+    looks: u64,
+    looked_at: Option<Instant>,
+    failed: u32,
+}
+
+impl Sampler {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            tables: None,
+            history: BTreeMap::new(),
+            consumers: BTreeMap::new(),
+            looks: 0,
+            looked_at: None,
+            failed: 0,
+        }
+    }
+
+    /// Looks for ever.
+    pub(crate) async fn run(&mut self) {
+        let mut looked = self.shared.looked.subscribe();
+        loop {
+            let began = Instant::now();
+            let seen = tokio::time::timeout(LOOK_MAX, self.look()).await;
+            let seen = seen.unwrap_or_else(|_| {
+                let why = format!("no answer within {} s", LOOK_MAX.as_secs());
+                Err(pillarbox_core::Error::new(pillarbox_core::ErrorKind::Timeout, why))
+            });
+            let cost = began.elapsed();
+            self.tell(seen, cost);
+            let wait = self.wait(cost);
+            let until = began + wait.max(cost);
+            // Somebody who comes while nobody watched is served at once, but not more often than once a second.
+            let early = began + WATCHED.max(cost * REST).min(wait);
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                _ = looked.changed() => tokio::time::sleep_until(early).await,
+            }
+        }
+    }
+
+    fn wait(&mut self, cost: Duration) -> Duration {
+        let looks = *self.shared.looked.borrow();
+        if looks != self.looks {
+            (self.looks, self.looked_at) = (looks, Some(Instant::now()));
+        }
+        let is_watched = self.shared.latest.receiver_count() > 0
+            || self.looked_at.is_some_and(|at| at.elapsed() < REMEMBERED);
+        let wait = if is_watched { WATCHED } else { UNWATCHED };
+        // A database that is not there is not asked more and more often.
+        let patience = WATCHED * 2_u32.saturating_pow(self.failed.min(5));
+        let patience = if self.failed == 0 { Duration::ZERO } else { patience };
+        wait.max(cost * REST).max(patience).min(WAIT_MAX)
+    }
+
+    async fn look(&mut self) -> Result<Seen> {
+        let ports = &self.shared.ports;
+        let is_old = self.tables.as_ref().is_none_or(|(at, state)| {
+            at.elapsed() >= TABLES_EVERY || !matches!(state, SchemaState::Ready { .. })
+        });
+        if is_old {
+            self.tables = Some((Instant::now(), ports.schema.inspect().await?));
+        }
+        if let Some((_, state)) = &self.tables {
+            state.check()?;
+        }
+        let routes = ports.admin.counts(None).await?;
+        let recent = ports.admin.recent(RecentRequest { within: RATE_WINDOW, now: None }).await?;
+        let sagas = ports.sagas.saga_counts(None).await?;
+        let relays = ports.presence.relays(None).await?;
+        Ok(Seen { routes, sagas, relays, recent })
+    }
+
+    fn tell(&mut self, seen: Result<Seen>, cost: Duration) {
+        let now = self.shared.clock.now();
+        let snapshot = match seen {
+            Ok(seen) => {
+                self.failed = 0;
+                self.snapshot(seen, cost)
+            }
+            Err(error) => {
+                self.failed = self.failed.saturating_add(1);
+                // The tables may be mended by now.
+                self.tables =
+                    self.tables.take().filter(|(_, state)| !matches!(state, SchemaState::Ready { .. }));
+                let tables = self.tables.as_ref().map(|(_, state)| state);
+                let before = Arc::clone(&self.shared.latest.borrow());
+                before.lost(&error, tables, now)
+            }
+        };
+        self.shared.latest.send_replace(Arc::new(snapshot));
+    }
+
+    fn snapshot(&mut self, mut seen: Seen, cost: Duration) -> Snapshot {
+        let (now, options) = (self.shared.clock.now(), &self.shared.options);
+        // A route that is configured and empty is a fact too.
+        for name in options.routes.keys() {
+            if !seen.routes.iter().any(|counts| counts.route == *name) {
+                seen.routes.push(RouteCounts::zero(name.clone()));
+            }
+        }
+        let tables = self.tables.as_ref().map(|(_, state)| state);
+        let look = Look { routes: &seen.routes, sagas: &seen.sagas, relays: &seen.relays, tables };
+        let verdict = Verdict::of(&look, options.max_age);
+        self.history.retain(|route, _| seen.routes.iter().any(|counts| counts.route == *route));
+        let mut routes = Vec::with_capacity(seen.routes.len());
+        for counts in seen.routes {
+            let history = self.history.entry(counts.route.clone()).or_default();
+            let ended = |status| seen.recent.of(&counts.route, status);
+            let out = ended(Status::Delivered);
+            let all = out + ended(Status::Dead) + ended(Status::Discarded);
+            history.add(now, counts.undrained(), out, all);
+            let state = RouteState::of(&counts, &seen.relays, options.max_age);
+            routes.push(RouteView { state, history: history.clone(), counts });
+        }
+        routes.sort_by(|a, b| a.state.cmp(&b.state).then_with(|| a.counts.route.cmp(&b.counts.route)));
+        for consumer in seen.recent.accepted.keys() {
+            self.consumers.entry(consumer.clone()).or_default();
+        }
+        for (consumer, history) in &mut self.consumers {
+            let accepted = seen.recent.accepted.get(consumer).copied().unwrap_or(0);
+            history.add(now, 0, accepted, accepted);
+        }
+        self.consumers.retain(|_, history| history.has_moved());
+        let consumers = self.consumers.clone();
+        Snapshot {
+            at: now,
+            read: true,
+            cost,
+            verdict,
+            routes,
+            sagas: seen.sagas,
+            relays: seen.relays,
+            consumers,
+            lost: None,
+        }
+    }
+}
