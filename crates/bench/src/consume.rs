@@ -163,7 +163,7 @@ fn unmeasured() -> Fault {
 
 /// The plain loop.
 async fn raw(staging: &Staging, events: u32, sql: &Sql) -> Result<f64, Fault> {
-    let batches = events.div_ceil(BATCH as u32);
+    let batches = events.div_ceil(u32::try_from(BATCH).unwrap_or(u32::MAX));
     let begun = Instant::now();
     for _ in 0..batches {
         let ids: Vec<String> = (0..BATCH).map(|_| Uuid::now_v7().to_string()).collect();

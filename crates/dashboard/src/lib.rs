@@ -23,6 +23,6 @@ mod shared;
 mod text;
 
 pub use findings::Findings;
-pub use options::{Access, DashboardOptions, Metrics, Role, RouteFacts, Sampled, Token};
+pub use options::{Access, DashboardOptions, Encode, Metrics, Role, RouteFacts, Sampled, Token};
 pub use serve::Peer;
 pub use shared::{Dashboard, Ports};

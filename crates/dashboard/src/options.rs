@@ -136,10 +136,12 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Writes the metrics of this process as OpenMetrics text. It gets what the last look has shown, or `None` if the store
-/// cannot be read.
+/// Writes metrics as OpenMetrics text. It gets what the last look has shown, or `None` if the store cannot be read.
+pub type Encode = dyn for<'a> Fn(Option<Sampled<'a>>) -> String + Send + Sync;
+
+/// The metrics of this process.
 #[derive(Clone)]
-pub struct Metrics(pub Arc<dyn Fn(Option<Sampled<'_>>) -> String + Send + Sync>);
+pub struct Metrics(pub Arc<Encode>);
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -136,9 +136,9 @@ macro_rules! act {
 /// counts the outbox, and the type `Counted` with a text `number` reads its row. `$begun` runs after the begin.
 #[macro_export]
 macro_rules! diesel_acts {
-    ($inside:ident, $place:expr, $connection:expr, $acts:expr, $end:expr, $count:expr, $begun:expr) => {{
+    ($inside:ident, $place:expr, $connection:expr, $acts:expr, $end:expr, $count:expr $(, $begun:expr)?) => {{
         AnsiTransactionManager::begin_transaction($connection).unwrap();
-        $begun;
+        $($begun;)?
         let mut said = Vec::new();
         for act in $acts {
             said.push(match act {

@@ -236,8 +236,8 @@ pub async fn a_group_of_a_type_and_an_error_is_selected_by_both<H: StoreHarness>
     let rejected = || Filter::dead().error(FailureKind::Rejected);
     assert_eq!(listed(rejected().error_code("code")).await, ids_of(1..=3));
     assert_eq!(listed(rejected().error_code("code").event_type("order.paid")).await, ids_of(3..=3));
-    assert_eq!(listed(rejected().error_code("cod")).await, ids_of(1..=0));
-    assert_eq!(listed(rejected().error_code("code: ")).await, ids_of(1..=0));
+    assert_eq!(listed(rejected().error_code("cod")).await, vec![]);
+    assert_eq!(listed(rejected().error_code("code: ")).await, vec![]);
 }
 
 /// Only what ended within the time is counted, per route and status.

@@ -33,7 +33,7 @@ impl Driver for Diesel {
 }
 
 async fn inside(place: &Place, connection: &mut SqliteConnection, acts: Vec<Act<'_>>, end: End) -> Vec<Said> {
-    diesel_acts!(inside, place, connection, acts, end, COUNT, ())
+    diesel_acts!(inside, place, connection, acts, end, COUNT)
 }
 
 #[tokio::test]
