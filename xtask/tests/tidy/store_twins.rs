@@ -24,7 +24,7 @@ const SQLITE: &[&str] = &["store-sqlite"];
 
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
 /// hand out is its own.
-const FILES: [Own; 18] = [
+const FILES: [Own; 19] = [
     own("bind.rs", SQL, NO_SQL),
     own("sql.rs", SQL, NO_SQL),
     own("statement.rs", SQL, NO_SQL),
@@ -35,6 +35,7 @@ const FILES: [Own; 18] = [
         MONGODB,
         "a document has no defaults, so what plain inserts leave out is filled in later",
     ),
+    own("abandoned.rs", MONGODB, "only there a transaction outlives its connection"),
     own("driver/mod.rs", SQL, OWN_DRIVER),
     own("driver/sqlx.rs", SQL, OWN_DRIVER),
     own("driver/diesel.rs", SQL, OWN_DRIVER),

@@ -94,7 +94,8 @@ mod tests {
 
     fn relay(unseen_secs: u64, circuit: CircuitState) -> RelaySeen {
         let at = |secs: i64| Timestamp::from_micros(1_767_225_600_000_000 + secs * 1_000_000).unwrap();
-        let down = circuit != CircuitState::Closed;
+        let outage = (circuit != CircuitState::Closed)
+            .then(|| (at(0), 3, Failure::new(FailureKind::Down, "unreachable", "connection refused")));
         RelaySeen {
             run: RunId(1),
             route: RouteName::new("orders").unwrap(),
@@ -103,9 +104,9 @@ mod tests {
             wake: "poll".into(),
             in_flight: 0,
             circuit,
-            down_since: down.then_some(at(0)),
-            outages: if down { 3 } else { 0 },
-            reason: down.then(|| Failure::new(FailureKind::Down, "unreachable", "connection refused")),
+            down_since: outage.as_ref().map(|(since, ..)| *since),
+            outages: outage.as_ref().map_or(0, |(_, times, _)| *times),
+            reason: outage.map(|(.., reason)| reason),
             started_at: at(0),
             seen_at: at(60),
             unseen_for: Duration::from_secs(unseen_secs),
