@@ -41,8 +41,10 @@ pub(crate) async fn doctor(
         @if wrong.is_empty() { p.lead { "Nothing was found that will hurt." } }
         @for finding in &wrong {
             section.finding {
-                h2 { (parts::mark(if finding.severity == Severity::Problem { Mark::Stuck } else { Mark::Retrying })) (finding.check) }
-                p { (parts::words(&finding.reason)) }
+                h2 {
+                    (parts::mark(if finding.severity == Severity::Problem { Mark::Stuck } else { Mark::Retrying }))
+                    " " (parts::words(&finding.reason))
+                }
                 p { (parts::words(&finding.next)) }
             }
         }
