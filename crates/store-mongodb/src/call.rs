@@ -183,9 +183,11 @@ impl MongoStore {
         let mut tries = Tries::default();
         loop {
             match self.attempt(traffic, step).await {
-                Err(error) if tries.again(&error) => tries.pause().await,
-                Err(error) if traffic == Traffic::Relay && self.end_abandoned(&error).await => {
-                    tries = Tries::default();
+                Err(error) if tries.again(&error) => {
+                    if traffic == Traffic::Relay && tries.is_stuck() {
+                        self.end_abandoned(&error).await;
+                    }
+                    tries.pause().await;
                 }
                 answer => return answer,
             }
@@ -296,6 +298,11 @@ impl Tries {
             tracing::debug!(%error, "the call is repeated");
         }
         again
+    }
+
+    /// Whether it is time to look for who is in the way. A caller may not have the time for all tries.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.conflicts % 8 == 5
     }
 
     pub(crate) async fn pause(&self) {

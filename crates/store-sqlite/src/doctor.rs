@@ -18,7 +18,7 @@ const CHECK: &str = "pragma quick_check(1)";
 
 /// What runs for every batch or every minute, and the indexes that it goes by.
 const SUBJECTS: [(&str, &[&str]); 4] = [
-    ("claim_staged", &["outbox_ready", "outbox_due"]),
+    ("claim.staged", &["outbox_ready", "outbox_due"]),
     ("stale", &["outbox_stuck", "outbox_due"]),
     ("purgeable", &["outbox_ended"]),
     ("count_blocked", &["outbox_lane"]),

@@ -1,13 +1,6 @@
 //! What travels with an event: stamps, correlation, cause, payload.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use pillarbox_core::port::Entropy;
-use pillarbox_core::{Event, Hlc, RouteName};
-use pillarbox_engine::Consumer;
-use pillarbox_host::{OsEntropy, process_clock};
-use pillarbox_testkit::{MemoryBroker, Published, sample_entry};
 
 use super::harness::{InboxHarness, SourceHarness};
 use super::steps::*;
@@ -121,30 +114,4 @@ pub async fn an_event_arrives_with_its_whole_context<B: SourceHarness, I: InboxH
     assert_eq!(event.execution_id.as_deref(), Some("run-3"));
     assert_eq!(event.occurred_at.map(|at| at.to_string()), Some(occurred_at));
     assert_eq!(event.hlc.map(|hlc| hlc.to_string()), Some(hlc));
-}
-
-/// The outbox and the consumer go by the clock of the process: no clock is passed around. For inboxes whose outbox stamps
-/// what it stages.
-pub async fn the_process_has_one_clock<I: InboxHarness>() {
-    let (effects, broker) = (Arc::new(I::start().await), MemoryBroker::new());
-    let cause = Event::new("order.placed", "1").id(OsEntropy.event_id());
-    let mut message = Published::of(&sample_entry(RouteName::new("orders").unwrap(), cause));
-    let ahead = Hlc::from_raw(process_clock().now().raw() + (120_000 << 16)).unwrap();
-    message.attributes.insert("pillarboxhlc".into(), ahead.to_string());
-    broker.publish("orders", message);
-    let consumer = Consumer::builder(Arc::new(broker.source("orders")), effects.inbox()).name("billing");
-    let (done, mut finished) = tokio::sync::mpsc::unbounded_channel();
-    let handler = Arc::clone(&effects);
-    let tally = consumer
-        .build()
-        .unwrap()
-        .run(async move { finished.recv().await.unwrap() }, async move |tx, event| {
-            handler.apply(tx, event.causes(Event::new("applied", "1"))).await?;
-            done.send(()).unwrap();
-            Ok(())
-        })
-        .await
-        .unwrap();
-    assert_eq!(tally.processed, 1);
-    assert!(effects.applied().await[0].hlc > Some(ahead));
 }

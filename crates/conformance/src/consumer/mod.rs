@@ -21,14 +21,15 @@ pub mod context;
 pub mod failing;
 mod harness;
 pub mod once;
+mod one_clock;
 pub mod owners;
 pub mod parking;
 pub mod running;
 mod steps;
 mod wrap;
 
-pub use context::the_process_has_one_clock;
 pub use harness::{InboxHarness, SourceHarness, Tx};
+pub use one_clock::the_process_has_one_clock;
 pub use steps::ConsumerInput;
 
 use super::case::Case;

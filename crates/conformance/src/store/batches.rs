@@ -63,7 +63,7 @@ impl Dice {
     }
 }
 
-/// Two consumers see the same events: one accepts each by itself, the other in batches. Duplicates inside a batch, and
+/// Two consumers see the same events: one accepts each in a transaction of its own, the other in batches. Duplicates inside a batch, and
 /// owners that change inside it, make no difference.
 pub async fn a_batch_is_accepted_as_its_events_would_be_one_by_one<H: StoreHarness>(harness: &H) {
     let seed = crate::delivery::random();
@@ -77,13 +77,13 @@ pub async fn a_batch_is_accepted_as_its_events_would_be_one_by_one<H: StoreHarne
                 dice.arrival(offset)
             })
             .collect();
-        let mut tx = harness.begin().await;
         let mut one_by_one = Vec::new();
         for (event_id, origin) in &events {
             let request = AcceptRequest::new("single", *event_id).origin(origin.clone());
+            let mut tx = harness.begin().await;
             one_by_one.push(harness.inbox().accept(&mut tx, request).await.unwrap());
+            harness.commit(tx).await;
         }
-        harness.commit(tx).await;
         let together = accept_all(harness, batch("batched", events.clone())).await;
         assert_eq!(together, one_by_one, "seed {seed}, round {round}: {events:?}");
     }

@@ -214,7 +214,6 @@ async fn an_inbox_that_does_not_look_at_its_commit_is_found() {
 async fn an_inbox_that_is_wrong_about_batches_is_found() {
     type Repeats = BadInbox<REPEATS_IN_BATCHES>;
     finds::<MemoryBrokerHarness, Repeats>("a_batch_is_applied_once_whatever_is_in_it_twice").await;
-    finds::<MemoryBrokerHarness, Repeats>("a_batch_whose_answers_were_lost_is_all_duplicates").await;
     type Aside = BadInbox<MARKS_BATCHES_ASIDE>;
     finds::<MemoryBrokerHarness, Aside>("a_rejected_event_is_parked_and_its_batch_is_applied").await;
     finds::<MemoryBrokerHarness, BadInbox<COMMITS_ALWAYS>>(

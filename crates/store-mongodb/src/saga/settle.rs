@@ -103,15 +103,14 @@ impl LockedSagas for Locked<'_> {
     }
 
     async fn again(&self, tries: &mut Tries, error: &Error) -> bool {
-        if tries.again(error) {
+        let again = tries.again(error);
+        if again {
+            if tries.is_stuck() {
+                self.0.store.end_abandoned(error).await;
+            }
             tries.pause().await;
-            return true;
         }
-        let is_free = self.0.store.end_abandoned(error).await;
-        if is_free {
-            *tries = Tries::default();
-        }
-        is_free
+        again
     }
 
     async fn now(&self, tx: &mut Tx<'static>, pinned: Option<Timestamp>) -> Result<Timestamp> {
