@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_nats::{Client, Message, Subscriber};
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use pillarbox_conformance::delivery::{assert_outcome, deliver, deliver_one, entries, fresh};
+use pillarbox_conformance::delivery::{assert_outcome, confirm, deliver, deliver_one, entries, fresh};
 use pillarbox_conformance::{Received, SinkHarness};
 use pillarbox_core::ErrorKind;
 use pillarbox_core::port::Sink;
@@ -109,7 +109,7 @@ async fn an_event_that_nobody_listens_to_is_confirmed_and_gone() {
     let sink = NatsSink::new(&to(&variable(DEBIAN), &fresh("nobody"))).unwrap();
     assert!(!sink.capabilities().durable);
     assert!(!sink.capabilities().deduplicates);
-    assert_outcome(&deliver_one(&sink, &entries(1)[0]).await, "confirmed");
+    confirm(&sink, &entries(1)).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_conformance::delivery::{assert_outcome, deliver_one, entries, fresh};
+use pillarbox_conformance::delivery::{assert_outcome, confirm, deliver_one, entries, fresh};
 use pillarbox_conformance::sink::context_of_line;
 use pillarbox_conformance::{Received, SinkHarness};
 use pillarbox_core::ErrorKind;
@@ -102,7 +102,7 @@ mod valkey_channel {
 async fn an_event_that_nobody_listens_to_is_confirmed_and_gone() {
     let sink = RedisSink::new(&to(&variable(REDIS), &fresh("nobody"))).unwrap();
     assert!(!sink.capabilities().durable);
-    assert_outcome(&deliver_one(&sink, &entries(1)[0]).await, "confirmed");
+    confirm(&sink, &entries(1)).await;
 }
 
 #[tokio::test]
