@@ -11,8 +11,10 @@ use crate::exec::Executor;
 /// The installation as a script, because root may have to be asked for it as a whole.
 const SCRIPT: &str = include_str!("install.sh");
 
-/// The packages of the libraries that diesel reaches servers through, and the program of each that the build asks.
-const LIBRARIES: [(&str, &str); 2] = [("libpq-dev", "pg_config"), ("libmariadb-dev", "mariadb_config")];
+/// The packages of the libraries that diesel reaches servers through, and the program of each that the build asks. And
+/// systemd's checker of units, for the unit that is shipped: most machines have it, a container may not.
+const LIBRARIES: [(&str, &str); 3] =
+    [("libpq-dev", "pg_config"), ("libmariadb-dev", "mariadb_config"), ("systemd", "systemd-analyze")];
 
 /// Installs the servers that are missing.
 pub(crate) fn missing(executor: &Executor, servers: &[&'static dyn Server]) -> Result<()> {
