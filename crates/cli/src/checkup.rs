@@ -91,10 +91,11 @@ async fn facts_without_tables(
     limits: Limits,
     schema: pillarbox_core::port::SchemaState,
 ) -> Result<Facts> {
-    // Half of the round trip, so that a slow network is not taken for a wrong clock.
+    // The answer was made at some moment of the round trip. The moment that fits best is taken, so that a slow
+    // network or a busy server is not taken for a wrong clock.
     let before = SystemClock.now();
     let there = database.doctor.now().await?;
-    let here = before.saturating_add(SystemClock.now().since(before) / 2);
+    let here = there.clamp(before, SystemClock.now().max(before));
     let delivered = config.retention.delivered();
     let policy = |(route, config): (&RouteName, &RouteConfig)| {
         let options = config.options(delivered);

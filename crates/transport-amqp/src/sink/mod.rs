@@ -235,6 +235,10 @@ impl Sink for AmqpSink {
                 break;
             };
             answers.iter().for_each(|(index, _)| unanswered[*index] = false);
+            if answers.iter().any(|(_, answer)| matches!(answer, Answer::Broken(..))) {
+                // The client may call the connection open for a moment longer.
+                publisher.link.give_up();
+            }
             lost.extend(self.settle(batch, answers, report));
             if delivery.open() > 0 && publisher.is_blocked() {
                 let open = (0..batch.len()).filter(|index| unanswered[*index]);
