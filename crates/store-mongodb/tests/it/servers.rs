@@ -1,11 +1,13 @@
 //! A server of one test's own: one that it disturbs, or that is not as the others.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// A server that ends with this.
 pub(crate) struct Own {
     process: Child,
+    /// It may still print: closed, it would end.
+    _prints: BufReader<ChildStdout>,
     /// Where it is.
     pub(crate) url: String,
 }
@@ -17,16 +19,18 @@ impl Own {
             "PILLARBOX_TEST_SERVICES is not set: run the tests with `cargo xtask services mongodb -- …`",
         );
         let mut process = Command::new(program).arg(name).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut prints = BufReader::new(process.stdout.take().unwrap());
         let begin = format!("export {variable}='");
-        let found = lines
+        let found = prints
+            .by_ref()
+            .lines()
             .map(Result::unwrap)
             .find_map(|line| Some(line.strip_prefix(&begin)?.strip_suffix('\'')?.to_owned()));
         let Some(url) = found else {
             process.kill().unwrap();
             panic!("{name} did not start");
         };
-        Self { process, url }
+        Self { process, _prints: prints, url }
     }
 }
 
