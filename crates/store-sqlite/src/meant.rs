@@ -13,10 +13,12 @@ pub(crate) fn text<'m>(asked: &Asked<'_>, meant: &'m Meant) -> &'m Sql {
         &meant.ids
     } else if asked.statuses.iter().all(rare) {
         &meant.ended
-    } else if asked.statuses.iter().all(|status| !status.is_terminal()) {
-        &meant.live
-    } else {
+    } else if asked.statuses.iter().any(|status| status.is_terminal()) {
         &meant.any
+    } else if asked.statuses.contains(&Status::Pending) {
+        &meant.waiting
+    } else {
+        &meant.handled
     }
 }
 
@@ -24,7 +26,8 @@ pub(crate) fn text<'m>(asked: &Asked<'_>, meant: &'m Meant) -> &'m Sql {
 pub(crate) fn bind(asked: &Asked<'_>) -> Bind {
     let filter = asked.filter;
     let bind = Bind::new()
-        .value(filter.status.map(Standing::as_str))
+        // Where the stored status says it all, it is not asked for.
+        .value(filter.status.filter(|_| asked.is_derived()).map(Standing::as_str))
         .json(&asked.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>())
         .value(filter.route.as_ref().map(RouteName::to_string))
         .value(filter.event_type.clone())
@@ -39,7 +42,7 @@ pub(crate) fn bind(asked: &Asked<'_>) -> Bind {
         None => bind.value(None::<String>),
     };
     bind.at(asked.now)
-        .value(asked.is_derived())
+        .json(&asked.lanes())
         .number(asked.limit.map_or(-1, i64::from))
         .value(asked.waits.then_some(1))
 }

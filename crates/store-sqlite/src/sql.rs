@@ -101,8 +101,10 @@ pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
 pub(crate) struct Meant {
     /// By their ids.
     pub(crate) ids: Sql,
-    /// By the indexes of live entries: many delivered ones may come before them.
-    pub(crate) live: Sql,
+    /// By lanes: many delivered ones may come before them, and many others wait behind them.
+    pub(crate) waiting: Sql,
+    /// By the indexes of live entries.
+    pub(crate) handled: Sql,
     /// By the index of those at their end, in which the dead are few.
     pub(crate) ended: Sql,
     /// In the order of staging.
@@ -111,25 +113,25 @@ pub(crate) struct Meant {
 
 impl Meant {
     fn new(template: &str, tables: &Tables) -> Self {
-        let by = |scope: &str| Sql::new(&tables.fill(template).replace("{scope}", scope), tables);
-        let stored = "status in (select value from json_each(?2))";
+        let by = |scope: &str| Sql::new(&template.replace("{scope}", scope), tables);
         Self {
-            ids: by("event_id in (select value from json_each(?11))"),
-            live: by(&format!(
-                "seq in (select seq from {{outbox}} where due_at is null and {{live}} and {stored} \
-                 union all select seq from {{outbox}} where due_at is not null and {stored})"
-            )),
-            ended: by(&format!("{{ended}} and {stored}")),
-            any: by(stored),
+            ids: by("entry.event_id in (select value from json_each(?11)) and {matching}"),
+            waiting: by(include_str!("sql/meant_waiting.sql")),
+            handled: by(include_str!("sql/meant_handled.sql")),
+            ended: by(include_str!("sql/meant_ended.sql")),
+            any: by("{matching}"),
         }
     }
 
     fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
-        for (way, sql) in
-            [("ids", &self.ids), ("live", &self.live), ("ended", &self.ended), ("any", &self.any)]
-        {
-            sql.name(&format!("{name}.{way}"), texts);
-        }
+        let ways = [
+            ("ids", &self.ids),
+            ("waiting", &self.waiting),
+            ("handled", &self.handled),
+            ("ended", &self.ended),
+            ("any", &self.any),
+        ];
+        ways.into_iter().for_each(|(way, sql)| sql.name(&format!("{name}.{way}"), texts));
     }
 }
 

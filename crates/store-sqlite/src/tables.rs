@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 29] = [
+const NAMES: [(&str, &str); 30] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{saga}", "saga"),
@@ -25,6 +25,7 @@ const NAMES: [(&str, &str); 29] = [
     ("{lane_trigger}", "outbox_lane_of"),
     ("{stuck_index}", "outbox_stuck"),
     ("{ended_index}", "outbox_ended"),
+    ("{dead_index}", "outbox_dead"),
     ("{causal_index}", "outbox_causal"),
     ("{audit_event_index}", "audit_event"),
     ("{audit_subject_index}", "audit_subject"),
@@ -52,11 +53,14 @@ const ENDED: &str = "(status = 'delivered' or status = 'dead' or status = 'disca
 /// The attempts that count towards the allowed ones; see `attempts_counted`.
 const COUNTED: &str = "(attempts - min(crashes, {in_company}))";
 
-/// Parts of the statements by which operators see entries. They have names in them, so they come first.
-const PARTS: [(&str, &str); 3] = [
+/// Parts of the statements by which operators see entries. They have names and other parts in them, so they come first, and
+/// a part before those that it has in it.
+const PARTS: [(&str, &str); 5] = [
     ("{matching}", include_str!("sql/matching.sql")),
+    ("{standing}", include_str!("sql/standing.sql")),
+    ("{blocked}", include_str!("sql/blocked.sql")),
+    ("{handed}", include_str!("sql/handed.sql")),
     ("{heads}", include_str!("sql/heads.sql")),
-    ("{readers}", include_str!("sql/readers.sql")),
 ];
 
 /// Not a step of a saga: the entries that a relay without sagas may claim. Steps are in the lane that no

@@ -19,6 +19,10 @@ create index if not exists {stuck_index} on {outbox} (route, seq)
 create index if not exists {ended_index} on {outbox} (status, settled_at, route)
   where {ended};
 
+-- What holds back the later entries of its key. Only the dead are in it, so it costs the others nothing.
+create index if not exists {dead_index} on {outbox} (route, lane, key, seq)
+  where status = 'dead' and key is not null;
+
 create index if not exists {audit_event_index} on {audit} (event_id, seq) where event_id is not null;
 
 -- The audit trail of a subject, and of one saga.

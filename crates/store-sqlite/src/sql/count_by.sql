@@ -1,10 +1,10 @@
 -- How many entries match, by one of their fields, the largest group first. ?16 the field, ?17 limit of the groups
-{matching}select case ?16 when 'type' then type when 'key' then key when 'tenant' then tenant
+select case ?16 when 'type' then type when 'key' then key when 'tenant' then tenant
     when 'type_error' then type || char(31) || coalesce(substr(last_error, 1, instr(last_error || ': ', ': ') - 1), '')
     else substr(last_error, 1, instr(last_error || ': ', ': ') - 1) end as value,
   count(*) as entries
-from matching
-where ?1 is null or standing = ?1
+from {outbox} as entry
+where {scope}
 group by value
 order by entries desc, value
 limit ?17

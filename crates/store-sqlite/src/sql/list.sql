@@ -1,6 +1,7 @@
 -- Entries that match, oldest first.
-{matching}select {columns}, standing, (select dead.event_id from {outbox} as dead where dead.seq = blocked) as blocked_by
-from matching
-where ?1 is null or standing = ?1
+select {columns}, {standing} as standing,
+  (select head.event_id from {outbox} as head where head.seq = {blocked}) as blocked_by
+from {outbox} as entry
+where {scope}
 order by seq
 limit ?14

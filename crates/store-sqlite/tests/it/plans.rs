@@ -112,16 +112,30 @@ async fn check_all(planned: &Planned, when: &str) {
     check(planned, when, "recent_ended", &[ended], true).await;
     let accepted = "INDEX pillarbox_inbox_age (accepted_at>?)";
     check(planned, when, "recent_accepted", &[accepted], true).await;
-    // What an operator means is found by its ids or by the index of its status. It is put in its order, and
-    // compared with the few dead entries that block a key, and with the saga of a step.
+    // What an operator means is found by its ids, by the index of its status, or lane by lane, so that a page costs as
+    // much whatever waits behind it. Each entry is compared with the dead ones of its key, and with the saga of a step.
     let event = "USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)";
-    let (dead, saga) = ("INDEX pillarbox_outbox_ended (status=?", "USING PRIMARY KEY (id=?)");
-    check(planned, when, "list.ids", &[event, dead, row], true).await;
-    check(planned, when, "list.ended", &[dead, row], true).await;
-    check(planned, when, "selected.ids", &[event, dead, saga], true).await;
-    check(planned, when, "selected.ended", &[dead, saga], true).await;
-    let live = ["INDEX pillarbox_outbox_ready", "INDEX pillarbox_outbox_due", dead, row];
-    check(planned, when, "list.live", &live, true).await;
+    let (ended, saga) = ("INDEX pillarbox_outbox_ended (status=?", "USING PRIMARY KEY (id=?)");
+    let head = "USING COVERING INDEX pillarbox_outbox_dead (route=? AND lane=? AND key=? AND seq<?)";
+    check(planned, when, "list.ids", &[event, head, row], true).await;
+    check(planned, when, "list.ended", &[ended, head, row], true).await;
+    check(planned, when, "selected.ids", &[event, head, saga], true).await;
+    check(planned, when, "selected.ended", &[ended, head, row, saga], true).await;
+    let handled = ["INDEX pillarbox_outbox_ready", "INDEX pillarbox_outbox_due", head, row];
+    check(planned, when, "list.handled", &handled, true).await;
+    let waiting = [
+        "USING INDEX pillarbox_outbox_lane (route=? AND lane=? AND seq>? AND seq<?)",
+        "SEARCH pillarbox_outbox USING INDEX pillarbox_outbox_lane",
+        "USING COVERING INDEX pillarbox_outbox_dead (route=? AND lane=? AND key>?)",
+        "INDEX pillarbox_outbox_stuck",
+        "INDEX pillarbox_outbox_due",
+        head,
+        row,
+    ];
+    check(planned, when, "list.waiting", &waiting, false).await;
+    check(planned, when, "selected.waiting", &[&waiting[..], &[saga]].concat(), false).await;
+    // Either index of dead entries will do.
+    let dead = "SEARCH dead USING";
     let behind = "USING INDEX pillarbox_outbox_lane (route=? AND lane=? AND seq>?)";
     check(planned, when, "count_blocked", &[dead, behind, row], true).await;
     check_lanes(planned, when).await;
@@ -160,7 +174,7 @@ async fn check_lanes(planned: &Planned, when: &str) {
     check(planned, when, "lanes_passed", &[in_flight], false).await;
     check(planned, when, "lanes_in_flight", &[in_flight], false).await;
     // The lanes and sessions of a route are few.
-    let dead = "INDEX pillarbox_outbox_ended (status=?";
+    let dead = "USING COVERING INDEX pillarbox_outbox_dead (route=? AND lane=? AND key=? AND seq<?)";
     check(planned, when, "count_handed", &[in_flight, dead], true).await;
     for sql in
         ["lanes_fetch", "lanes_settleable", "lanes_settle_delivered", "lanes_settle_deleted", "lanes_revise"]
@@ -170,7 +184,10 @@ async fn check_lanes(planned: &Planned, when: &str) {
     for sql in ["lanes_settle_failed", "lanes_settle_released", "lanes_spend"] {
         check(planned, when, sql, &[row], false).await;
     }
-    let heads = ["USING INDEX pillarbox_outbox_ended (status=?", "USING INDEX pillarbox_outbox_due (route=?"];
+    let heads = [
+        "USING COVERING INDEX pillarbox_outbox_dead (route=? AND lane=?",
+        "USING INDEX pillarbox_outbox_due (route=?",
+    ];
     check(planned, when, "lanes_heads", &heads, false).await;
 }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use uuid::Uuid;
+
 use crate::audit::AuditKind;
 use crate::error::Result;
 use crate::event::EventId;
+use crate::lane::{NO_LANE, lane_of};
 use crate::limits::LIST_MAX;
 use crate::name::RouteName;
 use crate::port::{Changed, Filter, Selection, SelectionRequest, Skip, Skipped};
@@ -177,6 +180,13 @@ impl<'a> Asked<'a> {
             }
         };
         Self { now: request.now, ..asked }
+    }
+
+    /// The lanes in which the entries can be, by [`lane_of`]: those of the requested key, or all.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<u8> {
+        let of_key = |key: &String| vec![lane_of(Some(key), EventId(Uuid::nil())), NO_LANE];
+        self.filter.key.as_ref().map_or_else(|| (0..=NO_LANE).collect(), of_key)
     }
 
     /// Whether the requested standing cannot be seen from the stored status alone.
