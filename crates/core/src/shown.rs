@@ -1,4 +1,4 @@
-//! Foreign text on a terminal: characters that rearrange it are written as escapes.
+//! Text for people: foreign text on a terminal, whose characters that rearrange it are written as escapes, and numbers with words.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -27,6 +27,11 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// A number with the words that fit it, such as "1 entry waits" and "2 entries wait".
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ fn a_route_that_nobody_relays_and_a_dead_entry_are_told() {
     let said = home.run(["doctor", "--json"]);
     has_problem(&said, "relays", "no relay delivers route orders; 2 entries wait");
     home.sql("update pillarbox_outbox set status = 'dead' where seq = 1");
-    has_problem(&home.run(["doctor", "--json"]), "dead", "1 entries of route orders are dead");
+    has_problem(&home.run(["doctor", "--json"]), "dead", "route orders has 1 dead entry");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::Facts;
 use crate::duration::format_duration;
 use crate::port::{Finding, RelaySeen, RouteCounts, SagaCounts};
 use crate::saga::SagaStatus;
+use crate::shown::counted;
 use crate::status::Status;
 
 pub(super) fn routes(facts: &Facts) -> Vec<Finding> {
@@ -36,14 +37,14 @@ fn unrelayed(counts: &RouteCounts, facts: &Facts) -> Option<Finding> {
     let route = &counts.route;
     let is_configured = facts.configured.iter().any(|policy| policy.route == *route);
     let waiting = counts.undrained();
+    let wait = counted(waiting, "entry waits", "entries wait");
     if live(counts, &facts.relays).next().is_some() || (waiting == 0 && !is_configured) {
         return None;
     }
     let gone = facts.relays.iter().filter(|relay| relay.route == *route).min_by_key(|relay| relay.unseen_for);
     let seen = gone
         .map(|relay| format!(", and relay {} was last seen {} ago", relay.owner, seconds(relay.unseen_for)));
-    let reason =
-        format!("no relay delivers route {route}{}; {waiting} entries wait", seen.unwrap_or_default());
+    let reason = format!("no relay delivers route {route}{}; {wait}", seen.unwrap_or_default());
     let next = if is_configured {
         "Start `pillarbox relay` with this configuration."
     } else {
@@ -94,13 +95,22 @@ fn dead(counts: &RouteCounts) -> Option<Finding> {
         Some(head) => Finding::problem(
             "blocked",
             format!(
-                "{dead} dead entries of route {route} block {} others, most of them behind {} of key {:?}",
-                counts.blocked, head.event_id, head.key
+                "{} of route {route} {} {}, most of them behind {} of key {:?}",
+                counted(dead, "dead entry", "dead entries"),
+                if dead == 1 { "blocks" } else { "block" },
+                counted(counts.blocked, "other", "others"),
+                head.event_id,
+                head.key
             ),
             next,
         )
         .of(route),
-        None => Finding::problem("dead", format!("{dead} entries of route {route} are dead"), next).of(route),
+        None => Finding::problem(
+            "dead",
+            format!("route {route} has {}", counted(dead, "dead entry", "dead entries")),
+            next,
+        )
+        .of(route),
     })
 }
 

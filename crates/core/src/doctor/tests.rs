@@ -170,7 +170,7 @@ fn a_late_a_dead_and_a_paused_route_are_told_apart() {
             facts.routes[0].counts.insert(Status::Dead, 2);
         },
         &[("dead", Problem)],
-        "2 entries",
+        "has 2 dead entries",
     );
     check(
         |facts| {
@@ -180,7 +180,7 @@ fn a_late_a_dead_and_a_paused_route_are_told_apart() {
             facts.routes[0].heads = vec![BlockingHead { event_id, key: "o-1".into(), blocked: 9 }];
         },
         &[("blocked", Problem)],
-        "block 9 others",
+        "1 dead entry of route orders blocks 9 others",
     );
     check(
         |facts| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::duration::format_duration;
 use crate::name::RouteName;
 use crate::port::{RelaySeen, RouteCounts};
+use crate::shown::counted;
 use crate::status::Status;
 
 use super::problem::{Problem, ProblemKind};
@@ -38,8 +39,10 @@ fn dead(counts: &RouteCounts) -> Option<Problem> {
     let (route, dead) = (&counts.route, counts.of(Status::Dead));
     let blocked = counts.heads.first().map(|head| {
         format!(
-            "; they block {} entries, most of them behind {} of key {:?}",
-            counts.blocked, head.event_id, head.key
+            "; they block {}, most of them behind {} of key {:?}",
+            counted(counts.blocked, "entry", "entries"),
+            head.event_id,
+            head.key
         )
     });
     let what = format!("{dead} dead on route {route}{}", blocked.unwrap_or_default());
@@ -62,7 +65,10 @@ fn circuit(counts: &RouteCounts, relays: &[RelaySeen]) -> Option<Problem> {
         "the circuit of {route} is open; its destination has been down for {} (tried {times}){why}",
         whole(lasted)
     );
-    let advice = format!("{} entries wait; no attempt is spent on them", counts.undrained());
+    let advice = format!(
+        "{}; no attempt is spent on them",
+        counted(counts.undrained(), "entry waits", "entries wait")
+    );
     Some(problem(ProblemKind::Circuit, route, what, advice))
 }
 

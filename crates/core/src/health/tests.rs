@@ -105,7 +105,7 @@ fn an_open_circuit_is_told_with_its_age_its_reason_and_what_waits() {
     let verdict = judge(&routes, &SagaCounts::zero(), &[relay(2, CircuitState::Open)]);
     assert_eq!(kinds(&verdict), [(ProblemKind::Circuit, Some("orders"))]);
     let message = verdict.problems[0].message();
-    for part in ["down for 1m2s (tried 3 times): down/unreachable", "1 entries wait", "no attempt"] {
+    for part in ["down for 1m2s (tried 3 times): down/unreachable", "1 entry waits", "no attempt"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert_eq!(
