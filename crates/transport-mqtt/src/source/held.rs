@@ -41,13 +41,17 @@ impl Counts {
 #[derive(Clone)]
 pub(super) struct Message {
     pub(super) publish: Publish,
+    /// Its place among the messages of its connection. `None`: the server sent it before, over another one.
+    pub(super) place: Option<i64>,
     /// Whether it was given back here.
     pub(super) returned: bool,
 }
 
 impl Message {
-    pub(super) fn arrived(publish: Publish) -> Self {
-        Self { publish, returned: false }
+    /// A message that arrived at this place.
+    pub(super) fn arrived(publish: Publish, place: i64) -> Self {
+        let place = Some(place).filter(|_| !publish.dup);
+        Self { publish, place, returned: false }
     }
 
     /// Whether it was sent or handed out before.
@@ -65,8 +69,8 @@ pub(super) struct Returned {
 
 impl Returned {
     /// Gives a message back. It is due after the delay.
-    pub(super) fn push(&self, publish: Publish, delay: Duration) {
-        let message = Message { publish, returned: true };
+    pub(super) fn push(&self, message: Message, delay: Duration) {
+        let message = Message { returned: true, ..message };
         self.messages().push_back((Instant::now() + delay, message));
         self.added.notify_one();
     }
@@ -99,7 +103,7 @@ mod tests {
     fn message(pkid: u16, dup: bool) -> Message {
         let mut publish = Publish::new("t", QoS::AtLeastOnce, "", None);
         (publish.pkid, publish.dup) = (pkid, dup);
-        Message::arrived(publish)
+        Message::arrived(publish, 1)
     }
 
     #[test]
@@ -119,7 +123,7 @@ mod tests {
         let returned = Returned::default();
         let delay = Duration::from_millis(100);
         for pkid in [7, 8] {
-            returned.push(message(pkid, false).publish, delay);
+            returned.push(message(pkid, false), delay);
         }
         assert!(returned.pop().is_none());
         tokio::time::advance(delay).await;

@@ -12,7 +12,7 @@ use crate::connection::{Connection, Live};
 use crate::error;
 
 use super::Shared;
-use super::held::Returned;
+use super::held::{Message, Returned};
 
 /// The property of a parked copy that tells where the message came from.
 const PARKED_TOPIC: &str = "pillarbox-parked-topic";
@@ -23,18 +23,18 @@ pub(super) struct MqttReceipt {
     live: Live,
     returned: Arc<Returned>,
     /// `None` once it is answered.
-    publish: Option<Publish>,
+    message: Option<Message>,
 }
 
 impl MqttReceipt {
-    pub(super) fn new(shared: &Arc<Shared>, live: &Live, returned: &Arc<Returned>, publish: Publish) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, live: &Live, returned: &Arc<Returned>, message: Message) -> Self {
         let (shared, returned) = (Arc::clone(shared), Arc::clone(returned));
-        Self { shared, live: live.clone(), returned, publish: Some(publish) }
+        Self { shared, live: live.clone(), returned, message: Some(message) }
     }
 
     /// Hands the answer to the connection. MQTT does not confirm it; if it is lost, the message comes again.
     fn answer(&mut self, reason: PubAckReason) -> Result<()> {
-        let Some(publish) = self.publish.take() else { return Ok(()) };
+        let Some(Message { publish, .. }) = self.message.take() else { return Ok(()) };
         if self.live.is_lost() {
             return Err(error::consumer_lost(self.live.why()));
         }
@@ -48,10 +48,10 @@ impl MqttReceipt {
     }
 
     fn give_back(&mut self, delay: Duration) {
-        if let Some(publish) = self.publish.take()
+        if let Some(message) = self.message.take()
             && !self.live.is_lost()
         {
-            self.returned.push(publish, delay);
+            self.returned.push(message, delay);
         }
     }
 }
@@ -69,8 +69,8 @@ impl Receipt for MqttReceipt {
     }
 
     async fn park(mut self: Box<Self>) -> Result<()> {
-        if let (Some((connection, topic)), Some(publish)) = (&self.shared.parking, &self.publish) {
-            keep(connection, topic, publish).await?;
+        if let (Some((connection, topic)), Some(message)) = (&self.shared.parking, &self.message) {
+            keep(connection, topic, &message.publish).await?;
         }
         self.answer(PubAckReason::ImplementationSpecificError)
     }

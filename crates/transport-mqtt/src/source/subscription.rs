@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillarbox_core::port::{Message, Subscription};
+use pillarbox_core::port::{Message, Position, Subscription};
 use pillarbox_core::{Error, Result};
 use rumqttc::mqttbytes::v5::SubscribeReasonCode;
 use rumqttc::{Publish, QoS, RetainForwardRule, SubscribeFilterInput};
@@ -24,6 +24,9 @@ pub(super) struct MqttSubscription {
     /// No more than the receive maximum: the server waits for answers.
     arrived: mpsc::UnboundedReceiver<Publish>,
     returned: Arc<Returned>,
+    /// The name of this connection among all that the session ever had, and how many messages it brought so far.
+    stream: String,
+    count: i64,
 }
 
 impl MqttSubscription {
@@ -36,19 +39,21 @@ impl MqttSubscription {
             );
         }
         subscribe(&live, shared).await?;
-        Ok(Self { shared: Arc::clone(shared), live, arrived, returned: Arc::default() })
+        let stream = format!("{} {:016x}", shared.client_id, pillarbox_host::random_u64());
+        Ok(Self { shared: Arc::clone(shared), live, arrived, returned: Arc::default(), stream, count: 0 })
     }
 
     fn message(&self, mut message: held::Message) -> Message {
         let count = self.shared.counts.next(&message);
-        let kept = message.publish.clone();
+        let kept = message.clone();
+        let position = message.place.map(|offset| Position { stream: self.stream.clone(), offset });
         let (attributes, headers) = binding::read(message.publish.properties.take());
         Message {
             attributes,
             headers,
             body: message.publish.payload.into(),
             delivery_count: Some(count),
-            position: None,
+            position,
             receipt: Box::new(MqttReceipt::new(&self.shared, &self.live, &self.returned, kept)),
         }
     }
@@ -94,7 +99,8 @@ impl Subscription for MqttSubscription {
                 () = self.live.lost() => return Err(self.lost()),
                 arrived = self.arrived.recv() => {
                     let publish = arrived.ok_or_else(|| self.lost())?;
-                    return Ok(Some(self.message(held::Message::arrived(publish))));
+                    self.count += 1;
+                    return Ok(Some(self.message(held::Message::arrived(publish, self.count))));
                 }
                 () = self.returned.changed() => {}
             }

@@ -18,9 +18,9 @@ use tokio::task::JoinHandle;
 /// Debian's server.
 pub(crate) const SERVER: &str = "PILLARBOX_TEST_MQTT";
 
-/// The configuration of a server that loses nothing when it is killed: it saves each change.
-pub(crate) const DURABLE: &str = "allow_anonymous true\npersistence true\npersistence_location DATA/\n\
-    autosave_on_changes true\nautosave_interval 1\nmax_inflight_messages 0\nmax_queued_messages 0";
+/// The configuration of a server that keeps what it has when it is stopped.
+pub(crate) const DURABLE: &str =
+    "allow_anonymous true\npersistence true\npersistence_location DATA/\nmax_queued_messages 0";
 
 /// The value of a variable that `cargo xtask services` sets.
 pub(crate) fn variable(name: &str) -> String {

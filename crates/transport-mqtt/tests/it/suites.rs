@@ -1,15 +1,16 @@
 //! The suites for sinks, sources, consumers and faults.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use pillarbox_conformance::delivery::SOON;
 use pillarbox_conformance::process::OwnServer;
 use pillarbox_conformance::{FaultHarness, Received, ServerHarness, SinkHarness, SourceHarness, Timeouts, Wanted};
 use pillarbox_core::EventId;
 use pillarbox_core::port::{Sink, Source};
-use pillarbox_testkit::{Fault, FaultProxy, Published};
+use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_mqtt::{MqttSink, MqttSource};
 use rumqttc::{Publish, PublishProperties};
 
@@ -43,6 +44,8 @@ struct On<Q> {
     through: String,
     /// The sources that may run beside each other, so far.
     beside: AtomicUsize,
+    /// The sources that were made, to know which of them are gone.
+    sources: Mutex<Vec<Weak<MqttSource>>>,
     quality: std::marker::PhantomData<Q>,
 }
 
@@ -51,14 +54,15 @@ impl<Q: Quality> On<Q> {
         let place = OwnTopic::new().await;
         let sink = Arc::new(MqttSink::new(&format!("{}?{}", place.to(), Q::PARAMETERS)).unwrap());
         let (proxy, through) = FaultProxy::before(&place.server);
-        let beside = AtomicUsize::new(0);
-        Self { place, sink, proxy, through, beside, quality: std::marker::PhantomData }
+        let (beside, sources) = (AtomicUsize::new(0), Mutex::default());
+        Self { place, sink, proxy, through, beside, sources, quality: std::marker::PhantomData }
     }
 
     /// The session of the usual source exists before anything is published, as that of a consumer must.
     async fn with_session() -> Self {
         let on = Self::new().await;
         on.source_of(0, "").subscribe().await.unwrap().close().await;
+        on.no_source().await;
         on
     }
 
@@ -67,7 +71,16 @@ impl<Q: Quality> On<Q> {
         let parked = format!("parked={name}/parked");
         let url = self.place.from(&member.to_string(), &format!("&{parked}{more}"));
         let url = url.replacen(&self.place.server, &self.through, 1);
-        Arc::new(MqttSource::new(&url).unwrap())
+        let source = Arc::new(MqttSource::new(&url).unwrap());
+        self.sources.lock().unwrap().push(Arc::downgrade(&source));
+        source
+    }
+
+    /// Waits until the server has closed the connections of sources that are gone.
+    async fn no_source(&self) {
+        if self.sources.lock().unwrap().iter().all(|source| source.strong_count() == 0) {
+            eventually(SOON, async || self.proxy.open() == 0).await;
+        }
     }
 }
 
@@ -142,6 +155,8 @@ impl SourceHarness for On<AtLeastOnce> {
     }
 
     async fn publish(&self, message: Published) {
+        // What the server sends to a consumer that has just gone is sent again, as a repetition.
+        self.no_source().await;
         let mut user_properties: Vec<_> = message.attributes.into_iter().collect();
         user_properties.extend(message.headers);
         let properties = PublishProperties { user_properties, ..PublishProperties::default() };
@@ -159,6 +174,10 @@ impl SourceHarness for On<AtLeastOnce> {
         self.proxy.set(Fault::Cut);
         true
     }
+
+    async fn settled(&self) {
+        self.no_source().await;
+    }
 }
 
 #[async_trait]
@@ -174,8 +193,9 @@ impl<Q: Quality> FaultHarness for On<Q> {
     }
 
     fn sink(&self, server: &str, timeouts: Timeouts) -> Arc<dyn Sink> {
-        let parameters = [Q::PARAMETERS.to_owned(), timeouts.parameters()].join("&");
-        let url = format!("{}?{}", self.place.via(server), parameters.trim_end_matches('&'));
+        // Messages of MQTT are small. A long source makes them as large as the suite's faults expect.
+        let parameters = [Q::PARAMETERS, &timeouts.parameters(), &format!("source={}", "s".repeat(512))].join("&");
+        let url = format!("{}?{}", self.place.via(server), parameters.replace("&&", "&"));
         Arc::new(MqttSink::new(&url).unwrap())
     }
 
@@ -210,6 +230,11 @@ impl ServerHarness for Own {
 
     fn process(&self) -> Option<&OwnServer> {
         Some(&self.server)
+    }
+
+    /// Mosquitto confirms a message before it saves it, so it keeps what it confirmed only if it may end in order.
+    async fn kill(&self) {
+        self.server.stop();
     }
 }
 
