@@ -164,7 +164,8 @@ impl Live {
     /// Waits until the server has answered, and so has taken everything that was written before. `false`: it has not
     /// in time.
     pub(crate) async fn echo(&self, within: Duration) -> bool {
-        let asking = async { Some(self.client.unsubscribe_tracked(ECHO).await.ok()?.wait_async().await.is_ok()) };
+        let asking =
+            async { Some(self.client.unsubscribe_tracked(ECHO).await.ok()?.wait_async().await.is_ok()) };
         tokio::select! {
             biased;
             () = self.lost() => false,
@@ -309,7 +310,8 @@ fn tls(options: &Options) -> Result<ClientConfig> {
     let trusted = match &options.ca {
         None => rustls_native_certs::load_native_certs().certs,
         Some(file) => {
-            let unreadable = |error: &dyn std::fmt::Display| Error::invalid(format!("ca= cannot be read: {error}"));
+            let unreadable =
+                |error: &dyn std::fmt::Display| Error::invalid(format!("ca= cannot be read: {error}"));
             let read = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))?;
             read.collect::<Result<Vec<_>, _>>().map_err(|error| unreadable(&error))?
         }

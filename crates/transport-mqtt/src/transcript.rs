@@ -43,7 +43,8 @@ impl Transcript for MqttTranscript {
         Err(Error::new(
             ErrorKind::Unsupported,
             "an MQTT server keeps no record of the messages that it passed on, so there is nothing to read. \
-             Compare the staged events with what a consumer has recorded, such as a file",
+             Let a consumer write one CloudEvents JSON object per line, and compare with that file: \
+             pillarbox verify --from file:PATH",
         ))
     }
 }

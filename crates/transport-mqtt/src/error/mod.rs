@@ -28,7 +28,7 @@
 use std::io;
 
 use pillarbox_core::{Error, ErrorKind, Outcome};
-use rumqttc::mqttbytes::v5::{DisconnectReasonCode, SubscribeReasonCode};
+use rumqttc::mqttbytes::v5::SubscribeReasonCode;
 use rumqttc::{ConnectReturnCode, ConnectionError, PubAckReason, PubRecReason, StateError};
 
 const LOGIN: &str = "; check the URL's user and password";
@@ -179,23 +179,21 @@ pub(crate) fn ended(error: &ConnectionError) -> String {
     match error {
         ConnectionError::MqttState(StateError::ServerDisconnect { reason_code, reason_string }) => {
             let more = reason_string.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
-            let hint = match reason_code {
-                DisconnectReasonCode::SessionTakenOver => {
-                    "; another client uses the same client_id=, and every consumer needs its own"
-                }
-                _ => "",
-            };
-            format!("the server hung up: {reason_code:?}{more}{hint}")
+            format!("the server hung up: {reason_code:?}{more}")
         }
+        ConnectionError::MqttState(StateError::ConnectionAborted) => "the server closed it".to_owned(),
         ConnectionError::MqttState(StateError::AwaitPingResp) => "the server does not answer".to_owned(),
         other => other.to_string(),
     }
 }
 
-/// The connection of a consumer is gone.
+/// The connection of a consumer is gone. Not every server says that another client has taken over the session.
 pub(crate) fn consumer_lost(why: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("the connection to the MQTT server was lost: {why}"))
-        .with_code("connection_lost")
+    let text = format!(
+        "the connection to the MQTT server was lost: {why}. If this repeats, check that no other consumer uses the \
+         same client_id="
+    );
+    Error::new(ErrorKind::Unavailable, text).with_code("connection_lost")
 }
 
 /// The server did not answer a consumer's request.

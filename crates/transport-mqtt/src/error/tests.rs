@@ -64,9 +64,9 @@ fn a_refused_subscription_names_what_to_change() {
 #[test]
 fn a_session_that_was_taken_over_says_so() {
     let cause = StateError::ServerDisconnect {
-        reason_code: DisconnectReasonCode::SessionTakenOver,
+        reason_code: rumqttc::DisconnectReasonCode::SessionTakenOver,
         reason_string: Some("other".into()),
     };
-    let text = ended(&ConnectionError::MqttState(cause));
-    assert!(text.contains("client_id=") && text.contains("other"), "{text}");
+    let text = consumer_lost(&ended(&ConnectionError::MqttState(cause))).to_string();
+    assert!(text.contains("SessionTakenOver (other)") && text.contains("client_id="), "{text}");
 }

@@ -22,16 +22,8 @@ const OF_SINKS: [&str; 5] = ["qos", "source", "connect_timeout", "confirm_timeou
 /// What the URL of a sink without acknowledgements may set.
 const OF_QOS_0: [&str; 4] = ["source", "connect_timeout", "confirm_timeout", "ca"];
 /// What a source's URL may set.
-const OF_SOURCES: [&str; 8] = [
-    "group",
-    "client_id",
-    "session_expiry",
-    "nack_delay",
-    "prefetch",
-    "parked",
-    "connect_timeout",
-    "ca",
-];
+const OF_SOURCES: [&str; 8] =
+    ["group", "client_id", "session_expiry", "nack_delay", "prefetch", "parked", "connect_timeout", "ca"];
 /// What a transcript's URL may set.
 const OF_TRANSCRIPTS: [&str; 2] = ["connect_timeout", "ca"];
 

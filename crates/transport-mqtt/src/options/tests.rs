@@ -90,7 +90,8 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
 fn no_secret_is_shown() {
     let options = sink("mqtt://app:canary@host/orders").unwrap();
     assert!(!format!("{options:?} {}", options.address()).contains("canary"));
-    for url in ["mqtt://app:canary@host/orders?x=y", "mqtt://app:canary@/orders", "mqtt://app:canary@ho st/"] {
+    for url in ["mqtt://app:canary@host/orders?x=y", "mqtt://app:canary@/orders", "mqtt://app:canary@ho st/"]
+    {
         let error = sink(url).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
     }

@@ -127,7 +127,8 @@ impl<'a> Delivery<'a> {
                 return Err(error::too_large(payload_bytes, payload_bytes_max));
             }
             // Without the payload, which need not be copied to be counted; with room for lengths and the packet's id.
-            let bare = Publish::new(topic.clone(), options.publish_qos(), Vec::new(), Some(properties.clone()));
+            let bare =
+                Publish::new(topic.clone(), options.publish_qos(), Vec::new(), Some(properties.clone()));
             let bytes = bare.size() + payload_bytes + 8;
             if bytes > limit {
                 return Err(error::too_large(bytes, limit));
@@ -143,10 +144,13 @@ impl<'a> Delivery<'a> {
             Ok(PublishResult::Qos1(answer)) => answer.reason,
             Ok(PublishResult::Qos2PubRecRejected(answer)) => error::same(answer.reason),
             Ok(PublishResult::Qos2Completed(answer)) => {
-                return self.settle(index, match answer.reason {
-                    PubCompReason::Success => Outcome::Confirmed,
-                    PubCompReason::PacketIdentifierNotFound => error::forgotten(),
-                });
+                return self.settle(
+                    index,
+                    match answer.reason {
+                        PubCompReason::Success => Outcome::Confirmed,
+                        PubCompReason::PacketIdentifierNotFound => error::forgotten(),
+                    },
+                );
             }
             Err(PublishNoticeError::V5PubAck(reason)) => reason,
             Err(PublishNoticeError::V5PubRec(reason)) => error::same(reason),

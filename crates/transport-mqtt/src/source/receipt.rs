@@ -112,7 +112,9 @@ async fn keep(connection: &Connection, topic: &str, publish: &Publish) -> Result
         Error::new(ErrorKind::Unavailable, text).with_code("parked")
     };
     if reason == PubAckReason::NoMatchingSubscribers {
-        return Err(refused("nobody has subscribed to that topic, so it would be lost. Subscribe, or check parked="));
+        return Err(refused(
+            "nobody has subscribed to that topic, so it would be lost. Subscribe, or check parked=",
+        ));
     }
     match error::answered(reason, topic) {
         Outcome::Confirmed => Ok(()),

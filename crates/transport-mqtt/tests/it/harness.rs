@@ -166,7 +166,8 @@ impl Server {
             files(directory.path());
             let data = directory.path().display().to_string();
             // As root, the server would change to a user that cannot read the directory.
-            let text = format!("user root\nlistener {port} 127.0.0.1\n{}\n", configuration.replace("DATA", &data));
+            let text =
+                format!("user root\nlistener {port} 127.0.0.1\n{}\n", configuration.replace("DATA", &data));
             std::fs::write(directory.path().join("mosquitto.conf"), text).unwrap();
             move || {
                 // Debian installs it for administrators, outside of most paths.

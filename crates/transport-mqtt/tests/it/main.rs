@@ -4,13 +4,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
-
+mod errors;
 mod harness;
-
-
-
-
-
+mod qos0;
+mod readback;
+mod relay;
+mod sink;
+mod source;
 mod suites;
-
-
+mod tls;
+mod transcript;

@@ -1,13 +1,15 @@
 //! The suites for sinks, sources, consumers and faults.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
 use pillarbox_conformance::delivery::SOON;
 use pillarbox_conformance::process::OwnServer;
-use pillarbox_conformance::{FaultHarness, Received, ServerHarness, SinkHarness, SourceHarness, Timeouts, Wanted};
+use pillarbox_conformance::{
+    FaultHarness, Received, ServerHarness, SinkHarness, SourceHarness, Timeouts, Wanted,
+};
 use pillarbox_core::EventId;
 use pillarbox_core::port::{Sink, Source};
 use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
@@ -194,7 +196,8 @@ impl<Q: Quality> FaultHarness for On<Q> {
 
     fn sink(&self, server: &str, timeouts: Timeouts) -> Arc<dyn Sink> {
         // Messages of MQTT are small. A long source makes them as large as the suite's faults expect.
-        let parameters = [Q::PARAMETERS, &timeouts.parameters(), &format!("source={}", "s".repeat(512))].join("&");
+        let parameters =
+            [Q::PARAMETERS, &timeouts.parameters(), &format!("source={}", "s".repeat(512))].join("&");
         let url = format!("{}?{}", self.place.via(server), parameters.replace("&&", "&"));
         Arc::new(MqttSink::new(&url).unwrap())
     }
