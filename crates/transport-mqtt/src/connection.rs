@@ -230,6 +230,10 @@ impl Opened {
     fn driven(self, events: EventLoop, messages: Option<mpsc::UnboundedSender<Publish>>) -> Live {
         let signals = Arc::new(Signals { lost: watch::channel(false).0, why: OnceLock::new() });
         let ends = messages.is_none();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the clients of other brokers start this task themselves: a connection is read while nobody waits"
+        )]
         let task = tokio::spawn(drive(events, Arc::clone(&signals), messages)).abort_handle();
         Live {
             client: self.client,

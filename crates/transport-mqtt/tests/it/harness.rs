@@ -55,6 +55,10 @@ impl Listener {
         client.subscribe(filter, QoS::AtLeastOnce).await.unwrap();
         client.subscribe(&marks, QoS::AtLeastOnce).await.unwrap();
         let (hears, counts) = (Arc::clone(&heard), Arc::clone(&ready));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it hears while the test does something else, and ends with it"
+        )]
         let task = tokio::spawn(async move {
             loop {
                 match events.poll().await {
