@@ -5,6 +5,7 @@ import sys
 
 import nats
 import nats.js.errors
+import paho.mqtt.client as mqtt
 import pika
 import redis
 
@@ -28,6 +29,17 @@ async def nats_stream(url):
     await connection.close()
 
 
+def mqtt_session(url):
+    host, port = url.removeprefix("mqtt://").split(":")
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=NAME, protocol=mqtt.MQTTv5)
+    properties = mqtt.Properties(mqtt.PacketTypes.CONNECT)
+    properties.SessionExpiryInterval = 3600
+    client.on_connect = lambda *_: client.subscribe(NAME, qos=1)
+    client.on_subscribe = lambda *_: client.disconnect()
+    client.connect(host, int(port), clean_start=True, properties=properties)
+    client.loop_forever()
+
+
 def rabbitmq_queue(url, kind):
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
@@ -41,6 +53,7 @@ KINDS = {
     "valkey": lambda url: redis_stream(url, "everysec"),
     "redis-synced": lambda url: redis_stream(url, "always"),
     "nats": lambda url: asyncio.run(nats_stream(url)),
+    "mosquitto": mqtt_session,
     "rabbitmq-classic": lambda url: rabbitmq_queue(url, "classic"),
     "rabbitmq-quorum": lambda url: rabbitmq_queue(url, "quorum"),
     "rabbitmq-stream": lambda url: rabbitmq_queue(url, "stream"),

@@ -30,7 +30,7 @@ Usage:
 
   cargo xtask services [NAME]... [-- COMMAND...]
       Start servers on free ports (default: all), installing Debian's packages where they are missing: postgres,
-      pgbouncer, rabbitmq, nats, nats-latest, redis, valkey, python (a Python with clients of these brokers), and
+      pgbouncer, rabbitmq, nats, nats-latest, mosquitto, redis, valkey, python (a Python with clients of these brokers), and
       promtool (Prometheus' checker of metrics and rules).
       Only when named: postgres-14, -16, -17 and -18 instead of Debian's PostgreSQL, and postgres-pair (or
       postgres-17-pair and so on), a primary and a standby that streams from it.

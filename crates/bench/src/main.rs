@@ -179,7 +179,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients", "writers"])]
     to: Option<Destination>,
     /// Also consume the events that --to sends: the URL of a source, amqp://…?queue=,
-    /// nats://…?stream=&durable= or redis://…?stream=&group=
+    /// mqtt://…?client_id=, nats://…?stream=&durable= or redis://…?stream=&group=
     #[arg(long, value_name = "URL", requires = "to")]
     from: Option<String>,
     /// Allow --to to be a webhook at a private or loopback address, and without TLS

@@ -45,6 +45,15 @@ impl OwnServer {
         let _ = process.wait();
     }
 
+    /// Asks the server to end, and waits until it has: it may store what it has.
+    ///
+    /// # Panics
+    /// When the signal cannot be sent.
+    pub fn stop(&self) {
+        self.signal("-TERM");
+        let _ = self.process().wait();
+    }
+
     /// Starts the server again on the data that it stored.
     ///
     /// # Panics

@@ -19,7 +19,7 @@
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
 //! - `mongodb`: `pillarbox::mongodb`, an outbox in a MongoDB database.
 //! - `mysql`: `pillarbox::mysql`, an outbox in a MySQL or MariaDB database.
-//! - `amqp`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, NATS JetStream and Redis Streams.
+//! - `amqp`, `mqtt`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, MQTT 5, NATS JetStream and Redis Streams.
 //! - `metrics`: `pillarbox::metrics`, OpenMetrics of relays, consumers and the store.
 //! - `dashboard`: `pillarbox::dashboard`, health, an API and a live page as a router for axum 0.8.
 //! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
@@ -120,6 +120,12 @@ pub mod dashboard {
 #[cfg(feature = "http")]
 pub mod http {
     pub use pillarbox_transport_http::*;
+}
+
+/// MQTT 5.
+#[cfg(feature = "mqtt")]
+pub mod mqtt {
+    pub use pillarbox_transport_mqtt::*;
 }
 
 /// NATS JetStream.

@@ -9,6 +9,8 @@ use std::time::Duration;
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
+use pillarbox::Source;
+use pillarbox::mqtt::MqttSource;
 
 /// Only a guard against hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,7 +85,7 @@ fn through_a_broker(program: &str, to: &str, from: &str) {
 
 pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
-        panic!("{name} is not set: run this through `cargo xtask services rabbitmq nats redis -- cargo test`")
+        panic!("{name} is not set: run this through `cargo xtask services rabbitmq nats mosquitto redis -- cargo test`")
     })
 }
 
@@ -146,6 +148,19 @@ fn the_services_of_the_nats_example_write_each_invoice_once() {
         &format!("{server}/{stream}.{{type}}?stream={stream}"),
         &format!("{server}/{stream}.>?stream={stream}&durable=billing"),
     );
+}
+
+#[test]
+fn the_services_of_the_mqtt_example_write_each_invoice_once() {
+    let server = variable("PILLARBOX_TEST_MQTT");
+    let topic = fresh("orders");
+    let from = format!("{server}/{topic}/%23?group=billing&client_id={topic}");
+    // Billing has run before, and so the server keeps its session.
+    wait(async {
+        let source = MqttSource::new(&from).unwrap();
+        source.subscribe().await.unwrap().close().await;
+    });
+    through_a_broker(env!("CARGO_BIN_EXE_mqtt"), &format!("{server}/{topic}/{{type}}"), &from);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod ground;
 mod install;
 mod keeper;
 mod mongodb;
+mod mosquitto;
 mod mysql;
 mod nats;
 mod node;
@@ -36,7 +37,7 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 13] = [
+const ALL: [&dyn Server; 14] = [
     &python::Python,
     &node::Node,
     &promtool::Promtool,
@@ -48,6 +49,7 @@ const ALL: [&dyn Server; 13] = [
     &rabbitmq::RabbitMq,
     &nats::DEBIAN,
     &nats::LATEST,
+    &mosquitto::Mosquitto,
     &redis::REDIS,
     &redis::VALKEY,
 ];

@@ -31,6 +31,7 @@ const TWINS: &[Twin] = &[
         consumed: true,
         renamed: &[],
     },
+    Twin { name: "mqtt", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
     Twin { name: "nats", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
     Twin { name: "redis", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
     Twin {

@@ -207,6 +207,11 @@ fn what_was_sent_to_nats_is_consumed_again() {
 }
 
 #[test]
+fn what_was_sent_to_mqtt_is_consumed_again() {
+    consumed(Broker::Mqtt, &[]);
+}
+
+#[test]
 fn what_was_sent_to_rabbitmq_is_consumed_again() {
     consumed(Broker::RabbitMq, &["--database", &database()]);
 }

@@ -5,6 +5,9 @@ mod bench;
 #[path = "../../../cli/tests/it/home.rs"]
 #[allow(dead_code, reason = "tests of the binary `pillarbox` use the rest")]
 mod home;
+#[path = "../../../cli/tests/it/mqtt.rs"]
+#[allow(dead_code, reason = "tests of the binary `pillarbox` use the rest")]
+mod mqtt;
 #[path = "../../../cli/tests/it/place.rs"]
 #[allow(dead_code, reason = "tests of the binary `pillarbox` use the rest")]
 mod place;

@@ -44,8 +44,13 @@ macro_rules! broker {
     }};
 }
 
-static BROKERS: [Broker; 3] = [
+static BROKERS: [Broker; 4] = [
     broker!("amqp", ["amqp", "amqps"], pillarbox_transport_amqp::{AmqpSink, AmqpSource, AmqpTranscript}),
+    broker!(
+        "mqtt",
+        ["mqtt", "mqtts", "mqtt+qos0", "mqtts+qos0"],
+        pillarbox_transport_mqtt::{MqttSink, MqttSource, MqttTranscript}
+    ),
     broker!(
         "nats",
         ["nats", "tls", "nats+core", "tls+core"],

@@ -10,7 +10,7 @@ use super::Destination;
 /// How long one address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The ports of URLs that name none.
-const PORTS: [(&str, u16); 11] = [
+const PORTS: [(&str, u16); 12] = [
     ("amqp", 5672),
     ("amqps", 5671),
     ("nats", 4222),
@@ -22,6 +22,7 @@ const PORTS: [(&str, u16); 11] = [
     ("http", 80),
     ("https", 443),
     ("mqtt", 1883),
+    ("mqtts", 8883),
 ];
 
 /// Connects to the destination and hangs up. `None`: it is not on the network. An error says what is wrong.
@@ -44,6 +45,8 @@ fn addresses(url: &str) -> Vec<(String, u16)> {
     let Some((scheme, rest)) = url.split_once("://") else { return Vec::new() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+    // What stands behind the plus sign says how to publish, not where.
+    let scheme = scheme.split('+').next().unwrap_or_default();
     let usual =
         PORTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(scheme)).map_or(0, |(_, port)| *port);
     hosts.split(',').filter_map(|host| address(host, usual)).collect()
@@ -68,6 +71,7 @@ mod tests {
         for (url, wanted) in [
             ("amqp://guest:p%40ss@mq/%2f?exchange=a", vec![("mq", 5672)]),
             ("nats://a:4223,b/orders.{type}", vec![("a", 4223), ("b", 4222)]),
+            ("mqtts+qos0://app:p@mq/orders/{type}", vec![("mq", 8883)]),
             ("https://example.org/hook", vec![("example.org", 443)]),
             ("redis://[::1]:6380/0?stream=x", vec![("::1", 6380)]),
             ("redis:///0", vec![]),

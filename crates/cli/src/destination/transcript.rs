@@ -183,6 +183,18 @@ mod tests {
         refused("nats://h/{type}", "--from URL");
     }
 
+    #[tokio::test]
+    async fn what_an_mqtt_server_passed_on_cannot_be_read_back() {
+        let route = RouteName::new("orders").unwrap();
+        let sent = "mqtt://h/orders".parse::<Destination>().unwrap().transcript(&route).unwrap();
+        let named = "mqtt://h/orders".parse::<Readable>().unwrap().transcript(&route).unwrap();
+        for transcript in [sent, named] {
+            let error = transcript.open().await.map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("--from file:PATH"), "{error}");
+        }
+    }
+
     #[test]
     fn a_place_is_checked_at_once() {
         for (url, with) in [

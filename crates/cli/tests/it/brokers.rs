@@ -43,6 +43,7 @@ fn a_broker_that_is_not_there_loses_nothing_and_spends_nothing() {
     // Nothing listens on the discard port.
     for to in [
         "amqp://127.0.0.1:9/%2f?exchange=orders",
+        "mqtt://127.0.0.1:9/orders",
         "nats://127.0.0.1:9/orders",
         "redis://127.0.0.1:9/0?stream=s",
     ] {
@@ -74,6 +75,7 @@ fn a_wrong_broker_url_names_what_is_wrong() {
         ("amqp://h/%2f?exchagne=orders", "exchagne"),
         ("redis://h/0", "stream"),
         ("nats://h/orders.{tpye}", "{type}"),
+        ("mqtt://h/orders?qos=0", "mqtt+qos0://"),
     ] {
         home.run(["relay", "--drain", "--route", "orders", "--to", to]).refused(2, &[named]);
     }

@@ -11,6 +11,7 @@ use pillarbox_engine::{Consumer, ConsumerOptions};
 use pillarbox_store_postgres::{Options, PostgresStore};
 use pillarbox_testkit::{Direction, Fault};
 use pillarbox_transport_amqp::AmqpSource;
+use pillarbox_transport_mqtt::MqttSource;
 use pillarbox_transport_nats::NatsSource;
 use pillarbox_transport_redis::RedisSource;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
@@ -114,6 +115,7 @@ impl Drop for Shop {
 fn source(from: &str) -> Arc<dyn Source> {
     match from.split_once("://").unwrap().0 {
         "amqp" => Arc::new(AmqpSource::new(from).unwrap()),
+        "mqtt" => Arc::new(MqttSource::new(from).unwrap()),
         "nats" => Arc::new(NatsSource::new(from).unwrap()),
         _ => Arc::new(RedisSource::new(from).unwrap()),
     }
@@ -207,6 +209,11 @@ fn a_relay_killed_between_confirm_and_settle_delivers_to_redis_twice_and_it_is_a
 }
 
 #[test]
+fn a_relay_killed_between_confirm_and_settle_delivers_to_mqtt_twice_and_it_is_applied_once() {
+    relay_between_confirm_and_settle(Broker::Mqtt);
+}
+
+#[test]
 fn a_relay_killed_between_confirm_and_settle_is_absorbed_by_nats() {
     relay_between_confirm_and_settle(Broker::Nats);
 }
@@ -253,6 +260,11 @@ fn a_consumer_of_rabbitmq_killed_between_commit_and_ack_applies_once() {
 #[test]
 fn a_consumer_of_nats_killed_between_commit_and_ack_applies_once() {
     consumer_between_commit_and_ack(Broker::Nats);
+}
+
+#[test]
+fn a_consumer_of_mqtt_killed_between_commit_and_ack_applies_once() {
+    consumer_between_commit_and_ack(Broker::Mqtt);
 }
 
 #[test]

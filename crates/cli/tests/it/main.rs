@@ -19,6 +19,7 @@ mod home;
 mod killed;
 mod many_relays;
 mod mixing;
+mod mqtt;
 mod operate;
 mod order;
 mod outage;

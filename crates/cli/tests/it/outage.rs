@@ -195,6 +195,11 @@ fn nats_away_under_load_costs_no_attempt_and_is_seen_in_status() {
 }
 
 #[test]
+fn mqtt_away_under_load_costs_no_attempt_and_is_seen_in_status() {
+    is_unreachable_under_load(Broker::Mqtt);
+}
+
+#[test]
 fn redis_away_under_load_costs_no_attempt_and_is_seen_in_status() {
     is_unreachable_under_load(Broker::Redis);
 }
@@ -205,6 +210,11 @@ fn a_nats_server_stopped_under_load_costs_no_attempt_and_all_arrives_after_its_r
 }
 
 #[test]
+fn an_mqtt_server_stopped_under_load_costs_no_attempt_and_all_arrives_after_its_restart() {
+    is_stopped_under_load(Broker::Mqtt);
+}
+
+#[test]
 fn a_redis_server_stopped_under_load_costs_no_attempt_and_all_arrives_after_its_restart() {
     is_stopped_under_load(Broker::Redis);
 }
@@ -212,6 +222,11 @@ fn a_redis_server_stopped_under_load_costs_no_attempt_and_all_arrives_after_its_
 #[test]
 fn a_nats_server_that_hangs_under_load_is_seen_in_status_and_all_arrives_afterwards() {
     hangs_under_load(Broker::Nats);
+}
+
+#[test]
+fn an_mqtt_server_that_hangs_under_load_is_seen_in_status_and_all_arrives_afterwards() {
+    hangs_under_load(Broker::Mqtt);
 }
 
 #[test]
@@ -255,6 +270,11 @@ fn never_confirms(broker: Broker) {
 #[test]
 fn a_confirm_of_rabbitmq_that_never_comes_is_bounded_and_the_entry_delivered_again() {
     never_confirms(Broker::RabbitMq);
+}
+
+#[test]
+fn a_confirm_of_mqtt_that_never_comes_is_bounded_and_the_entry_delivered_again() {
+    never_confirms(Broker::Mqtt);
 }
 
 #[test]

@@ -8,13 +8,16 @@ use async_nats::jetstream;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties};
+use pillarbox_core::port::Source;
 use pillarbox_testkit::{Direction, Fault, FaultProxy};
+use pillarbox_transport_mqtt::MqttSource;
 use tokio::runtime::Runtime;
 
+use crate::mqtt::Recorder;
 use crate::server::Server;
 
 /// These tests have no runtime of their own: clients and wires share this one.
-fn runtime() -> &'static Runtime {
+pub(crate) fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -30,7 +33,7 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!(
-            "{name} is not set: run this through `cargo xtask services postgres rabbitmq nats redis -- cargo test`"
+            "{name} is not set: run this through `cargo xtask services postgres rabbitmq nats mosquitto redis -- cargo test`"
         )
     })
 }
@@ -72,6 +75,7 @@ impl Wire {
 pub(crate) enum Broker {
     RabbitMq,
     Nats,
+    Mqtt,
     Redis,
 }
 
@@ -82,6 +86,8 @@ pub(crate) struct Place {
     pub(crate) server: String,
     name: String,
     keeps_nothing: bool,
+    /// Hears what is published to an MQTT server, which keeps no record.
+    recorder: Option<Recorder>,
 }
 
 impl Place {
@@ -121,6 +127,7 @@ impl Place {
         let server = variable(match broker {
             Broker::RabbitMq => "PILLARBOX_TEST_AMQP",
             Broker::Nats => "PILLARBOX_TEST_NATS",
+            Broker::Mqtt => "PILLARBOX_TEST_MQTT",
             Broker::Redis => "PILLARBOX_TEST_REDIS",
         });
         Self::on(broker, server, of_queue)
@@ -133,7 +140,8 @@ impl Place {
 
     fn on(broker: Broker, server: String, of_queue: FieldTable) -> Self {
         let name = format!("cli{}", uuid::Uuid::new_v4().simple());
-        let place = Self { broker, server, name, keeps_nothing: false };
+        let recorder = (broker == Broker::Mqtt).then(|| Recorder::start(&server, &name));
+        let place = Self { broker, server, name, keeps_nothing: false, recorder };
         wait(place.declare(of_queue));
         place
     }
@@ -150,6 +158,11 @@ impl Place {
                 let config =
                     jetstream::stream::Config { name: self.name.clone(), subjects, ..Default::default() };
                 self.nats().await.create_stream(config).await.unwrap();
+            }
+            // The session of the consumer is there before anything is published.
+            Broker::Mqtt => {
+                let source = MqttSource::new(&self.from(&self.server)).unwrap();
+                source.subscribe().await.unwrap().close().await;
             }
             Broker::Redis => {}
         }
@@ -169,6 +182,7 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => format!("{server}?routing_key={name}&connect_timeout=2s"),
             Broker::Nats => format!("{server}/{name}.{{type}}?connect_timeout=2s"),
+            Broker::Mqtt => format!("{server}/{name}/events/{{type}}?connect_timeout=2s"),
             Broker::Redis => format!("{server}?stream={name}&connect_timeout=2s"),
         }
     }
@@ -179,6 +193,7 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => format!("{server}?queue={name}-nowhere"),
             Broker::Nats => format!("{server}?stream={name}-nowhere"),
+            Broker::Mqtt => panic!("an MQTT server keeps nothing that could be read"),
             Broker::Redis => format!("{server}?stream={name}-nowhere"),
         }
     }
@@ -189,6 +204,11 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => format!("{server}?queue={name}"),
             Broker::Nats => format!("{server}/{name}.>?durable=billing&ack_wait=5s"),
+            Broker::Mqtt => {
+                format!(
+                    "{server}/{name}/events/%23?group=billing&client_id={name}-billing&parked={name}/parked"
+                )
+            }
             Broker::Redis => format!("{server}?stream={name}&group=billing&reclaim_after=5s"),
         }
     }
@@ -198,6 +218,7 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => wait(self.lying()),
             Broker::Nats => wait(self.streamed()),
+            Broker::Mqtt => self.recorder.as_ref().unwrap().ids(),
             Broker::Redis => {
                 self.redis(&["xrange", &self.name, "-", "+"])
                     .lines()
@@ -254,6 +275,7 @@ impl Place {
                 let info = stream.consumer_info("billing").await.unwrap();
                 info.num_pending == 0 && info.num_ack_pending == 0
             }),
+            Broker::Mqtt => self.recorder.as_ref().unwrap().is_drained(),
             Broker::Redis => {
                 let group = self.redis(&["xinfo", "groups", &self.name]);
                 let group: Vec<&str> = group.lines().collect();

@@ -35,8 +35,16 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        let (port, scheme) = (self.port, if self.broker == Broker::Nats { "nats" } else { "redis" });
+        let (port, scheme) = (self.port, self.scheme());
         format!("{scheme}://127.0.0.1:{port}")
+    }
+
+    fn scheme(&self) -> &'static str {
+        match self.broker {
+            Broker::Nats => "nats",
+            Broker::Mqtt => "mqtt",
+            Broker::Redis | Broker::RabbitMq => "redis",
+        }
     }
 
     /// The process stays and answers nobody; the kernel goes on to accept connections for it.
@@ -92,6 +100,16 @@ impl Server {
             Broker::Redis => {
                 let text = format!("bind 127.0.0.1\nport {port}\ndir {data}\nappendonly yes\nsave \"\"\n");
                 (Command::new(program("/usr/bin/redis-server", "redis-server")), text)
+            }
+            Broker::Mqtt => {
+                let mut command = Command::new(program("/usr/sbin/mosquitto", "mosquitto"));
+                command.arg("-c");
+                // As root, the server would change to a user that cannot write to the directory.
+                let text = format!(
+                    "user root\nlistener {port} 127.0.0.1\nallow_anonymous true\npersistence true\n\
+                     persistence_location {data}/\nmax_queued_messages 0\n"
+                );
+                (command, text)
             }
             Broker::RabbitMq => panic!("RabbitMQ takes too long to start for a test of its own"),
         };

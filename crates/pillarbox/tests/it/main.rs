@@ -1,6 +1,6 @@
 //! Every broker with every database: the suite for consuming, with real servers on both sides.
 //!
-//! `cargo xtask services postgres rabbitmq nats redis -- cargo test -p pillarbox --all-features` starts them.
+//! `cargo xtask services postgres rabbitmq nats mosquitto redis -- cargo test -p pillarbox --all-features` starts them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
 mod broker;
@@ -26,6 +26,14 @@ mod rabbitmq_sqlite {
 
 mod rabbitmq_postgres {
     pillarbox_conformance::consumer_conformance!(crate::broker::RabbitMq, crate::inbox::Postgres);
+}
+
+mod mqtt_sqlite {
+    pillarbox_conformance::consumer_conformance!(crate::broker::Mqtt, crate::inbox::Sqlite);
+}
+
+mod mqtt_postgres {
+    pillarbox_conformance::consumer_conformance!(crate::broker::Mqtt, crate::inbox::Postgres);
 }
 
 mod nats_sqlite {

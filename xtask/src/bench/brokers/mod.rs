@@ -39,7 +39,7 @@ pub(crate) struct Broker {
     from: Option<&'static str>,
 }
 
-pub(crate) const ALL: [Broker; 7] = [
+pub(crate) const ALL: [Broker; 8] = [
     Broker {
         name: "redis",
         shown: "Redis",
@@ -71,6 +71,14 @@ pub(crate) const ALL: [Broker; 7] = [
         variable: "PILLARBOX_TEST_NATS_LATEST",
         to: "/bench",
         from: Some("/bench?stream=bench&durable=bench"),
+    },
+    Broker {
+        name: "mosquitto",
+        shown: "Mosquitto",
+        server: "mosquitto",
+        variable: "PILLARBOX_TEST_MQTT",
+        to: "/bench",
+        from: Some("/bench?client_id=bench"),
     },
     Broker {
         name: "rabbitmq-classic",

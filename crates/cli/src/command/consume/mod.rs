@@ -47,6 +47,8 @@ stops it at once.
 
 Examples:
   pillarbox consume --name billing --from 'amqp://localhost/%2f?queue=billing' --to 'exec:python3 billing.py'
+  pillarbox consume --name billing --from 'mqtt://localhost/orders/%23?group=billing&client_id=billing-1' \\
+      --to 'exec:python3 billing.py'
   pillarbox consume --name billing --from 'nats://localhost/orders.>?stream=ORDERS&durable=billing' \\
       --to http://127.0.0.1:8080/events --allow-private";
 

@@ -1,5 +1,6 @@
 //! The brokers: a queue or stream of each test's own, behind a proxy that can cut its connections.
 
+mod mqtt;
 mod nats;
 mod rabbitmq;
 mod redis;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use pillarbox::Source;
 use pillarbox_testkit::{Fault, FaultProxy, eventually};
 
+pub(crate) use mqtt::Mqtt;
 pub(crate) use nats::Nats;
 pub(crate) use rabbitmq::RabbitMq;
 pub(crate) use redis::Redis;
