@@ -46,6 +46,9 @@ docs/guide/consume.md shows.
 On SIGTERM or SIGINT, the consumer receives nothing more and finishes the events in flight. A second signal \
 stops it at once.
 
+If [trace] endpoint or OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of OTLP over HTTP, each message has a span that \
+is linked to the creation of its event.
+
 Examples:
   pillarbox consume --name billing --from 'amqp://localhost/%2f?queue=billing' --to 'exec:python3 billing.py'
   pillarbox consume --name billing --from 'nats://localhost/orders.>?stream=ORDERS&durable=billing' \\

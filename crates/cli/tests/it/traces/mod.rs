@@ -245,6 +245,27 @@ fn without_a_receiver_nothing_is_traced() {
 }
 
 #[test]
+fn a_receiver_with_tls_gets_spans_if_its_certificate_is_trusted() {
+    let (receiver, certificate) = Receiver::secure();
+    let home = home(&receiver.url, "");
+    home.write("authority.pem", &certificate);
+    let staging = ["stage", "--route", "orders", "--type", "t", "--payload", "1"];
+    let mut trusting = home.command(staging);
+    trusting.env("SSL_CERT_FILE", home.path("authority.pem"));
+    run(trusting);
+    assert_eq!(receiver.spans("create", 1).len(), 1);
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_gets_nothing_and_is_told() {
+    let (receiver, _) = Receiver::secure();
+    let home = home(&receiver.url, "");
+    let said = run(home.command(["stage", "--route", "orders", "--type", "t", "--payload", "1"]));
+    assert!(said.stderr.contains("traces cannot be sent"), "{said:?}");
+    assert_eq!(home.totals()["pending"], 1);
+}
+
+#[test]
 fn a_receiver_that_is_gone_is_told_once_and_stops_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,7 +1,7 @@
 //! A receiver of OTLP over HTTP: it decodes what it gets with the published definition of the protocol.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use opentelemetry_proto::tonic::collector::trace::v1::{
@@ -11,6 +11,8 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::home::eventually;
 
@@ -42,6 +44,30 @@ impl Receiver {
             }
         });
         Self { url, received }
+    }
+
+    /// A server with TLS, and its certificate.
+    pub(super) fn secure() -> (Self, String) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let received = Received::default();
+        let shared = received.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+                shared.take(StreamOwned::new(tls, stream));
+            }
+        });
+        (Self { url, received }, made.cert.pem())
     }
 
     /// Waits until spans of this operation have come, this many or more, and returns them.
@@ -79,10 +105,13 @@ impl Receiver {
 }
 
 impl Received {
-    fn take(&self, stream: TcpStream) {
+    fn take(&self, stream: impl Read + Write) {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
+        if reader.read_line(&mut line).is_err() {
+            // The client does not trust the certificate.
+            return;
+        }
         assert!(line.starts_with("POST /v1/traces HTTP/1.1"), "{line}");
         let (mut length, mut is_protobuf) = (0, false);
         loop {
@@ -114,6 +143,7 @@ impl Received {
         );
         let stream = reader.get_mut();
         stream.write_all(&[head.as_bytes(), &answer].concat()).unwrap();
+        stream.flush().unwrap();
     }
 }
 
