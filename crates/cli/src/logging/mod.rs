@@ -33,6 +33,11 @@ pub(crate) fn start(default: &str, spans: Option<SpanLayer>) {
     let asked = std::env::var("PILLARBOX_LOG").ok();
     let filter = asked.and_then(|text| EnvFilter::try_new(directives(&text)).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new(directives(default)));
+    let _ = subscriber(filter, spans).try_init();
+}
+
+/// Whoever listens: lines by their filter, spans by that of their layer.
+fn subscriber(filter: EnvFilter, spans: Option<SpanLayer>) -> impl tracing::Subscriber + Send + Sync {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Stderr)
         .with_ansi(std::io::stderr().is_terminal())
@@ -40,7 +45,7 @@ pub(crate) fn start(default: &str, spans: Option<SpanLayer>) {
         .log_internal_errors(false)
         .event_format(Either(Format::default().with_target(false)))
         .with_filter(filter);
-    let _ = tracing_subscriber::registry().with(spans).with(lines).try_init();
+    tracing_subscriber::registry().with(spans).with(lines)
 }
 
 /// Sets how lines look from now on.
@@ -92,6 +97,14 @@ fn directives(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Subscriber as _;
+    use tracing::level_filters::LevelFilter;
+
+    #[test]
+    fn without_traces_nothing_below_the_level_of_the_lines_is_looked_at() {
+        let quiet = subscriber(EnvFilter::new(directives("")), None);
+        assert_eq!(quiet.max_level_hint(), Some(LevelFilter::WARN));
+    }
 
     #[test]
     fn lines_of_clients_below_warn_are_shown_only_to_who_names_them() {

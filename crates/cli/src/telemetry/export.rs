@@ -13,7 +13,7 @@ use pillarbox_host::{Creation, TraceContext, Tracer};
 use pillarbox_otel::{Otel, adopt};
 use tracing::Span;
 use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 
 use super::SpanLayer;
 use super::client::Client;
@@ -59,6 +59,7 @@ pub(super) fn start(config: &TraceConfig) -> Result<Option<SpanLayer>, Fault> {
         provider = provider.with_max_links_per_span(BATCH_MAX);
     }
     let provider = provider.build();
+    let ours = filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET);
     let layer = tracing_opentelemetry::layer()
         .with_tracer(provider.tracer("pillarbox"))
         .with_location(false)
@@ -66,7 +67,7 @@ pub(super) fn start(config: &TraceConfig) -> Result<Option<SpanLayer>, Fault> {
         .with_target(false)
         .with_tracked_inactivity(false)
         // Spans only: lines of the log stay in the log.
-        .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET));
+        .with_filter(ours.with_max_level_hint(LevelFilter::INFO));
     let tracer: Arc<dyn Tracer> = Arc::new(Started::new(config.relation));
     RUNNING
         .set(Running { provider, tracer })
