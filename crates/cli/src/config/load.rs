@@ -212,6 +212,9 @@ mod tests {
             let text = format!("[trace]\nendpoint = \"{endpoint}\"");
             check(&text, &["p.toml:2: trace.endpoint:", "OTLP"]);
         }
+        let fault = parse("p.toml", "[trace]\nendpoint = \"http://ana:canary@host\"", &|_| None).unwrap_err();
+        let told = fault.message().unwrap();
+        assert!(told.contains("OTEL_EXPORTER_OTLP_HEADERS") && !told.contains("canary"), "{told}");
     }
 
     #[test]

@@ -67,6 +67,9 @@ impl<'de> Deserialize<'de> for TraceEndpoint {
         }
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         match rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default()) {
+            Some(host) if host.contains('@') => Err(D::Error::custom(
+                "the URL has a user or a password, which are not sent. Set OTEL_EXPORTER_OTLP_HEADERS instead",
+            )),
             Some(host) if !host.is_empty() && !url.contains(['?', '#', ' ']) => Ok(Self(url)),
             _ => Err(D::Error::custom(
                 "write the URL of a receiver of OTLP over HTTP, such as \"http://localhost:4318\"",

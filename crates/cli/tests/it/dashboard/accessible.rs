@@ -8,7 +8,7 @@ use super::{Page, guarded};
 use crate::saga::{Answers, Application, erasure};
 
 /// Asks axe-core what is wrong, and how much it hurts.
-const LOOK: &str = "return axe.run(document, { resultTypes: ['violations'] }).then(found => found.violations.map(
+const LOOK: &str = "return axe.run(document, { resultTypes: ['violations'], preload: false }).then(found => found.violations.map(
     one => ({ impact: one.impact, rule: one.id, help: one.help,
               where: one.nodes.slice(0, 5).map(node => node.target.join(' ') + ' ' + node.failureSummary) })))";
 
