@@ -8,9 +8,14 @@ use super::{Page, guarded};
 use crate::saga::{Answers, Application, erasure};
 
 /// Asks axe-core what is wrong, and how much it hurts.
-const LOOK: &str = "return axe.run(document, { resultTypes: ['violations'], preload: false }).then(found => found.violations.map(
+const LOOK: &str = "return axe.run(document, { resultTypes: ['violations'], preload: false, ...RULES }).then(found => found.violations.map(
     one => ({ impact: one.impact, rule: one.id, help: one.help,
               where: one.nodes.slice(0, 5).map(node => node.target.join(' ') + ' ' + node.failureSummary) })))";
+
+/// Every rule.
+const ALL: &str = "{}";
+/// The rule that a dark page can break although the light one keeps it.
+const COLOURS: &str = "{ runOnly: ['color-contrast'] }";
 
 /// The source of axe-core.
 fn axe() -> String {
@@ -21,20 +26,20 @@ fn axe() -> String {
 }
 
 /// What hurts on the open page: the findings that axe-core calls serious or critical.
-fn hurts(browser: &Browser, axe: &str) -> Vec<Value> {
+fn hurts(browser: &Browser, axe: &str, rules: &str) -> Vec<Value> {
     if browser.run("return typeof axe") == "undefined" {
         browser.run(axe);
     }
-    let found = browser.run(LOOK);
+    let found = browser.run(&LOOK.replace("RULES", rules));
     let found = found.as_array().unwrap_or_else(|| panic!("{found}")).clone();
     found.into_iter().filter(|one| matches!(one["impact"].as_str(), Some("serious" | "critical"))).collect()
 }
 
 /// Looks at the open page in both schemes, and on a phone.
 fn look(browser: &Browser, axe: &str, name: &str, wrong: &mut Vec<String>) {
-    for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light")] {
+    for (width, scheme, rules) in [(1280, "light", ALL), (1280, "dark", COLOURS), (390, "light", ALL)] {
         browser.look(width, 800, scheme);
-        let found = hurts(browser, axe);
+        let found = hurts(browser, axe, rules);
         wrong.extend(found.iter().map(|one| format!("{name} at {width} px, {scheme}: {one:#}")));
     }
 }
@@ -85,6 +90,10 @@ fn a_page_that_hurts_is_found() {
     browser.open(&url(&page, "/"));
     browser.until("document.querySelector('#live-mark').textContent === 'live'");
     browser.run("document.querySelector('main').append(document.createElement('input'))");
-    let found = hurts(&browser, &axe);
+    browser.look(1280, 800, "dark");
+    browser.run("document.querySelector('main').style.color = '#333'");
+    let found = hurts(&browser, &axe, ALL);
     assert!(found.iter().any(|one| one["rule"] == "label"), "{found:?}");
+    let found = hurts(&browser, &axe, COLOURS);
+    assert!(found.iter().any(|one| one["rule"] == "color-contrast"), "{found:?}");
 }
