@@ -101,8 +101,8 @@ impl Program for Bench {
         &self.globals
     }
 
-    fn log(&self) -> &'static str {
-        "error"
+    fn log(&self) -> Option<&'static str> {
+        Some("error")
     }
 
     async fn run(self, out: Output) -> Result<(), Fault> {

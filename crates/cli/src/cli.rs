@@ -36,7 +36,15 @@ impl Program for Cli {
         &self.globals
     }
 
-    fn log(&self) -> &'static str {
+    async fn run(self, out: Output) -> Result<(), Fault> {
+        let log = if out.quiet { "error" } else { self.directives() };
+        command::run(self.command, &self.globals, Self::command(), out, log).await
+    }
+}
+
+impl Cli {
+    /// What is logged unless `PILLARBOX_LOG` or `--quiet` says otherwise.
+    fn directives(&self) -> &'static str {
         match self.command {
             Command::Relay(_) => "pillarbox_engine=info",
             Command::Consume(_) => "pillarbox_engine=info,pillarbox_cli=info",
@@ -44,10 +52,6 @@ impl Program for Cli {
             Command::Demo(_) | Command::Bench(_) => "error",
             _ => "warn",
         }
-    }
-
-    async fn run(self, out: Output) -> Result<(), Fault> {
-        command::run(self.command, &self.globals, Self::command(), out).await
     }
 }
 

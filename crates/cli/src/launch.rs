@@ -15,8 +15,11 @@ pub trait Program: Parser {
     /// Options of every command.
     fn globals(&self) -> &Globals;
 
-    /// What is logged unless `PILLARBOX_LOG` or `--quiet` says otherwise.
-    fn log(&self) -> &'static str;
+    /// What is logged unless `PILLARBOX_LOG` or `--quiet` says otherwise. `None`: the program starts its log itself, when
+    /// it knows where its spans go. Default: none.
+    fn log(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Does what it was asked.
     fn run(self, out: Output) -> impl Future<Output = Result<(), Fault>>;
@@ -53,7 +56,9 @@ fn hide_password(error: &mut clap::Error) {
 fn run(program: impl Program) -> Result<(), Fault> {
     let Globals { json, quiet, .. } = *program.globals();
     let out = Output { json, quiet };
-    crate::logging::start(if quiet { "error" } else { program.log() });
+    if let Some(log) = program.log() {
+        crate::logging::start(if quiet { "error" } else { log }, None);
+    }
     let workers = std::thread::available_parallelism().map_or(2, |count| count.get().min(4));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
@@ -61,6 +66,7 @@ fn run(program: impl Program) -> Result<(), Fault> {
         .build()
         .map_err(|error| Fault::failed(format!("cannot start: {error}")))?;
     let result = runtime.block_on(program.run(out));
+    crate::telemetry::finish();
     // Not a plain drop: that would wait for a thread that is blocked on a terminal.
     runtime.shutdown_background();
     result

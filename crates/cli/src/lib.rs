@@ -16,6 +16,7 @@ mod logging;
 pub mod measure;
 pub mod output;
 mod signal;
+mod telemetry;
 
 use std::process::ExitCode;
 

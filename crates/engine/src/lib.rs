@@ -17,6 +17,7 @@ mod retention;
 mod seqs;
 pub mod sink;
 mod tally;
+mod trace;
 mod verdict;
 
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerOptions, ConsumerTally};

@@ -1,6 +1,7 @@
 //! What a process provides to the pure core: a wall clock, fresh ids, and one source of clock stamps. It also holds
 //! what every outbox does with them, [`Staging`] and [`outbox!`], how it uses the application's transaction: [`Step`]
-//! and [`transactions!`], and how an inbox marks several events: [`accept_all`](accept_all()).
+//! and [`transactions!`], and how an inbox marks several events: [`accept_all`](accept_all()). [`Tracer`] is the seam
+//! for traces.
 //!
 //! The core takes these as arguments, so that tests can control them. Production code takes them from here.
 
@@ -8,6 +9,7 @@ mod accept_all;
 mod driver;
 mod outbox;
 mod staging;
+mod trace;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -21,6 +23,7 @@ use uuid::Uuid;
 pub use accept_all::{BatchMarks, accept_all};
 pub use driver::{Blocking, Call, Changed, Next, Pending, Row, Step, Waiting, run_blocking, run_waiting};
 pub use staging::{Staging, Trace};
+pub use trace::{Creation, TraceContext, Tracer};
 
 /// How far the stamp of a consumed event may be ahead of this process's wall clock. A stamp further ahead is
 /// refused.

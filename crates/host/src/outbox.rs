@@ -93,6 +93,15 @@ macro_rules! outbox {
                 self
             }
 
+            /// Sets the tracer. Each staged event then has a *create* span, whose context is stored in the headers
+            /// `traceparent` and `tracestate`. An event that already has a `traceparent` keeps it and gets no span.
+            /// The function of [`trace`](Self::trace) is not called. Default: none.
+            #[must_use]
+            pub fn tracer(mut self, tracer: impl $crate::Tracer + 'static) -> Self {
+                self.staging.tracer = Some(::std::sync::Arc::new(tracer));
+                self
+            }
+
             /// Sets the source of clock stamps. Default: the one clock of this process.
             #[must_use]
             pub fn clock(mut self, clock: ::std::sync::Arc<::pillarbox_core::HybridClock>) -> Self {

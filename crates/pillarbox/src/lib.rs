@@ -22,6 +22,7 @@
 //! - `amqp`, `mqtt`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, MQTT 5, NATS JetStream and Redis Streams.
 //! - `metrics`: `pillarbox::metrics`, OpenMetrics of relays, consumers and the store.
 //! - `dashboard`: `pillarbox::dashboard`, health, an API and a live page as a router for axum 0.8.
+//! - `otel`: `pillarbox::otel`, traces with OpenTelemetry.
 //! - `http`: signed webhooks. `axum`: the same, with an extractor for axum 0.8 to receive them.
 //!
 //! All databases stage and accept in transactions of `sqlx` 0.9. Other drivers have a feature each, which adds to
@@ -58,6 +59,7 @@ pub use pillarbox_host::process_clock;
 pub mod port {
     pub use pillarbox_core::NewAudit;
     pub use pillarbox_core::port::*;
+    pub use pillarbox_host::{Creation, TraceContext, Tracer};
 }
 
 /// An outbox and inbox in a MongoDB database.
@@ -132,6 +134,12 @@ pub mod mqtt {
 #[cfg(feature = "nats")]
 pub mod nats {
     pub use pillarbox_transport_nats::*;
+}
+
+/// Traces with OpenTelemetry.
+#[cfg(feature = "otel")]
+pub mod otel {
+    pub use pillarbox_otel::*;
 }
 
 /// Redis Streams, and Valkey.

@@ -94,7 +94,12 @@ impl Source for AmqpSource {
     /// A delivery count where the queue was said or seen to be a quorum queue. Whether a parked message is kept
     /// depends on the queue's dead-letter exchange, which the broker does not tell.
     fn capabilities(&self) -> SourceCapabilities {
-        SourceCapabilities::default().delivery_count(self.counts.load(Ordering::Relaxed))
+        let counts = self.counts.load(Ordering::Relaxed);
+        SourceCapabilities::default().delivery_count(counts).system("rabbitmq")
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(self.queue.as_str())
     }
 
     async fn subscribe(&self) -> Result<Box<dyn Subscription>> {

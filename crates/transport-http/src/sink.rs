@@ -263,6 +263,7 @@ struct Queue<'a> {
 impl Sink for HttpSink {
     fn capabilities(&self) -> SinkCapabilities {
         let mut capabilities = SinkCapabilities::default();
+        capabilities.system = "http";
         capabilities.payload_bytes_max = self.options.payload_bytes_max;
         // A 2xx is the receiver's word; what it did before it answered is its own affair.
         capabilities.durable = false;

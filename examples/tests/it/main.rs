@@ -46,6 +46,27 @@ fn the_order_service_on_sqlite_delivers_what_it_committed() {
 }
 
 #[test]
+fn the_example_of_traces_shows_a_mail_in_two_traces_with_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(env!("CARGO_BIN_EXE_traces"), |command| {
+        command.arg(folder.path().join("work.db"));
+    });
+    let text = String::from_utf8(output.stdout).unwrap();
+    let span = |name: &str| -> Vec<&str> {
+        let found = text.lines().find(|line| line.contains(name));
+        found.unwrap_or_else(|| panic!("{name}: {text}")).split(' ').collect()
+    };
+    let (request, stage) = (span("POST /orders"), span("stage mail"));
+    let (process, call) = (span("process mail"), span("call the mail provider"));
+    assert_eq!(stage[0], request[0], "the request and what it staged are one trace");
+    assert_eq!(call[0], process[0], "the work and what it calls are one trace");
+    assert_ne!(process[0], stage[0]);
+    for linked in [process, span("settle mail")] {
+        assert_eq!(linked[4..], ["->", stage[1]], "{text}");
+    }
+}
+
+#[test]
 fn the_order_service_on_postgresql_delivers_what_it_committed() {
     on_postgresql(env!("CARGO_BIN_EXE_order-service-postgres"));
 }

@@ -1,4 +1,4 @@
-//! A folder of Node packages that tests run the examples for Node with, under `target`.
+//! A folder of Node packages under `target`: what tests run the examples for Node with, and what checks the page.
 //!
 //! No server, as [`python`](super::python) is none, and treated in the same way.
 
@@ -21,7 +21,7 @@ const LOCK: &str = include_str!("../../node/package-lock.json");
 const MARK: &str = "pillarbox-packages.json";
 
 /// Fails where the part in C++ was neither found nor built.
-const CHECK: &str = "new (require('better-sqlite3'))(':memory:').close(); require('pg'); require('mysql2'); require('mongodb')";
+const CHECK: &str = "new (require('better-sqlite3'))(':memory:').close(); require('pg'); require('mysql2'); require('mongodb'); require('axe-core')";
 
 pub(crate) struct Node;
 

@@ -33,6 +33,11 @@ const RULES: &[Rule] = &[
         must_not_reach: &["sqlx*"],
     },
     Rule {
+        package: "pillarbox-otel",
+        may_use: &["pillarbox-core", "pillarbox-host"],
+        must_not_reach: &["sqlx*", "tokio"],
+    },
+    Rule {
         package: "pillarbox-dashboard",
         may_use: &["pillarbox-core", "pillarbox-host"],
         must_not_reach: &["sqlx*"],

@@ -32,6 +32,7 @@ use pillarbox_core::port::PauseTo;
 use crate::context::{Context, Globals};
 use crate::fault::Fault;
 use crate::output::Output;
+use crate::{logging, telemetry};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -94,6 +95,7 @@ pub(crate) async fn run(
     globals: &Globals,
     program: clap::Command,
     out: Output,
+    log: &str,
 ) -> Result<(), Fault> {
     // Completions are asked for by installers, where a broken configuration must not matter.
     if let Command::Completions(args) = command {
@@ -103,6 +105,9 @@ pub(crate) async fn run(
         return man::run(&args, program, out);
     }
     let context = Context::load(globals, out)?;
+    let traced = matches!(command, Command::Stage(_) | Command::Relay(_) | Command::Consume(_));
+    let spans = if traced { telemetry::start(&context.config.trace)? } else { None };
+    logging::start(log, spans);
     match command {
         Command::Demo(args) => demo::run(&args, &context).await,
         Command::Migrate(args) => migrate::run(&args, &context).await,

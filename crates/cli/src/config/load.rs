@@ -203,6 +203,21 @@ mod tests {
     }
 
     #[test]
+    fn traces_go_to_a_url_in_one_of_two_relations() {
+        check(
+            "[trace]\nrelation = \"child\"",
+            &["p.toml:2: trace.relation:", "write \"link\" or \"parent\""],
+        );
+        for endpoint in ["localhost:4318", "grpc://localhost:4317", "http://", "http://host/?x=1"] {
+            let text = format!("[trace]\nendpoint = \"{endpoint}\"");
+            check(&text, &["p.toml:2: trace.endpoint:", "OTLP"]);
+        }
+        let fault = parse("p.toml", "[trace]\nendpoint = \"http://ana:canary@host\"", &|_| None).unwrap_err();
+        let told = fault.message().unwrap();
+        assert!(told.contains("OTEL_EXPORTER_OTLP_HEADERS") && !told.contains("canary"), "{told}");
+    }
+
+    #[test]
     fn broken_toml_is_located() {
         check("[database]\nurl = ", &["p.toml:2:"]);
     }

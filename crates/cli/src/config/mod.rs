@@ -9,6 +9,7 @@ mod reference;
 mod route;
 mod secret;
 mod show;
+mod trace;
 mod value;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub(crate) use mark::Marks;
 pub(crate) use reference::page;
 pub use route::RouteConfig;
 pub(crate) use show::Shown;
+pub(crate) use trace::{TraceConfig, TraceRelation};
 
 use value::{Name, Period, Positive};
 
@@ -54,6 +56,9 @@ pub(crate) struct Config {
     /// `[log]`
     #[serde(default)]
     pub(crate) log: LogConfig,
+    /// `[trace]`
+    #[serde(default)]
+    pub(crate) trace: TraceConfig,
     /// What each part of the file says, to be compared with another reading of it.
     #[serde(skip)]
     pub(crate) marks: Marks,

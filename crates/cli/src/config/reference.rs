@@ -8,7 +8,9 @@ use pillarbox_core::health::{MAX_AGE_DEFAULT, ProblemKind};
 use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
 use pillarbox_engine::RelayOptions;
 
-use super::{DATABASE_DEFAULT, LISTEN_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS};
+use super::{
+    DATABASE_DEFAULT, LISTEN_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS, TraceRelation,
+};
 use crate::destination::PORTS_DEFAULT;
 
 /// One table of the file.
@@ -92,6 +94,12 @@ fn sections() -> Vec<Section> {
                 "`\"human\"`",
                 "lines for people, or one JSON object per line with `time`, `level`, `message` and the fields",
             )],
+        },
+        Section {
+            name: "[trace]",
+            about: "[Traces](traces.md) of `stage`, `relay` and `consume`, as OTLP over HTTP. They are off without an\n\
+                    endpoint. The variables of OpenTelemetry's SDK count as well.",
+            settings: trace(),
         },
         Section {
             name: "[admin]",
@@ -223,6 +231,24 @@ fn retention() -> Vec<Setting> {
     ]
 }
 
+fn trace() -> Vec<Setting> {
+    vec![
+        setting(
+            "endpoint",
+            "URL",
+            "`OTEL_EXPORTER_OTLP_ENDPOINT` of the environment, else none",
+            "the base URL of the receiver, such as `http://localhost:4318`; `/v1/traces` is added",
+        ),
+        setting(
+            "relation",
+            "`\"link\"`, `\"parent\"`",
+            format!("`\"{}\"`", TraceRelation::default().as_str()),
+            "how `consume` ties its spans to the stored context: by a link from a trace of its own, or as a child in \
+             the same trace",
+        ),
+    ]
+}
+
 fn admin() -> Vec<Setting> {
     let truth = "`true`, `false`";
     let unready = ProblemKind::STOPPING.map(|kind| format!("`\"{kind}\"`")).join(", ");
@@ -296,7 +322,8 @@ mod tests {
         check("backoff = { … }", "[routes.r]\nto = 'null:'\nbackoff = { no_such_key = 1 }");
         check("[retention]", "[retention]\nno_such_key = 1");
         check("[log]", "[log]\nno_such_key = 1");
+        check("[trace]", "[trace]\nno_such_key = 1");
         check("[admin]", "[admin]\nno_such_key = 1");
-        assert_eq!(taken("[no_such_table]"), ["database", "routes", "retention", "log", "admin"]);
+        assert_eq!(taken("[no_such_table]"), ["database", "routes", "retention", "log", "trace", "admin"]);
     }
 }

@@ -20,6 +20,7 @@ pub(crate) struct Shown {
     routes: BTreeMap<RouteName, Route>,
     retention: Retention,
     log: Log,
+    trace: Trace,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin: Option<Admin>,
 }
@@ -27,6 +28,13 @@ pub(crate) struct Shown {
 #[derive(Serialize)]
 struct Log {
     format: &'static str,
+}
+
+#[derive(Serialize)]
+struct Trace {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint: Option<String>,
+    relation: &'static str,
 }
 
 #[derive(Serialize)]
@@ -143,6 +151,10 @@ impl Shown {
                 sagas: format_duration(config.retention.sagas()),
             },
             log: Log { format: config.log.format.as_str() },
+            trace: Trace {
+                endpoint: config.trace.endpoint.as_ref().map(|endpoint| endpoint.shown()),
+                relation: config.trace.relation.as_str(),
+            },
             admin: config.admin.as_ref().map(Admin::new),
         }
     }

@@ -13,6 +13,8 @@ use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
 use sqlx::{Sqlite, Transaction};
 
+use crate::telemetry;
+
 /// The same expression for every database of this build.
 macro_rules! each {
     ($value:expr, $of:ident($($name:pat),+) => $body:expr) => {
@@ -148,6 +150,20 @@ impl Staging {
 
     /// The outbox of a route.
     pub fn outbox(&self, route: &RouteName) -> RouteOutbox {
+        let outbox = self.untraced(route);
+        let Some(tracer) = telemetry::tracer() else { return outbox };
+        match outbox {
+            RouteOutbox::Sqlite(outbox) => RouteOutbox::Sqlite(outbox.tracer(tracer)),
+            #[cfg(feature = "postgres")]
+            RouteOutbox::Postgres(outbox) => RouteOutbox::Postgres(outbox.tracer(tracer)),
+            #[cfg(feature = "mysql")]
+            RouteOutbox::MySql(outbox) => RouteOutbox::MySql(outbox.tracer(tracer)),
+            #[cfg(feature = "mongodb")]
+            RouteOutbox::Mongo(outbox) => RouteOutbox::Mongo(outbox.tracer(tracer)),
+        }
+    }
+
+    fn untraced(&self, route: &RouteName) -> RouteOutbox {
         match self {
             Self::Sqlite(_, options) => {
                 RouteOutbox::Sqlite(sqlite::Outbox::new(route.as_str()).options(options.clone()))

@@ -86,8 +86,13 @@ impl Home {
     pub(crate) fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Command {
         let mut command = Command::new(crate::PROGRAM);
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
-        for name in ["DATABASE_URL", "PILLARBOX_LOG", "RUST_BACKTRACE", "CLICOLOR_FORCE"] {
+        for name in ["DATABASE_URL", "PILLARBOX_LOG", "RUST_BACKTRACE", "CLICOLOR_FORCE", "TRACEPARENT"] {
             command.env_remove(name);
+        }
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("OTEL_") {
+                command.env_remove(name);
+            }
         }
         command
     }

@@ -38,6 +38,7 @@ mod signals;
 mod stage;
 mod storm;
 mod suspects;
+mod traces;
 mod verify;
 
 /// What is driven.

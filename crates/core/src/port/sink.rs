@@ -75,10 +75,23 @@ pub struct SinkCapabilities {
     pub deduplicates: bool,
     /// Whether [`Outcome::Confirmed`] means that the destination has the message on disk. Default: true.
     pub durable: bool,
+    /// The name of the destination's system in traces: `rabbitmq`, `nats`, `redis`, or another word that
+    /// OpenTelemetry's conventions for messaging know. Default: `pillarbox`.
+    pub system: &'static str,
+    /// Whether the sink processes entries in this process, as handlers do, instead of sending them elsewhere. Traces
+    /// then have a *process* span for each entry and no *send* span. Default: false.
+    pub in_process: bool,
 }
 
 impl Default for SinkCapabilities {
     fn default() -> Self {
-        Self { payload_bytes_max: None, ordered_prefix: false, deduplicates: false, durable: true }
+        Self {
+            payload_bytes_max: None,
+            ordered_prefix: false,
+            deduplicates: false,
+            durable: true,
+            system: "pillarbox",
+            in_process: false,
+        }
     }
 }

@@ -14,6 +14,11 @@ pub trait Source: Send + Sync {
     /// The capabilities of this source. They are data, so that tests and the consumer can choose by them.
     fn capabilities(&self) -> SourceCapabilities;
 
+    /// The name of the queue, stream or subject, for traces. Default: none.
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
     /// Begins to receive. Messages that an earlier consumer of the same name left unacknowledged are delivered
     /// again.
     async fn subscribe(&self) -> Result<Box<dyn Subscription>>;
@@ -24,6 +29,10 @@ pub trait Source: Send + Sync {
 impl<T: Source + ?Sized> Source for Arc<T> {
     fn capabilities(&self) -> SourceCapabilities {
         (**self).capabilities()
+    }
+
+    fn name(&self) -> Option<&str> {
+        (**self).name()
     }
 
     async fn subscribe(&self) -> Result<Box<dyn Subscription>> {
@@ -84,13 +93,22 @@ pub trait Receipt: Send {
 }
 
 /// The capabilities of a source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceCapabilities {
     /// Whether messages carry a delivery count. Default: false.
     pub delivery_count: bool,
     /// Whether the broker keeps parked messages. Default: false.
     pub keeps_parked: bool,
+    /// The name of the broker's system in traces, as for
+    /// [`SinkCapabilities::system`](super::SinkCapabilities::system). Default: `pillarbox`.
+    pub system: &'static str,
+}
+
+impl Default for SourceCapabilities {
+    fn default() -> Self {
+        Self { delivery_count: false, keeps_parked: false, system: "pillarbox" }
+    }
 }
 
 impl SourceCapabilities {
@@ -105,6 +123,13 @@ impl SourceCapabilities {
     #[must_use]
     pub fn keeps_parked(mut self, keeps: bool) -> Self {
         self.keeps_parked = keeps;
+        self
+    }
+
+    /// Sets the name of the broker's system in traces.
+    #[must_use]
+    pub fn system(mut self, system: &'static str) -> Self {
+        self.system = system;
         self
     }
 }

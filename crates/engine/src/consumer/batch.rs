@@ -9,8 +9,10 @@ use pillarbox_core::port::{AcceptBatch, Accepted, Origin, Transactions};
 use pillarbox_core::{Error, ErrorKind, Received, Result};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::observe::Consumed;
+use crate::trace;
 
 use super::Consumer;
 use super::handler::Handler;
@@ -76,19 +78,26 @@ impl<S: Transactions> Consumer<S> {
             let arrivals: Vec<Arrival<'_>> =
                 part.iter().map(|ready| (&ready.event, ready.origin.as_ref())).collect();
             let started = Instant::now();
-            match self.attempt_batch(handler, &arrivals).await {
+            let events = arrivals.iter().map(|(event, _)| *event);
+            let span = self.traces.process_batch(self.place(), &self.name, events);
+            match self.attempt_batch(handler, &arrivals).instrument(span.clone()).await {
                 Ok(outcomes) => {
                     // Each has its share of the time.
                     let share = started.elapsed() / u32::try_from(outcomes.len()).unwrap_or(u32::MAX);
                     self.observer
                         .tell(|observer| outcomes.iter().for_each(|done| observer.consumed(*done, share)));
-                    ends.extend(self.answer_batch(part, outcomes).await);
+                    trace::consumed(&span, Consumed::Processed);
+                    let events = part.iter().map(|ready| &ready.event);
+                    let span = self.traces.answer(&span, self.place(), "ack", events);
+                    ends.extend(self.answer_batch(part, outcomes).instrument(span).await);
                 }
                 Err(Miss::Divide) => {
+                    trace::consumed(&span, Consumed::Failed);
                     let right = part.split_off(part.len() / 2);
                     parts.extend([right, part]);
                 }
                 Err(Miss::Begin) => {
+                    trace::consumed(&span, Consumed::Failed);
                     tries += 1;
                     parts.push(part);
                     let wait = self.wait_before(tries, None);

@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use pillarbox_core::port::{Source, Transactions};
 use pillarbox_core::{Error, HybridClock, Received, Result};
+use pillarbox_host::Tracer;
 
 use crate::observe::{Observe, Observer};
 use crate::sink::HandlerError;
+use crate::trace::{Place, Traces};
 
 pub use options::{ConsumerOptions, ConsumerTally};
 
@@ -36,6 +38,7 @@ pub struct Consumer<S: Transactions> {
     options: ConsumerOptions,
     clock: Option<Arc<HybridClock>>,
     observer: Observer,
+    traces: Traces,
 }
 
 impl<S: Transactions> Consumer<S> {
@@ -49,6 +52,7 @@ impl<S: Transactions> Consumer<S> {
             options: ConsumerOptions::default(),
             clock: None,
             observer: Observer::default(),
+            traces: Traces::default(),
         }
     }
 
@@ -131,6 +135,12 @@ impl<S: Transactions> Consumer<S> {
     {
         Flow::new(self, &Together(handler)).run(shutdown).await
     }
+
+    /// Where the messages come from, for traces.
+    fn place(&self) -> Place<'_> {
+        let name = self.source.name().unwrap_or(&self.name);
+        Place { system: self.source.capabilities().system, name }
+    }
 }
 
 /// Builds a [`Consumer`]. Only the name is required.
@@ -142,6 +152,7 @@ pub struct ConsumerBuilder<S: Transactions> {
     options: ConsumerOptions,
     clock: Option<Arc<HybridClock>>,
     observer: Observer,
+    traces: Traces,
 }
 
 impl<S: Transactions> ConsumerBuilder<S> {
@@ -177,6 +188,14 @@ impl<S: Transactions> ConsumerBuilder<S> {
         self
     }
 
+    /// Sets the tracer. Each message then has a *process* span around the handler, tied to the context that was stored
+    /// with its event, and a *settle* span for the answer to the broker. A batch has one of each, linked to the
+    /// contexts of all its events. Default: none.
+    pub fn tracer(mut self, tracer: impl Tracer + 'static) -> Self {
+        self.traces = Traces::new(tracer);
+        self
+    }
+
     /// Checks the name and the options, and builds the consumer.
     ///
     /// # Errors
@@ -199,6 +218,7 @@ impl<S: Transactions> ConsumerBuilder<S> {
             options: self.options,
             clock: self.clock,
             observer: self.observer,
+            traces: self.traces,
         })
     }
 }

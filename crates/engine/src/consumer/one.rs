@@ -9,8 +9,10 @@ use pillarbox_core::port::{AcceptRequest, Accepted, Message, Origin, Receipt, Tr
 use pillarbox_core::{Failure, Outcome, Received, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
+use tracing::Instrument;
 
 use crate::observe::Consumed;
+use crate::trace;
 
 use super::Consumer;
 use super::batch::Part;
@@ -121,7 +123,10 @@ impl<S: Transactions> Consumer<S> {
             Job::Handle(ready) => {
                 let Ready { event, origin, receipt, .. } = *ready;
                 let started = Instant::now();
-                let done = self.handle(handler, &event, origin.as_ref(), &mut stopping).await;
+                let span = self.traces.process(self.place(), &self.name, &event);
+                let handled = self.handle(handler, &event, origin.as_ref(), &mut stopping);
+                let done = handled.instrument(span.clone()).await;
+                trace::consumed(&span, done);
                 self.observer.tell(|observer| observer.consumed(done, started.elapsed()));
                 match done {
                     Consumed::Failed => {
@@ -130,7 +135,11 @@ impl<S: Transactions> Consumer<S> {
                         return (event.key, Worked::Failed(receipt));
                     }
                     Consumed::Stale => return (event.key, Worked::Stale(receipt)),
-                    _ => self.answer(done, receipt).await,
+                    _ => {
+                        let events = std::iter::once(&event);
+                        let span = self.traces.answer(&span, self.place(), answer_name(done), events);
+                        self.answer(done, receipt).instrument(span).await;
+                    }
                 }
                 (event.key, Worked::Done(done))
             }
@@ -334,6 +343,15 @@ impl<S: Transactions> Consumer<S> {
                 )
             }
         }
+    }
+}
+
+/// What the broker is told, as traces name it.
+pub(super) const fn answer_name(done: Consumed) -> &'static str {
+    match done {
+        Consumed::Processed | Consumed::Duplicate => "ack",
+        Consumed::Failed | Consumed::Stale => "nack",
+        Consumed::Parked => "park",
     }
 }
 

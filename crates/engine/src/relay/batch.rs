@@ -6,10 +6,12 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable};
 use pillarbox_core::port::{Report, Sink};
-use pillarbox_core::{Entry, Outcome};
+use pillarbox_core::{Entry, FailureKind, Outcome};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
+use crate::trace::{self, Traces};
 use crate::verdict::Ended;
 
 /// The number of a batch in this run.
@@ -63,28 +65,47 @@ impl Batch {
 struct Reporter {
     batch: BatchId,
     reports: UnboundedSender<Reported>,
+    span: Span,
 }
 
 impl Report for Reporter {
     fn outcome(&self, index: usize, outcome: Outcome) {
+        trace::delivered(&self.span, &outcome);
         // The receiver lives as long as the pipeline; once that is gone the outcome is not needed.
         let _ = self.reports.send(Reported { batch: self.batch, index, outcome });
     }
 }
 
+/// A batch for a sink, and where its outcomes go.
+pub(crate) struct Delivery {
+    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) batch: BatchId,
+    pub(crate) entries: Arc<Vec<Entry>>,
+    pub(crate) reports: UnboundedSender<Reported>,
+    pub(crate) traces: Traces,
+}
+
 /// Hands a batch to the sink. A panic is contained; an abort drops the sink's future.
-pub(crate) async fn deliver(
-    sink: Arc<dyn Sink>,
-    batch: BatchId,
-    entries: Arc<Vec<Entry>>,
-    reports: UnboundedSender<Reported>,
-    abort: futures_util::future::AbortRegistration,
-) -> Ended {
-    let reporter = Reporter { batch, reports };
-    let delivery = AssertUnwindSafe(sink.deliver(&entries, &reporter)).catch_unwind();
-    match Abortable::new(delivery, abort).await {
+pub(crate) async fn deliver(delivery: Delivery, abort: futures_util::future::AbortRegistration) -> Ended {
+    let Delivery { sink, batch, entries, reports, traces } = delivery;
+    let span = match (sink.capabilities(), entries.first()) {
+        // Handlers of this process have a span for each entry.
+        (capabilities, Some(first)) if !capabilities.in_process => {
+            traces.send(capabilities.system, &first.route, &entries)
+        }
+        _ => Span::none(),
+    };
+    let reporter = Reporter { batch, reports, span: span.clone() };
+    let delivery = traces.scope(sink.deliver(&entries, &reporter)).instrument(span.clone());
+    match Abortable::new(AssertUnwindSafe(delivery).catch_unwind(), abort).await {
         Ok(Ok(())) => Ended::Finished,
-        Ok(Err(_panic)) => Ended::Panicked,
-        Err(_aborted) => Ended::Aborted,
+        Ok(Err(_panic)) => {
+            trace::failed(&span, FailureKind::Panicked.as_str());
+            Ended::Panicked
+        }
+        Err(_aborted) => {
+            trace::failed(&span, FailureKind::Unknown.as_str());
+            Ended::Aborted
+        }
     }
 }

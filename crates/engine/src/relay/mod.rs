@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use pillarbox_core::port::{Death, Lanes, Presence, Purging, Sagas, Sink, Steps, Store};
 use pillarbox_core::{Error, Result, RouteName};
+use pillarbox_host::Tracer;
 
 use crate::feed::Feed;
 use crate::feed::lanes::{LaneOptions, LaneReader};
@@ -23,6 +24,7 @@ use crate::options::RelayOptions;
 use crate::retention::{Retention, RetentionOptions};
 use crate::sink::Handlers;
 use crate::tally::Tally;
+use crate::trace::Traces;
 
 use herald::announced;
 use pipeline::{Pipeline, Until};
@@ -59,6 +61,7 @@ pub struct Relay {
     pub(crate) presence: Option<Arc<dyn Presence>>,
     pub(crate) on_death: Option<DeathHook>,
     pub(crate) observer: Observer,
+    pub(crate) traces: Traces,
     retention: Option<Retention>,
     pub(crate) seed: u64,
     pub(crate) shared: Arc<Shared>,
@@ -100,6 +103,7 @@ impl Relay {
             presence: None,
             on_death: None,
             observer: Observer::default(),
+            traces: Traces::default(),
             retention: Some(RetentionOptions::default()),
             seed: None,
         }
@@ -251,6 +255,7 @@ pub struct RelayBuilder {
     presence: Option<Arc<dyn Presence>>,
     on_death: Option<DeathHook>,
     observer: Observer,
+    traces: Traces,
     retention: Option<RetentionOptions>,
     seed: Option<u64>,
 }
@@ -292,6 +297,14 @@ impl RelayBuilder {
     /// Sets an observer, such as the metrics of this route. Default: none.
     pub fn observer(mut self, observer: impl Observe + 'static) -> Self {
         self.observer = Observer::new(observer);
+        self
+    }
+
+    /// Sets the tracer. Each delivery then has a *send* span and each call that records outcomes a *settle* span, linked
+    /// to the contexts that were stored with the entries. [`Handlers`] have a *process* span for each entry instead of
+    /// the *send* span. Stored contexts are never changed. Default: none.
+    pub fn tracer(mut self, tracer: impl Tracer + 'static) -> Self {
+        self.traces = Traces::new(tracer);
         self
     }
 
@@ -367,6 +380,7 @@ impl RelayBuilder {
             presence: self.presence,
             on_death: self.on_death,
             observer: self.observer,
+            traces: self.traces,
             retention,
             seed,
             shared,

@@ -14,6 +14,9 @@ use pillarbox_core::limits::STEP_DATA_BYTES_MAX;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Error, ErrorKind, Failure, FailureKind, Outcome, Result, Saga, TypedEvent};
 use tokio::sync::Semaphore;
+use tracing::Instrument;
+
+use crate::trace::{self, Traces};
 
 use super::handling::{Handled, HandlerError, Handling};
 
@@ -199,6 +202,13 @@ impl Handlers {
         let (Ok(_own), Ok(_permit)) = (own.await, self.permits.acquire().await) else {
             return Outcome::unknown("closed", "the handlers are shut down");
         };
+        let span = Traces::handle(entry);
+        let outcome = Self::call(handler, entry).instrument(span.clone()).await;
+        trace::delivered(&span, &outcome);
+        outcome
+    }
+
+    async fn call(handler: &Handler, entry: &Entry) -> Outcome {
         let handling = Handling(entry.clone());
         let timeout = handling.timeout();
         // The closure itself may panic before it returns a future: both are contained.
@@ -262,7 +272,9 @@ fn unknown(name: &str) -> Error {
 #[async_trait]
 impl Sink for Handlers {
     fn capabilities(&self) -> SinkCapabilities {
-        SinkCapabilities::default()
+        let mut capabilities = SinkCapabilities::default();
+        capabilities.in_process = true;
+        capabilities
     }
 
     async fn deliver(&self, batch: &[Entry], report: &dyn Report) {

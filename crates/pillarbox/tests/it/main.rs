@@ -7,6 +7,7 @@ mod broker;
 mod inbox;
 mod killer;
 mod saga_crash;
+mod traces;
 
 /// A value that `cargo xtask services` sets.
 fn variable(name: &str) -> String {

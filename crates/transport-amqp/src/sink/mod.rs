@@ -191,6 +191,7 @@ impl Drop for UntilDone<'_> {
 impl Sink for AmqpSink {
     fn capabilities(&self) -> SinkCapabilities {
         let mut capabilities = SinkCapabilities::default();
+        capabilities.system = "rabbitmq";
         capabilities.payload_bytes_max = Some(self.payload_bytes_max()).filter(|limit| *limit != usize::MAX);
         capabilities
     }

@@ -62,6 +62,7 @@ impl NatsSink {
 impl Sink for NatsSink {
     fn capabilities(&self) -> SinkCapabilities {
         let mut capabilities = SinkCapabilities::default();
+        capabilities.system = "nats";
         capabilities.payload_bytes_max = Some(self.payload_bytes_max());
         capabilities.deduplicates = self.connection.options().place == Place::Stream;
         // Written to a file, but synced to the disk only now and then, unless the server is configured

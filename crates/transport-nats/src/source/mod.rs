@@ -120,7 +120,11 @@ pub(crate) async fn stream(live: &Live, options: &Options, subject: &str) -> Res
 impl Source for NatsSource {
     fn capabilities(&self) -> SourceCapabilities {
         let keeps_parked = self.connection.options().parked.is_some();
-        SourceCapabilities::default().delivery_count(true).keeps_parked(keeps_parked)
+        SourceCapabilities::default().delivery_count(true).keeps_parked(keeps_parked).system("nats")
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.subject)
     }
 
     async fn subscribe(&self) -> Result<Box<dyn Subscription>> {

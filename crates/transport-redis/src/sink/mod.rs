@@ -62,6 +62,7 @@ impl RedisSink {
 impl Sink for RedisSink {
     fn capabilities(&self) -> SinkCapabilities {
         let mut capabilities = SinkCapabilities::default();
+        capabilities.system = "redis";
         // By default it is far beyond what an event may have.
         let limit = self.payload_bytes_max.load(Ordering::Relaxed);
         capabilities.payload_bytes_max = Some(limit).filter(|limit| *limit < PAYLOAD_BYTES_MAX);

@@ -27,7 +27,7 @@ const PARKED: &str = ":parked";
 /// A stream, the group that reads it, and which member we are.
 pub(super) struct Group {
     pub(super) connection: Connection,
-    stream: String,
+    pub(super) stream: String,
     name: String,
     consumer: String,
     /// Entries that this process is handling. They are not handed out a second time in this process, however

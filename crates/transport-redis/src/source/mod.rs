@@ -62,7 +62,11 @@ impl RedisSource {
 #[async_trait]
 impl Source for RedisSource {
     fn capabilities(&self) -> SourceCapabilities {
-        SourceCapabilities::default().delivery_count(true).keeps_parked(true)
+        SourceCapabilities::default().delivery_count(true).keeps_parked(true).system("redis")
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.group.stream)
     }
 
     async fn subscribe(&self) -> Result<Box<dyn Subscription>> {

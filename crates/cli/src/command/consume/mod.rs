@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::destination::{Origin, Webhook};
 use crate::fault::Fault;
 use crate::signal::Signals;
+use crate::telemetry;
 
 use ledger::Ledger;
 use target::{Hands, Target};
@@ -44,6 +45,9 @@ docs/guide/consume.md shows.
 
 On SIGTERM or SIGINT, the consumer receives nothing more and finishes the events in flight. A second signal \
 stops it at once.
+
+If [trace] endpoint or OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of OTLP over HTTP, each message has a span that \
+is linked to the creation of its event.
 
 Examples:
   pillarbox consume --name billing --from 'amqp://localhost/%2f?queue=billing' --to 'exec:python3 billing.py'
@@ -114,10 +118,12 @@ pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<(), Faul
     let mut signals = Signals::new()?;
     let database = context.open().await?;
     let source = args.from.source()?;
-    let consumer = Consumer::builder(source, Ledger::new(database.staging.clone()))
-        .name(&args.name)
-        .options(options)
-        .build()?;
+    let mut consumer =
+        Consumer::builder(source, Ledger::new(database.staging.clone())).name(&args.name).options(options);
+    if let Some(tracer) = telemetry::tracer() {
+        consumer = consumer.tracer(tracer);
+    }
+    let consumer = consumer.build()?;
     context.out.say(format_args!("consuming {} as {} to {}", args.from, args.name, args.to));
     let (stop, mut stopped) = watch::channel(false);
     let shutdown = async move { drop(stopped.wait_for(|stop| *stop).await) };

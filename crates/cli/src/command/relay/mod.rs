@@ -33,6 +33,9 @@ redis+pubsub://, of which the broker keeps nothing. For order per key, configure
 flight. A second signal stops it at once. On SIGHUP, it reads the configuration again: added, changed and \
 removed routes start and stop, the others are not disturbed. A file with an error changes nothing.
 
+If [trace] endpoint or OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of OTLP over HTTP, each delivery has a span that \
+is linked to the creation of its entries.
+
 Examples:
   pillarbox relay                                         every configured route, for ever
   pillarbox relay --drain                                 until nothing is due, for cron

@@ -39,7 +39,7 @@ impl Reloader {
         if now.marks.differs_in(&config.marks, "database") {
             return Err("[database] has changed, which takes a restart of the relay".to_owned());
         }
-        for table in ["log", "admin"] {
+        for table in ["log", "trace", "admin"] {
             if now.marks.differs_in(&config.marks, table) {
                 notes.push(format!(
                     "[{table}] has changed, which takes effect when the relay is started again"

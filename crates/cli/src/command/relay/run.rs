@@ -17,6 +17,7 @@ use crate::database::Database;
 use crate::destination::Sinks;
 use crate::fault::Fault;
 use crate::output::Output;
+use crate::telemetry;
 
 /// The relay of a route, without retention: one is for all routes.
 pub(super) fn build_relay(
@@ -30,6 +31,10 @@ pub(super) fn build_relay(
         Relay::ordered(Arc::clone(&database.lanes), sink)
     } else {
         Relay::builder(Arc::clone(&database.store), sink)
+    };
+    let builder = match telemetry::tracer() {
+        Some(tracer) => builder.tracer(tracer),
+        None => builder,
     };
     builder
         .route(route.as_str())

@@ -22,7 +22,10 @@ Examples:
 Each line of --ndjson has {\"route\", \"type\", \"payload\"} and, if needed, key, headers, event_id, delay, \
 content_type, tenant, correlation_id, causation_id, execution_id, occurred_at, priority, group_id and \
 max_attempts. payload is any JSON value; for other bytes, give payload_base64 instead. All lines are staged \
-in one transaction: if a line is wrong, the error names it, and nothing is staged.";
+in one transaction: if a line is wrong, the error names it, and nothing is staged.
+
+If [trace] endpoint or OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of OTLP over HTTP, each event has a span in \
+the trace of the variable TRACEPARENT, and its context is stored with the event.";
 
 /// What to stage.
 #[derive(Args, Debug)]

@@ -11,7 +11,7 @@ use crate::many_relays::on_postgres;
 const SIZES: [(u32, u32); 4] = [(390, 844), (768, 1024), (1280, 800), (1920, 1080)];
 
 /// A page with dead letters, blocked entries, a relay whose destination is down, and a route of 255 characters.
-fn busy() -> (Home, Page, Vec<String>) {
+pub(super) fn busy() -> (Home, Page, Vec<String>) {
     let home = Home::migrated();
     let dead = bury(&home, "mail", 3);
     home.stage_many("orders", 12);
@@ -37,28 +37,34 @@ fn busy() -> (Home, Page, Vec<String>) {
 
 const HOSTILE: &str = "01932c07-a9f0-7000-8000-0000000000ff";
 
-fn url(page: &Page, path: &str) -> String {
+pub(super) fn url(page: &Page, path: &str) -> String {
     format!("http://{}{path}", page.address)
+}
+
+/// Every view by its name, with the path that shows it.
+pub(super) fn views(entry: &str) -> Vec<(&'static str, String)> {
+    let story = format!("/entries/{entry}");
+    let paths = [
+        ("overview", "/"),
+        ("route", "/routes/mail"),
+        ("entries", "/entries?status=dead"),
+        ("entry", &story),
+        ("dead", "/dead"),
+        ("sagas", "/sagas"),
+        ("relays", "/relays"),
+        ("inbox", "/inbox"),
+        ("audit", "/audit"),
+        ("doctor", "/doctor"),
+    ];
+    paths.map(|(name, path)| (name, path.to_owned())).to_vec()
 }
 
 #[test]
 fn every_view_fits_every_width_in_light_and_dark_without_an_error() {
     let (_home, page, dead) = busy();
     let browser = Browser::start();
-    let entry = format!("/entries/{}", dead[0]);
-    let views = [
-        ("overview", "/"),
-        ("route", "/routes/mail"),
-        ("entries", "/entries?status=dead"),
-        ("entry", &entry),
-        ("dead", "/dead"),
-        ("sagas", "/sagas"),
-        ("relays", "/relays"),
-        ("inbox", "/inbox"),
-        ("audit", "/audit"),
-    ];
-    for (name, path) in views {
-        browser.open(&url(&page, path));
+    for (name, path) in views(&dead[0]) {
+        browser.open(&url(&page, &path));
         browser.until("document.querySelector('#live-mark').textContent === 'live'");
         for (width, height) in SIZES {
             for scheme in ["light", "dark"] {

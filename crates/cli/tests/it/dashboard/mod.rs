@@ -1,10 +1,12 @@
 //! The page, the API and health, served by the real binary and asked over real connections.
 
+mod accessible;
 mod actions;
 mod browser;
 mod fuzzed;
 mod health;
 mod http;
+mod pictures;
 mod security;
 mod webdriver;
 

@@ -112,13 +112,15 @@ impl Browser {
         self.develop("Emulation.setEmulatedMedia", &features);
     }
 
-    /// Saves what is seen.
-    pub(super) fn picture(&self, name: &str) {
+    /// Saves what is seen, and says where.
+    pub(super) fn picture(&self, name: &str) -> PathBuf {
         let picture = self.in_session("GET", "/screenshot", &Value::Null);
         let bytes = STANDARD.decode(picture.as_str().unwrap()).unwrap();
         let folder = folder();
         std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();
+        let file = folder.join(format!("{name}.png"));
+        std::fs::write(&file, bytes).unwrap();
+        file
     }
 }
 

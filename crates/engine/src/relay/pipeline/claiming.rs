@@ -14,7 +14,7 @@ use crate::observe::StoreCall;
 use crate::options::RelayOptions;
 use crate::poll::Poll;
 
-use super::super::batch::{Batch, deliver};
+use super::super::batch::{Batch, Delivery, deliver};
 use super::super::window::Window;
 use super::{Asked, Completion, Pipeline, Until, bounded};
 
@@ -306,11 +306,15 @@ impl Pipeline<'_> {
         let Some(batch) = self.flight.batches.get_mut(&id) else { return };
         let (abort, registration) = AbortHandle::new_pair();
         batch.delivering = Some(abort);
-        let sink = Arc::clone(&self.relay.sink);
-        let entries = Arc::clone(&batch.entries);
-        let reports = self.reports.clone();
+        let delivery = Delivery {
+            sink: Arc::clone(&self.relay.sink),
+            batch: id,
+            entries: Arc::clone(&batch.entries),
+            reports: self.reports.clone(),
+            traces: self.relay.traces.clone(),
+        };
         self.underway.push(Box::pin(async move {
-            let ended = deliver(sink, id, entries, reports, registration).await;
+            let ended = deliver(delivery, registration).await;
             Completion::Delivered { batch: id, ended }
         }));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pillarbox_core::port::Death;
-use pillarbox_core::{Failure, Held};
+use pillarbox_core::{Entry, Failure, Held};
 
 use crate::seqs::HeldMap;
 
@@ -47,13 +47,18 @@ impl Flight {
         }
     }
 
+    /// The entry of a claim. A row that no sink will see has none.
+    pub(super) fn entry(&self, held: Held) -> Option<&Entry> {
+        let (id, index) = self.places.get(&held)?;
+        self.batches.get(id)?.entries.get(*index)
+    }
+
     /// The report of a claim that is dead.
     pub(super) fn death_of(&mut self, held: Held, failure: Failure) -> Option<Death> {
         if let Some(death) = self.undecodable.remove(&held) {
             return Some(death);
         }
-        let (id, index) = self.places.get(&held)?;
-        let entry = self.batches.get(id)?.entries.get(*index)?;
+        let entry = self.entry(held)?;
         Some(Death {
             event_id: entry.event_id,
             route: entry.route.clone(),

@@ -9,9 +9,11 @@ use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::{Death, Verdict};
 use pillarbox_core::{Entry, Error, ErrorKind, Failure, Held, Outcome, Result, Retry, format_duration};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::feed::{Conclusion, Recorded, Recording};
 use crate::observe::StoreCall;
+use crate::trace;
 use crate::verdict::{Ended, unreported, verdict};
 
 use super::super::batch::{BatchId, Reported};
@@ -196,9 +198,14 @@ impl Pipeline<'_> {
             keep: self.relay.options.keep,
         };
         let lease = self.relay.options.lease;
+        let settled = group.conclusions.iter().filter_map(|one| self.flight.entry(one.held));
+        let span = self.relay.traces.settle(&self.relay.route, settled);
         self.underway.push(Box::pin(async move {
             let sent = Instant::now();
-            let result = bounded(lease, feed.settle(recording)).await;
+            let result = bounded(lease, feed.settle(recording)).instrument(span.clone()).await;
+            if let Err(error) = &result {
+                trace::refused(&span, error);
+            }
             Completion::Settled { group, sent, result }
         }));
     }

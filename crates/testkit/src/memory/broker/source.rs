@@ -28,6 +28,10 @@ impl Source for MemorySource {
         SourceCapabilities::default().delivery_count(counts).keeps_parked(true)
     }
 
+    fn name(&self) -> Option<&str> {
+        Some(&self.queue)
+    }
+
     async fn subscribe(&self) -> Result<Box<dyn Subscription>> {
         let mut state = self.shared.lock();
         if state.down {

@@ -1,0 +1,76 @@
+//! A store that counts how often it is asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use pillarbox_core::port::shared::Verb;
+use pillarbox_core::port::{
+    Admin, AnnounceRequest, Changed, CountByRequest, CountGroup, Filter, Intervened, InterventionRequest,
+    InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest, Presence, PurgeRequest, Purged,
+    Recent, RecentRequest, RelaySeen, RouteCounts, RunId, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
+    Schema, SchemaState, SelectionRequest, Story,
+};
+use pillarbox_core::{AuditRecord, Entry, EventId, Reference, Result, SagaId, SagaRecord, Timestamp};
+use pillarbox_testkit::MemoryStore;
+
+/// A store in memory, and how many calls it has answered.
+#[derive(Clone, Default)]
+pub(crate) struct Counting {
+    store: MemoryStore,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Counting {
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts each of these calls and passes it on.
+macro_rules! counted {
+    ($port:ident { $($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)* }) => {
+        #[async_trait]
+        impl $port for Counting {
+            $(async fn $name(&self, $($argument: $type),*) -> Result<$answer> {
+                self.calls.fetch_add(1, Ordering::SeqCst);
+                $port::$name(&self.store, $($argument),*).await
+            })*
+        }
+    };
+}
+
+counted!(Admin {
+    counts(now: Option<Timestamp>) -> Vec<RouteCounts>;
+    list(filter: Filter) -> Vec<Entry>;
+    inventory(request: InventoryRequest) -> Vec<InventoryRow>;
+    show(id: EventId) -> Vec<Story>;
+    audit(limit: u32) -> Vec<AuditRecord>;
+    count_by(request: CountByRequest) -> Vec<CountGroup>;
+    recent(request: RecentRequest) -> Recent;
+    change(request: SelectionRequest, verb: Verb) -> Changed;
+    set_pause(request: PauseRequest) -> PauseChange;
+    purge(request: PurgeRequest) -> Purged;
+    purge_inbox(request: PurgeRequest) -> Purged;
+});
+
+counted!(SagaAdmin {
+    list_sagas(filter: SagaFilter) -> Vec<SagaRecord>;
+    show_saga(id: SagaId) -> Option<SagaStory>;
+    intervene(request: InterventionRequest) -> Intervened;
+    saga_counts(now: Option<Timestamp>) -> SagaCounts;
+    audit_of(subject: &Reference) -> Vec<AuditRecord>;
+    purge_sagas(request: PurgeRequest) -> Purged;
+});
+
+counted!(Presence {
+    announce(request: AnnounceRequest) -> ();
+    withdraw(run: RunId) -> ();
+    relays(now: Option<Timestamp>) -> Vec<RelaySeen>;
+});
+
+counted!(Schema {
+    inspect() -> SchemaState;
+    migrate() -> Migrated;
+    plan() -> String;
+});

@@ -1,0 +1,5 @@
+//! The dashboard as a service that embeds it sees it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic in a test is the report")]
+
+mod counting;
+mod viewers;
