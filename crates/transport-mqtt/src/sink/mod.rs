@@ -62,6 +62,7 @@ impl Sink for MqttSink {
         capabilities.payload_bytes_max = (limit < usize::MAX).then(|| limit.saturating_sub(HEADERS_BYTES));
         // In memory first, and on the disk if and when the server's settings say so.
         capabilities.durable = false;
+        capabilities.system = "mqtt";
         capabilities
     }
 

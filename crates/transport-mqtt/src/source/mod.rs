@@ -74,7 +74,12 @@ impl MqttSource {
 #[async_trait]
 impl Source for MqttSource {
     fn capabilities(&self) -> SourceCapabilities {
-        SourceCapabilities::default().delivery_count(true).keeps_parked(self.shared.parking.is_some())
+        let keeps_parked = self.shared.parking.is_some();
+        SourceCapabilities::default().delivery_count(true).keeps_parked(keeps_parked).system("mqtt")
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.shared.filter)
     }
 
     async fn subscribe(&self) -> Result<Box<dyn Subscription>> {
