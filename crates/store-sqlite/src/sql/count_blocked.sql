@@ -6,7 +6,7 @@ behind (route, status, head, entries) as materialized (
   select entry.route, entry.status, head.seq, count(*)
   from (select route, lane, min(seq) as seq from heads group by route, lane) as part
   cross join {outbox} as entry on entry.route = part.route and entry.lane = part.lane and entry.seq > part.seq
-  join heads as head on head.route = entry.route and head.key = entry.key and head.seq < entry.seq
+  join heads as head on head.route = entry.route and head.lane = entry.lane and head.key = entry.key and head.seq < entry.seq
   where {unsettled}
   group by entry.route, entry.status, head.seq),
 ranked (route, head, entries, place) as (
