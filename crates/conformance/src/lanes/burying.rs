@@ -177,7 +177,7 @@ pub async fn the_last_attempt_of_a_buried_session_is_a_death<H: LanesHarness>(ha
     let now = crash_in_company(harness).await;
     let last = CRASHES_IN_COMPANY + 1;
     let first = Reader::join(harness, 1, now).await;
-    assert_eq!(first.entries().await.len(), 4);
+    assert_eq!(first.takes_all().await.len(), 4);
     let later = now.saturating_add(LEASE);
     let join = AttendRequest { joins: true, max_attempts: 1, ..attend_request(2, later) };
     let mut attendance = attend(harness, join).await;
@@ -208,7 +208,7 @@ pub async fn a_burial_that_cannot_be_audited_changes_nothing<H: LanesHarness>(ha
     assert_eq!(stage(harness, vec![event(1), event(2).max_attempts(1)]).await.len(), 2);
     let now = crash_in_company(harness).await;
     let first = Reader::join(harness, 1, now).await;
-    let entries = first.entries().await;
+    let entries = first.takes_all().await;
     assert_eq!(entries.len(), 2);
     let before = all(harness).await;
     tamper!(harness, Tamper::FailAudit);
@@ -264,7 +264,7 @@ pub async fn a_crash_loop_by_lanes_runs_out_of_attempts<H: LanesHarness>(harness
         let reader = Reader::join(harness, u64::from(crash), now).await;
         let entry = entry(harness, 1).await;
         assert_eq!(entry.attempts, crash - 1);
-        assert_eq!(reader.entries().await.len(), usize::from(crash <= last));
+        assert_eq!(reader.takes_all().await.len(), usize::from(crash <= last));
         assert_eq!(entry.status == Status::Dead, crash > last);
         now = now.saturating_add(LEASE);
     }
@@ -289,7 +289,7 @@ pub async fn of_many_who_bury_at_once_one_does<H: LanesHarness>(harness: &H) {
     assert_eq!(stage(harness, vec![event(1), keyed(2, "a"), event(3).max_attempts(1)]).await.len(), 3);
     let now = crash_in_company(harness).await;
     let first = Reader::join(harness, 1, now).await;
-    assert_eq!(first.entries().await.len(), 3);
+    assert_eq!(first.takes_all().await.len(), 3);
     let later = now.saturating_add(LEASE);
     let request = |number| AttendRequest { joins: true, ..attend_request(number, later) };
     let answers = join_all((2..=6).map(|number| attend(harness, request(number)))).await;

@@ -70,6 +70,7 @@ macro_rules! __lanes_cases {
                 readers_of_lanes_reap_what_rows_left,
                 a_reap_by_rows_buries_sessions_of_lanes,
                 a_session_that_says_what_it_has_is_taken_at_its_word,
+                a_session_that_says_nothing_is_not_accused_of_suspects,
                 a_burial_in_company_is_not_held_against_an_entry,
                 a_session_whose_lease_begins_later_than_it_is_long_is_over,
             }

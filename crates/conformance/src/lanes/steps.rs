@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox_core::port::{
-    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Keep, LANES, LaneCursor, LaneRead,
-    LaneSeen, LaneSettleRequest, LaneSettlement, LaneWish, Lanes, Passed, PassedRequest, ReadRequest,
-    SessionId, Settled, Verdict,
+    AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, IsolateRequest, Keep, LANES,
+    LaneCursor, LaneRead, LaneSeen, LaneSettleRequest, LaneSettlement, LaneWish, Lanes, Passed,
+    PassedRequest, ReadRequest, SessionId, Settled, Verdict,
 };
 use pillarbox_core::{CRASHES_IN_COMPANY, Entry, Event, Fence, Held, Timestamp};
 
@@ -79,7 +79,7 @@ pub(super) async fn crash_in_company<H: LanesHarness>(harness: &H) -> Timestamp 
     let mut now = soon(harness).await;
     for number in 1..=CRASHES_IN_COMPANY {
         let reader = Reader::join(harness, 100 + u64::from(number), now).await;
-        assert!(!reader.entries().await.is_empty());
+        assert!(!reader.takes_all().await.is_empty());
         now = now.saturating_add(LEASE);
     }
     now
@@ -144,6 +144,15 @@ impl<'a, H: LanesHarness> Reader<'a, H> {
         let attendance = self.attend_as(self.request(now)).await;
         assert!(!attendance.lost, "session {} is still there", self.number);
         attendance
+    }
+
+    /// Reads all entries and says that they are in flight, as one must before suspects are handed out.
+    pub(super) async fn takes_all(&self) -> Vec<Entry> {
+        let entries = self.entries().await;
+        let only = Some(entries.iter().map(|entry| entry.seq).collect());
+        let request = IsolateRequest { route: route(self.route), session: session(self.number), only };
+        assert!(self.harness.store().isolate(request).await.unwrap(), "session {} is there", self.number);
+        entries
     }
 
     pub(super) async fn hand_over(&self, lanes: Vec<u8>) {

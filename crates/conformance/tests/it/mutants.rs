@@ -107,6 +107,13 @@ const FOUND_BY: &[(Mutant, &[&str])] = &[
             "a_session_that_read_nothing_spends_nothing",
         ],
     ),
+    (
+        Mutant::TakeOverCountsSuspects,
+        &[
+            "a_session_that_says_nothing_is_not_accused_of_suspects",
+            "a_session_that_says_what_it_has_is_taken_at_its_word",
+        ],
+    ),
     (Mutant::LeavingIsCounted, &["leaving_frees_lanes_at_once_and_spends_nothing"]),
     (Mutant::PresentLeavesOutLateCommits, &["a_lower_seq_that_commits_later_is_told"]),
     (

@@ -43,7 +43,7 @@ pub enum SimMutant {
     HeadOfLineIsIgnored,
     /// A reader of lanes is not told what is dead.
     DeadHeadsAreForgotten,
-    /// A store does not heed what a reader of lanes says is in flight: all that it has read is accused.
+    /// A store does not heed what a reader of lanes says is in flight: no suspect is ever accused.
     IsolationIsIgnored,
     /// A relay that leaves keeps its lanes.
     SessionsAreLeftBehind,

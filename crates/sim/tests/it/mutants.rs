@@ -94,7 +94,7 @@ fn the_simulator_catches_suspects_that_go_together() {
 
 #[test]
 fn the_simulator_catches_suspects_of_a_lane_that_are_not_told_from_the_others() {
-    is_caught_among_kills(SimMutant::IsolationIsIgnored, "innocents");
+    is_caught_by_lanes(SimMutant::IsolationIsIgnored, "I-08");
 }
 
 #[test]

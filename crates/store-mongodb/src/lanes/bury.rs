@@ -161,6 +161,7 @@ impl<'a> Burial<'a> {
             "crashes",
             "max_attempts",
             "due_at",
+            "status",
         ]);
         let only: Option<BTreeSet<i64>> =
             found.get_array("isolated").ok().map(|only| only.iter().filter_map(number_of).collect());
@@ -173,7 +174,10 @@ impl<'a> Burial<'a> {
             let counted = attempts - (number(&document, "crashes") + 1).min(CRASHES_IN_COMPANY.into());
             let own = document.get("max_attempts").and_then(number_of);
             let spent = counted >= own.unwrap_or(self.max_attempts.into());
-            let due = document.get("due_at").and_then(number_of).is_none_or(|due| due <= now.as_micros());
+            let due = document.get("due_at").and_then(number_of);
+            // A suspect is in flight only if the session said so: otherwise it waits, and so does what is behind it.
+            let suspect = number(&document, "crashes") > 0 && document.get_str("status") == Ok("retrying");
+            let due = due.map_or(only.is_some() || !suspect, |due| due <= now.as_micros());
             let value = |name: &str| document.get(name).cloned().unwrap_or(Bson::Null);
             let mut row = Cells::values(vec![
                 value("seq"),

@@ -1,8 +1,9 @@
--- What a session has read and not settled: what it may have been delivering.
+-- What a session has read and not settled: what it may have been delivering. A suspect is in flight only if the session said
+-- so: otherwise it waits, and so does what is behind it.
 -- ?1 now, ?2 route, ?3 session, ?4 attempts where the entry does not say
 select entry.seq, entry.event_id, entry.type, entry.`key`, entry.lane, entry.attempts + 1,
   entry.attempts + 1 - least(entry.crashes + 1, {in_company}) >= coalesce(entry.max_attempts, ?4) as spent,
-  coalesce(entry.due_at <= ?1, 1) as due
+  coalesce(entry.due_at <= ?1, reader.isolated is not null or entry.status <> 'retrying' or entry.crashes = 0) as due
 from {lane_session} as reader
 straight_join {lane} as held on held.route = reader.route and held.session = reader.session
 straight_join {outbox} as entry force index ({lane_index})

@@ -1,5 +1,6 @@
 -- Ends sessions ($2) and counts one attempt for what they may have had in flight: read, or if they said so only that; not settled, due, and not behind
--- an entry of its key that waits for its time, or is dead where the dead are not skipped ($7). Who has no attempts left is dead, audited before that.
+-- an entry of its key that waits for its time, or is dead where the dead are not skipped ($7). Suspects are in flight only if the session said so: they
+-- wait otherwise. Who has no attempts left is dead, audited before that.
 -- Of the order of what was read see `lanes_read.sql`.
 with lost as materialized (
     select l.lane, (
@@ -14,7 +15,10 @@ with lost as materialized (
     select e.seq, e.key, e.waits, lost.isolated is not null and e.seq <> all (lost.isolated) as spared
     from lost
     cross join lateral (
-        select seq, key, due_at is not null and due_at > coalesce($3, statement_timestamp()) as waits
+        select seq, key, case
+            when due_at is null then lost.isolated is null and status = 'retrying' and crashes > 0
+            else due_at > coalesce($3, statement_timestamp())
+        end as waits
         from {outbox}
         where route = $1 and {lane_of} = lost.lane and status > 'in_flight' and seq <= lost.handed
             and {plain}

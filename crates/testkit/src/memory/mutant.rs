@@ -28,6 +28,8 @@ pub enum Mutant {
     TakeOverIsNotCounted,
     /// What a dead session had not read or could not hand out costs an attempt as well.
     TakeOverCountsEverything,
+    /// Suspects that a dead session had read cost an attempt, although it handed them out to nobody.
+    TakeOverCountsSuspects,
     /// What a leaving session has read costs an attempt.
     LeavingIsCounted,
     /// A reader of a lane learns only of entries that it has read already.
@@ -72,7 +74,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every planted defect.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::SettleIgnoresFence,
         Self::ClaimIgnoresLease,
         Self::ClaimIsNotCounted,
@@ -85,6 +87,7 @@ impl Mutant {
         Self::LaneSettleIgnoresFence,
         Self::TakeOverIsNotCounted,
         Self::TakeOverCountsEverything,
+        Self::TakeOverCountsSuspects,
         Self::LeavingIsCounted,
         Self::PresentLeavesOutLateCommits,
         Self::SurplusIsNotTold,

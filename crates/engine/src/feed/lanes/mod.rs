@@ -253,7 +253,7 @@ impl Feed for LaneReader {
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
         request.check()?;
-        if let Some(claim) = self.leave_unanswered(request.company).await? {
+        if let Some(claim) = self.leave_if_it_must(request.company).await? {
             return Ok(claim);
         }
         self.attend_if_due().await?;

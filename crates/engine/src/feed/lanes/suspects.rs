@@ -78,29 +78,27 @@ impl LaneReader {
         answer
     }
 
-    /// Ends a session whose last word to the store was not answered: carried out late, it would take the place of a newer
-    /// one, and a crash would be held against other entries than those in flight. What is in flight is part of that word,
-    /// so it is settled first, and nothing is handed out beside it.
-    pub(super) async fn leave_unanswered(&self, company: Company) -> Result<Option<Claim>> {
+    /// Ends a session whose last word to the store must stand. Either it was not answered: carried out late, it would take
+    /// the place of a newer one, and a crash would be held against other entries than those in flight. Or the relay has
+    /// given up a suspect without a recorded verdict: the attempt counts when the session is buried, by that word. The
+    /// relay claims nothing beside a suspect, so one that is still out when it claims was given up. What else is in flight
+    /// is settled first, and nothing is handed out beside it.
+    pub(super) async fn leave_if_it_must(&self, company: Company) -> Result<Option<Claim>> {
         let in_flight = {
             let state = self.state();
-            if !state.unanswered {
+            if !state.unanswered && !state.book.has_handed_suspects() {
                 return Ok(None);
             }
             state.book.in_flight()
         };
-        // The relay may have given up what no verdict was recorded of. Then the lease ends what is left of the session.
+        // If the relay has nothing and the book has, that was given up. The lease ends what is left of the session.
         if in_flight == 0 || company == (Company::Suspects { beside: 0 }) {
             let _reading = self.reading.lock().await;
             let _turn = self.turn.lock().await;
             self.end_session().await?;
             return Ok(None);
         }
-        let suspects = match company {
-            Company::Open => self.state().book.suspects_waiting(),
-            Company::Suspects { .. } => Some(1),
-        };
-        Ok(Some(Claim { suspects, ..Claim::default() }))
+        Ok(Some(Claim { suspects: Some(1), ..Claim::default() }))
     }
 }
 

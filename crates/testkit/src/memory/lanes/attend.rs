@@ -96,7 +96,8 @@ impl State {
     }
 
     /// What a session may have been delivering: read, unsettled, due, and not behind an entry of its key that
-    /// waits for its time, or is dead where the dead block. If it has said what it has, only that.
+    /// waits for its time, or is dead where the dead block. If it has said what it has, only that; otherwise no suspect
+    /// and nothing behind one.
     pub(super) fn in_flight_of(
         &self,
         route: &RouteName,
@@ -117,7 +118,9 @@ impl State {
             if entry.route != *route || !read || !lanes.contains(&lane_of_entry(entry)) {
                 continue;
             }
-            let waits = if dead { dead_block } else { !is_due(entry, now) };
+            let suspect = entry.is_suspect() && !self.is(Mutant::TakeOverCountsSuspects);
+            let unsaid = known.only.is_none() && suspect;
+            let waits = if dead { dead_block } else { unsaid || !is_due(entry, now) };
             if waits && !everything {
                 held_back.extend(entry.key.as_deref());
             } else if !dead

@@ -445,11 +445,13 @@ impl Book {
         }
     }
 
-    /// Puts back what the relay has given up without a verdict, because none could be recorded.
+    /// Puts back what the relay has given up without a verdict, because none could be recorded. Suspects stay out: their
+    /// attempt counts when the session ends.
     pub(super) fn put_back_abandoned(&mut self, since: Instant) -> usize {
         let waiting: HashSet<i64> = self.undecodable.iter().map(|row| row.held.seq).collect();
-        let abandoned =
-            self.handed.iter().filter(|(seq, handed)| handed.seen < since && !waiting.contains(seq));
+        let abandoned = self.handed.iter().filter(|(seq, handed)| {
+            handed.seen < since && !waiting.contains(seq) && !self.crashes.contains_key(seq)
+        });
         let abandoned: Vec<i64> = abandoned.map(|(seq, _)| *seq).collect();
         for seq in &abandoned {
             self.settled(*seq, &Verdict::release(None), Instant::now());

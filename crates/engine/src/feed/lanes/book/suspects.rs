@@ -35,6 +35,11 @@ impl Book {
         all
     }
 
+    /// Whether a suspect was handed out and has no verdict yet.
+    pub(in super::super) fn has_handed_suspects(&self) -> bool {
+        !self.crashes.is_empty() && self.handed.keys().any(|seq| self.crashes.contains_key(seq))
+    }
+
     /// Hands out these suspects, as far as they still can go.
     pub(in super::super) fn hand_out_suspects(
         &mut self,
