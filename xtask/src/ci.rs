@@ -104,11 +104,11 @@ fn all(steps: &Steps<'_>, extent: Extent) -> Result<(), Stop> {
         // cargo-nextest does not run the examples of the documentation.
         steps.run("documentation tests", with_servers(workspace(&["test", "--doc"])))?;
     }
-    let part: &[&str] = match extent {
-        Extent::Push => &["--skip", AS_RELAY, "--skip", SHOP_IN_RUST],
-        Extent::All => &[],
+    let part: Vec<&str> = match extent {
+        Extent::Push => ONLY_WITH_ALL.iter().flat_map(|name| ["--skip", name]).collect(),
+        Extent::All => vec![],
     };
-    let tests = steps.run("tests", with_servers(tests(&[], part)?));
+    let tests = steps.run("tests", with_servers(tests(&[], &part)?));
     if tests.is_err() {
         servers.complaints().iter().for_each(|line| eprintln!("{line}"));
     }
@@ -184,9 +184,20 @@ const OF_POSTGRES: [&str; 5] =
 /// The suite as the role of relays: a third of the store's tests, so that a push runs it on one version only.
 const AS_RELAY: &str = "as_the_relays_role";
 
-/// The guide's shop in Rust: a package of its own, which is compiled with all that it depends on for minutes. What it calls
-/// is also in the examples of the documentation.
-const SHOP_IN_RUST: &str = "the_shop_in_rust_places_its_order";
+/// Tests that a push leaves to `--all`, by parts of their names: they take minutes and repeat what others show.
+const ONLY_WITH_ALL: [&str; 7] = [
+    AS_RELAY,
+    // A package of its own, which is compiled with all that it depends on. What it calls is also in the examples of the
+    // documentation.
+    "the_shop_in_rust_places_its_order",
+    // A push has one storm: PostgreSQL and JetStream. Each database and broker has its own tests with kills and cuts.
+    "in_a_storm_on_",
+    "out_of_order_in_a_queue_that_refuses",
+    "out_of_order_in_a_rabbitmq_stream",
+    "out_of_order_in_a_redis_stream",
+    // The suites of RabbitMQ on quorum queues. A push runs them on classic queues, and all other tests of quorum queues.
+    "suites::quorum::",
+];
 
 /// The tests of these packages, or of the whole workspace if none is named: all of them, or those that `part` selects.
 fn tests(packages: &[&str], part: &[&str]) -> Result<Command, Stop> {
