@@ -77,10 +77,12 @@ pub(crate) fn dashboard(
     options.secure = plan.behind_proxy;
     options.actor = crate::command::operator();
     options.title = title(&context.database_url());
+    let admin = database.admin.clone();
     options.metrics = Some(Metrics(Arc::new(move |sampled: Option<Sampled<'_>>| {
         match sampled {
             Some(Sampled { routes, sagas, relays, .. }) => {
-                metrics.set_store(&StoreSample::new(routes.to_vec(), sagas.clone(), relays.to_vec()));
+                let sample = StoreSample::new(routes.to_vec(), sagas.clone(), relays.to_vec());
+                metrics.set_store(&sample.pool(admin.connections()));
             }
             None => metrics.lose_store(),
         }
@@ -100,7 +102,8 @@ struct Examination {
 
 impl Findings for Examination {
     fn look(&self) -> Pin<Box<dyn Future<Output = Result<Vec<Finding>, Error>> + Send + '_>> {
-        Box::pin(checkup::examine(&self.database, &self.config, Limits::default()))
+        let limits = self.config.admin.as_ref().map_or_else(Limits::default, AdminConfig::limits);
+        Box::pin(checkup::examine(&self.database, &self.config, limits))
     }
 }
 

@@ -36,5 +36,6 @@ mod store;
 pub use consumer::ConsumerMetrics;
 pub use labels::{NAMES_MAX, OTHER};
 pub use metrics::{CONTENT_TYPE, CONTENT_TYPE_PLAIN, Metrics};
+pub use pillarbox_core::port::Pool;
 pub use route::RouteMetrics;
-pub use sample::{Pool, StoreSample};
+pub use sample::StoreSample;

@@ -1,6 +1,6 @@
 //! What is read from the store, at an interval of the application's own.
 
-use pillarbox_core::port::{Admin, Presence, RelaySeen, RouteCounts, SagaAdmin, SagaCounts};
+use pillarbox_core::port::{Admin, Pool, Presence, RelaySeen, RouteCounts, SagaAdmin, SagaCounts};
 use pillarbox_core::{Result, RouteName};
 
 /// The state of the store that the metrics show.
@@ -15,17 +15,6 @@ pub struct StoreSample {
     pub relays: Vec<RelaySeen>,
     /// The connections of this process to the database. `None`: not known.
     pub pool: Option<Pool>,
-}
-
-/// The connections of a process to the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pool {
-    /// Connections that are open.
-    pub open: u32,
-    /// Open connections that nobody uses at the moment.
-    pub idle: u32,
-    /// The most connections that may be open.
-    pub max: u32,
 }
 
 impl StoreSample {
@@ -52,7 +41,8 @@ impl StoreSample {
                 routes.push(RouteCounts::zero(route.clone()));
             }
         }
-        Ok(Self::new(routes, sagas.saga_counts(None).await?, presence.relays(None).await?))
+        let sample = Self::new(routes, sagas.saga_counts(None).await?, presence.relays(None).await?);
+        Ok(sample.pool(admin.connections()))
     }
 
     /// Adds the connections to the database.

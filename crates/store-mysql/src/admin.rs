@@ -7,7 +7,7 @@ use pillarbox_core::limits::HEADS_NAMED_MAX;
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
     Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
+    PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
 use sqlx::MySqlConnection;
@@ -27,6 +27,10 @@ pub(crate) const SNAPSHOT: &str = "set transaction isolation level repeatable re
 
 #[async_trait]
 impl Admin for MySqlStore {
+    fn connections(&self) -> Option<Pool> {
+        Some(self.all_pools())
+    }
+
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
         let begun = self.pool().begin_with(SNAPSHOT).await;
         let mut tx = begun.map_err(|error| classify(error, Phase::Before))?;

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use pillarbox_core::port::Pool;
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions, MySqlSslMode};
 use sqlx::{ConnectOptions, Connection, MySqlConnection, MySqlPool, Row};
@@ -121,6 +122,14 @@ impl Server {
         }
         settings
     }
+}
+
+/// The connections of a pool.
+pub(crate) fn connections(pool: &MySqlPool) -> Pool {
+    let idle = u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
+    let max = pool.options().get_max_connections();
+    // Both change meanwhile, and are read one after the other.
+    Pool { open: pool.size().max(idle), idle, max }
 }
 
 /// A pool for one kind of calls, whose connections are opened when they are needed.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pillarbox_core::Result;
+use pillarbox_core::port::Pool;
 use sqlx::{Connection, MySqlPool};
 
 use crate::connect::{self, Server};
@@ -87,6 +88,14 @@ impl MySqlStore {
     fn build(pools: Pools, options: Options) -> Self {
         let statements = Arc::new(Statements::new(Tables::new(&options)));
         Self { inner: Arc::new(Inner { pools, options }), statements }
+    }
+
+    /// The connections of all pools.
+    pub(crate) fn all_pools(&self) -> Pool {
+        match &self.inner.pools {
+            Pools::Own(pools) => pools.iter().map(connect::connections).fold(Pool::default(), Pool::and),
+            Pools::Shared(pool) => connect::connections(pool),
+        }
     }
 
     /// The pool for operators' calls. [`begin`](Self::begin) begins the application's transactions on it.

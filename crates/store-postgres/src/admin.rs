@@ -5,7 +5,7 @@ use pillarbox_core::limits::HEADS_NAMED_MAX;
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
     Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
+    PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
 };
 use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, Status, Timestamp};
 use sqlx::Row;
@@ -23,6 +23,10 @@ use crate::store::PostgresStore;
 
 #[async_trait]
 impl Admin for PostgresStore {
+    fn connections(&self) -> Option<Pool> {
+        Some(self.all_pools())
+    }
+
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
         // The partial indexes know the answer. With old statistics the planner would rather read the table.
         let mut unit = self.unit(Traffic::Operator).await?;

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use pillarbox_core::port::Pool;
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row};
@@ -105,6 +106,14 @@ async fn sessions_differ(first: &mut PgConnection, second: &mut PgConnection) ->
 
 async fn session(connection: &mut PgConnection) -> sqlx::Result<i32> {
     sqlx::raw_sql("select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+}
+
+/// The connections of a pool.
+pub(crate) fn connections(pool: &PgPool) -> Pool {
+    let idle = u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
+    let max = pool.options().get_max_connections();
+    // Both change meanwhile, and are read one after the other.
+    Pool { open: pool.size().max(idle), idle, max }
 }
 
 /// A pool for one kind of calls, whose connections are opened when they are needed.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pillarbox_core::Result;
-use pillarbox_core::port::ClaimOrder;
+use pillarbox_core::port::{ClaimOrder, Pool};
 use sqlx::{Connection, PgPool};
 
 use crate::connect;
@@ -42,6 +42,8 @@ struct Pools {
     operator: PgPool,
     relay: PgPool,
     reserved: PgPool,
+    /// All three are one pool of the application's.
+    shared: bool,
 }
 
 // Nothing of the pools: their options print passwords.
@@ -87,6 +89,7 @@ impl PostgresStore {
             operator: open(Traffic::Operator, options.connections.max(1)),
             relay: open(Traffic::Relay, RELAY),
             reserved: open(Traffic::Reserved, RESERVED),
+            shared: false,
         };
         Ok(Self::build(pools, mode, options))
     }
@@ -101,7 +104,7 @@ impl PostgresStore {
     /// None at present. Settings that cannot work will be refused here.
     pub fn new(pool: PgPool, options: Options) -> Result<Self> {
         let mode = options.mode.unwrap_or(Mode::Pooled);
-        let pools = Pools { operator: pool.clone(), relay: pool.clone(), reserved: pool };
+        let pools = Pools { operator: pool.clone(), relay: pool.clone(), reserved: pool, shared: true };
         Ok(Self::build(pools, mode, options))
     }
 
@@ -125,6 +128,13 @@ impl PostgresStore {
                 causal,
             }),
         }
+    }
+
+    /// The connections of all pools.
+    pub(crate) fn all_pools(&self) -> Pool {
+        let Pools { operator, relay, reserved, shared } = &self.inner.pools;
+        let pools: &[&PgPool] = if *shared { &[operator] } else { &[operator, relay, reserved] };
+        pools.iter().map(|pool| connect::connections(pool)).fold(Pool::default(), Pool::and)
     }
 
     /// The pool for operators' calls. [`begin`](Self::begin) begins the application's transactions on it.

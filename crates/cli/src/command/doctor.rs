@@ -8,6 +8,7 @@ use pillarbox_core::port::{Finding, Severity};
 use serde::Serialize;
 
 use crate::checkup::{self, Limits};
+use crate::config::AdminConfig;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Align, Table};
@@ -28,12 +29,12 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// The longest wait of a due entry that is no problem
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", allow_hyphen_values = true)]
-    max_age: Duration,
-    /// The longest time that a transaction may be open
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", allow_hyphen_values = true)]
-    max_transaction_age: Duration,
+    /// The longest wait of a due entry that is no problem [default: max_age of [admin], or 5m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
+    max_age: Option<Duration>,
+    /// The longest time that a transaction may be open [default: max_transaction_age of [admin], or 5m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
+    max_transaction_age: Option<Duration>,
 }
 
 #[derive(Serialize)]
@@ -48,7 +49,11 @@ pub(crate) async fn run(args: &DoctorArgs, context: &Context) -> Result<(), Faul
     let url = context.database_url();
     crate::database::refuse_missing_file(&url)?;
     let database = context.connect().await?;
-    let limits = Limits { transaction_age: args.max_transaction_age, due_age: args.max_age };
+    let configured = context.config.admin.as_ref().map_or_else(Limits::default, AdminConfig::limits);
+    let limits = Limits {
+        transaction_age: args.max_transaction_age.unwrap_or(configured.transaction_age),
+        due_age: args.max_age.unwrap_or(configured.due_age),
+    };
     let examined = checkup::examine(&database, &context.config, limits).await;
     database.staging.close().await;
     let findings = examined?;
@@ -59,12 +64,21 @@ pub(crate) async fn run(args: &DoctorArgs, context: &Context) -> Result<(), Faul
     } else {
         context.out.data(table(&findings))?;
     }
-    let said = format!("{problems} problems, {warnings} warnings, {} checks", findings.len());
+    let said = format!(
+        "{}, {}, {}",
+        counted(problems, "problem"),
+        counted(warnings, "warning"),
+        counted(findings.len(), "check")
+    );
     if problems > 0 {
         return Err(Fault::Unhealthy(said));
     }
     context.out.say(said);
     Ok(())
+}
+
+fn counted(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
 /// What is wrong has a second line with what to do.

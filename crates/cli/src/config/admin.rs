@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use super::value::Positive;
+use crate::checkup::Limits;
 
 /// Where the page is served if nobody names another address.
 pub(crate) const LISTEN_DEFAULT: &str = "127.0.0.1:8025";
@@ -29,6 +30,7 @@ pub(crate) struct AdminConfig {
     hosts: Vec<String>,
     unready: Option<Vec<Cause>>,
     max_age: Option<Positive>,
+    max_transaction_age: Option<Positive>,
 }
 
 /// An address and a port.
@@ -67,6 +69,15 @@ impl AdminConfig {
     /// Whether a proxy in front of the server brings TLS.
     pub(crate) fn behind_proxy(&self) -> bool {
         self.behind_proxy
+    }
+
+    /// From when on the doctor calls something a problem.
+    pub(crate) fn limits(&self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            due_age: self.max_age.map_or(default.due_age, |age| age.0),
+            transaction_age: self.max_transaction_age.map_or(default.transaction_age, |age| age.0),
+        }
     }
 
     /// Puts the other settings into options.

@@ -11,6 +11,7 @@ use pillarbox_engine::RelayOptions;
 use super::{
     DATABASE_DEFAULT, LISTEN_DEFAULT, RETENTION_DELIVERED, RETENTION_INBOX, RETENTION_SAGAS, TraceRelation,
 };
+use crate::checkup::Limits;
 use crate::destination::PORTS_DEFAULT;
 
 /// One table of the file.
@@ -288,6 +289,12 @@ fn admin() -> Vec<Setting> {
             "duration",
             format!("`\"{}\"`", format_duration(MAX_AGE_DEFAULT)),
             "the longest wait of a due entry that is in order",
+        ),
+        setting(
+            "max_transaction_age",
+            "duration",
+            format!("`\"{}\"`", format_duration(Limits::default().transaction_age)),
+            "the longest time that a transaction of the database may be open, for the doctor",
         ),
     ]
 }

@@ -51,6 +51,7 @@ struct Admin {
     hosts: Vec<String>,
     unready: Vec<&'static str>,
     max_age: String,
+    max_transaction_age: String,
 }
 
 impl Admin {
@@ -65,6 +66,7 @@ impl Admin {
             behind_proxy: admin.behind_proxy(),
             unready: options.unready.iter().map(|kind| kind.as_str()).collect(),
             max_age: format_duration(options.max_age),
+            max_transaction_age: format_duration(admin.limits().transaction_age),
             prefix: options.prefix,
             hosts: options.hosts,
         }

@@ -23,6 +23,25 @@ use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseCha
 use super::recent::{Recent, RecentRequest};
 use super::shared::Verb;
 
+/// The connections of a process to the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// Connections that are open.
+    pub open: u32,
+    /// Open connections that nobody uses at the moment.
+    pub idle: u32,
+    /// The most connections that may be open.
+    pub max: u32,
+}
+
+impl Pool {
+    /// The connections of two pools together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { open: self.open + other.open, idle: self.idle + other.idle, max: self.max + other.max }
+    }
+}
+
 /// The outbox as an operator sees it. Reading changes nothing. Every change is audited before it happens, in the
 /// same transaction. So if the audit record cannot be written, the change does not happen.
 #[async_trait]
@@ -49,6 +68,11 @@ pub trait Admin: Send + Sync {
 
     /// What ended and what was accepted lately, each counted by an index on its time.
     async fn recent(&self, request: RecentRequest) -> Result<Recent>;
+
+    /// The connections of this process to the database, in all pools of the store. `None`: the store does not know.
+    fn connections(&self) -> Option<Pool> {
+        None
+    }
 
     /// Changes entries by hand. Each verb does what its own method says, such as [`requeue`](Self::requeue).
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed>;

@@ -26,7 +26,7 @@ mod transcript;
 
 pub use accept_batch::AcceptBatch;
 pub use admin::{
-    Admin, Changed, Effect, InventoryRequest, InventoryRow, PurgeRequest, Purged, Purging, RouteCounts,
+    Admin, Changed, Effect, InventoryRequest, InventoryRow, Pool, PurgeRequest, Purged, Purging, RouteCounts,
     Selection, SelectionRequest, Story,
 };
 pub use clock::{Clock, Entropy, Wake};

@@ -3,6 +3,7 @@
 mod accessible;
 mod actions;
 mod browser;
+mod faults;
 mod fuzzed;
 mod health;
 mod http;
