@@ -13,17 +13,28 @@ use serde_json::value::RawValue;
 const GROUP_CHARS_MAX: usize = 128;
 /// Holds headers whose names CloudEvents does not allow, as a JSON object.
 const OTHER_HEADERS: &str = "pillarboxheaders";
-/// The only characters that JSON leaves as they are and SQS does not take. In JSON they stand in texts only.
-const NOT_TAKEN: [(char, &str); 2] = [('\u{fffe}', "\\ufffe"), ('\u{ffff}', "\\uffff")];
+/// The last character that every server takes as it is. SQS takes no U+FFFE and U+FFFF, and some servers none above them.
+const TAKEN_MAX: char = '\u{fffd}';
 
 /// The body of an entry's message.
 pub(crate) fn body(entry: &Entry, source: &str) -> String {
     let line = Envelope::of(entry, source).to_json_line();
     let mut text = String::from_utf8(line)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    for (character, escaped) in NOT_TAKEN {
-        if text.contains(character) {
-            text = text.replace(character, escaped);
+    if text.chars().any(|c| c > TAKEN_MAX) {
+        text = escaped(&text);
+    }
+    text
+}
+
+/// JSON with other characters as escapes. They stand in texts only, so that it means the same.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        if c > TAKEN_MAX {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            text.push(c);
         }
     }
     text
@@ -115,13 +126,8 @@ mod tests {
 
     #[test]
     fn an_event_arrives_as_it_was_sent() {
-        let payloads: [&[u8]; 5] = [
-            b"{\"a\":1.50,\"b\":[]}",
-            b"",
-            &[0, 255, 13, 10],
-            b"\"\xef\xbf\xbf\"",
-            b"12345678901234567890123",
-        ];
+        let payloads: [&[u8]; 4] =
+            [b"{\"a\":1.50,\"b\":[]}", b"", &[0, 255, 13, 10], b"12345678901234567890123"];
         for payload in payloads {
             let event = Event::new("order.placed", payload)
                 .key("k \u{ffff}\u{1}")
@@ -129,12 +135,21 @@ mod tests {
                 .header("shop", "n");
             let sent = entry(event);
             let body = body(&sent, "/shop");
-            assert!(body.chars().all(|c| c >= ' ' && c < '\u{fffe}' || c > '\u{ffff}'), "{body:?}");
+            assert!(body.chars().all(|c| (' '..='\u{fffd}').contains(&c)), "{body:?}");
             let Content { attributes, headers, body } = back(&body);
             let received = Received::decode(attributes, headers, body).unwrap();
             assert_eq!((received.payload, received.key), (sent.payload, sent.key));
             assert_eq!((received.headers, received.event_id), (sent.headers, sent.event_id));
         }
+    }
+
+    #[test]
+    fn characters_that_not_every_server_takes_are_escaped_and_mean_the_same() {
+        let payload = "{\"a\":\"\u{ffff} \u{1f600} \u{fffd}\"}";
+        let body = body(&entry(Event::new("order.placed", payload)), "/shop");
+        assert!(body.contains("\\uffff \\ud83d\\ude00 \u{fffd}"), "{body}");
+        let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+        assert_eq!(json(&back(&body).body), json(payload.as_bytes()));
     }
 
     #[test]

@@ -160,6 +160,10 @@ impl Trouble {
                  and account="
             ),
             What::Denied => format!("{address} says of queue {queue:?}: {code}: {text}{DENIED}"),
+            // No code is no answer of SQS.
+            _ if code.starts_with("http_") => {
+                format!("{address} says of queue {queue:?}: {code}: {text}{}", where_to_look(options))
+            }
             _ => format!("{address} says of queue {queue:?}: {code}: {text}"),
         }
     }

@@ -58,8 +58,7 @@ impl<'a> Delivery<'a> {
             if self.ready.is_none() {
                 self.ready = self.next();
             }
-            if self.ready.is_none() {
-                // What still waits belongs to keys that have a message under way, and no other delivery has those keys.
+            if self.ready.is_none() && self.waiting.is_empty() {
                 turn = None;
             }
             let requests = self.requests;

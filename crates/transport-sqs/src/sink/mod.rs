@@ -9,6 +9,7 @@ use pillarbox_core::{Entry, Result};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::connection::Connection;
+use crate::error;
 use crate::options::Options;
 
 use delivery::Delivery;
@@ -69,7 +70,19 @@ impl Sink for SqsSink {
         if batch.is_empty() {
             return;
         }
-        let turn = self.turn.lock().await;
+        // Deliveries ask for the queue together, and wait for their turn in their order.
+        let options = self.connection.options();
+        let asking = async {
+            match options.queue.constant() {
+                Some(queue) => self.connection.queue(queue).await.map(drop),
+                None => Ok(()),
+            }
+        };
+        let (found, turn) = tokio::join!(asking, self.turn.lock());
+        if let Err(error) = found {
+            let outcome = error::down(&error, options);
+            return (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
+        }
         Delivery::new(&self.connection, &self.requests, batch, report).run(turn).await;
     }
 }

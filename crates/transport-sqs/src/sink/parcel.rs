@@ -52,6 +52,10 @@ impl<'a> Waiting<'a> {
         Self { batch, options, indexes, busy: HashSet::new(), messages_max: MESSAGES_MAX }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.indexes.is_empty()
+    }
+
     /// The next request, as the order of the batch and of keys allows.
     pub(super) fn next(&mut self) -> Next {
         let mut parcel: Option<Parcel> = None;

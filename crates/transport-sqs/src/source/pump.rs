@@ -237,7 +237,6 @@ impl Pump {
                 .visibility_timeout(seconds(options.visibility))
                 .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
                 .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
-                .message_system_attribute_names(MessageSystemAttributeName::SequenceNumber)
                 .message_attribute_names("All")
                 .send();
             self.receiving = Some(Box::pin(within(options.wait + options.connect_timeout, asking)));

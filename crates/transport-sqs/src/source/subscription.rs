@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_sqs::types::{Message as Pulled, MessageSystemAttributeName, QueueAttributeName};
-use pillarbox_core::port::{Message, Position, Subscription};
+use pillarbox_core::port::{Message, Subscription};
 use pillarbox_core::{Error, ErrorKind, Result};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -16,14 +16,12 @@ use crate::connection::{Live, within};
 
 use super::Shared;
 use super::held::Number;
-use super::pump::{Answer, Arrived, Command, Pump, group};
+use super::pump::{Answer, Arrived, Command, Pump};
 use super::receipt::{Parking, SqsReceipt};
 
 /// How long closing waits for the request that is under way. If it takes longer, the messages that it still brings are
 /// given back after that, or come again after `visibility` if the process has ended.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
-/// Sequence numbers of SQS are a little larger than what fits into 64 bits. Those of one queue are all above this.
-const SEQUENCE_BASE: u128 = 1 << 64;
 
 /// A stream of messages.
 pub(super) struct SqsSubscription {
@@ -53,17 +51,10 @@ impl SqsSubscription {
         let receipt = SqsReceipt::new(&self.shared, self.parking.as_ref(), &self.commands, number, &message);
         let count = attribute(&message, &MessageSystemAttributeName::ApproximateReceiveCount);
         let delivery_count = count.and_then(|count| count.parse().ok());
-        let position = self.position(&message);
         let Content { attributes, headers, body } = binding::read(&mut message);
-        Message { attributes, headers, body, delivery_count, position, receipt: Box::new(receipt) }
-    }
-
-    /// The place of a message in its group. A standard queue has no order.
-    fn position(&self, message: &Pulled) -> Option<Position> {
-        let number: u128 = attribute(message, &MessageSystemAttributeName::SequenceNumber)?.parse().ok()?;
-        let offset =
-            i64::try_from(number).or_else(|_| i64::try_from(number.wrapping_sub(SEQUENCE_BASE))).ok()?;
-        Some(Position { stream: format!("{} {}", self.shared.queue, group(message)?), offset })
+        // A standard queue has no order. In a FIFO queue a message that is held holds back its group, so that nothing would
+        // be put before it by refusing what comes from a former owner of the lane.
+        Message { attributes, headers, body, delivery_count, position: None, receipt: Box::new(receipt) }
     }
 
     /// Gives back what arrived and nobody has seen, to be delivered again at once.

@@ -156,7 +156,8 @@ impl<K: Kind> SourceHarness for On<K> {
     }
 
     async fn publish(&self, message: Published) {
-        let group = message.attributes.get("subject").or(message.attributes.get("partitionkey")).cloned();
+        // Without a key each has a group of its own.
+        let group = message.attributes.get("subject").cloned();
         let headers: Vec<_> =
             message.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         if message.attributes.is_empty() {
@@ -195,6 +196,10 @@ impl<K: Kind> SourceHarness for On<K> {
     async fn left(&self) -> Option<usize> {
         let (waiting, held) = self.queue.counts(&self.queue.name).await;
         Some(waiting + held)
+    }
+
+    fn tells_positions(&self) -> bool {
+        false
     }
 
     /// Several requests give back at once.
