@@ -1,6 +1,7 @@
 //! One batch on its way: what was sent, what was confirmed, and what is left when the server does not answer.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchOutput;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
@@ -10,12 +11,17 @@ use futures_util::stream::FuturesUnordered;
 use pillarbox_core::port::Report;
 use pillarbox_core::{Entry, Error, Outcome};
 use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use crate::binding;
 use crate::connection::{Connection, Live, within};
 use crate::error::{self, Trouble, What};
 
 use super::parcel::{Next, Parcel, Waiting};
+
+/// How long entries of one key are sent after each other. Those that are left after it are for a later delivery: otherwise a
+/// key with many entries would delay all others, and the relay's deadline would find entries that were never sent.
+const SEQUENCE_MAX: Duration = Duration::from_secs(1);
 
 /// The right to send: the delivery that has it sends a whole batch.
 type Turn<'a> = MutexGuard<'a, ()>;
@@ -54,8 +60,13 @@ impl<'a> Delivery<'a> {
     pub(super) async fn run(mut self, turn: Turn<'_>) {
         let mut turn = Some(turn);
         let mut answers: FuturesUnordered<BoxFuture<'a, Answer>> = FuturesUnordered::new();
+        let begin = Instant::now();
         while self.left > 0 {
             if self.ready.is_none() {
+                if begin.elapsed() > SEQUENCE_MAX {
+                    let behind = self.waiting.behind();
+                    behind.into_iter().for_each(|index| self.settle(index, Outcome::Untried));
+                }
                 self.ready = self.next();
             }
             if self.ready.is_none() && self.waiting.is_empty() {

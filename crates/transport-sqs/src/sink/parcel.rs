@@ -34,6 +34,8 @@ pub(super) struct Waiting<'a> {
     indexes: VecDeque<usize>,
     /// Keys of a FIFO queue that have a message under way.
     busy: HashSet<&'a str>,
+    /// Keys of a FIFO queue that had a message under way.
+    begun: HashSet<&'a str>,
     messages_max: usize,
 }
 
@@ -49,7 +51,8 @@ pub(super) enum Next {
 impl<'a> Waiting<'a> {
     pub(super) fn new(batch: &'a [Entry], options: &'a Options) -> Self {
         let indexes = (0..batch.len()).collect();
-        Self { batch, options, indexes, busy: HashSet::new(), messages_max: MESSAGES_MAX }
+        let (busy, begun) = (HashSet::new(), HashSet::new());
+        Self { batch, options, indexes, busy, begun, messages_max: MESSAGES_MAX }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -60,7 +63,7 @@ impl<'a> Waiting<'a> {
     pub(super) fn next(&mut self) -> Next {
         let mut parcel: Option<Parcel> = None;
         // Keys that have an entry in this request, or one that must wait: those behind it wait too.
-        let mut passed: HashSet<&str> = HashSet::new();
+        let mut passed: HashSet<&'a str> = HashSet::new();
         let (mut bytes, mut at, mut looked_at) = (0, 0, 0);
         while at < self.indexes.len() && looked_at < LOOKED_AT_MAX {
             looked_at += 1;
@@ -92,7 +95,8 @@ impl<'a> Waiting<'a> {
                 break;
             }
         }
-        self.busy.extend(passed);
+        self.busy.extend(&passed);
+        self.begun.extend(passed);
         parcel.map_or(Next::Nothing, Next::Parcel)
     }
 
@@ -117,6 +121,14 @@ impl<'a> Waiting<'a> {
         let Some(key) = self.key(index) else { return Vec::new() };
         let batch = self.batch;
         let is_behind = |other: &usize| batch[*other].key.as_deref() == Some(key);
+        let (behind, rest): (Vec<_>, Vec<_>) = self.indexes.iter().copied().partition(is_behind);
+        self.indexes = rest.into();
+        behind
+    }
+
+    /// Those behind an entry of their key that was sent. They are for another delivery.
+    pub(super) fn behind(&mut self) -> Vec<usize> {
+        let is_behind = |index: &usize| self.key(*index).is_some_and(|key| self.begun.contains(key));
         let (behind, rest): (Vec<_>, Vec<_>) = self.indexes.iter().copied().partition(is_behind);
         self.indexes = rest.into();
         behind
@@ -184,6 +196,22 @@ mod tests {
         assert_eq!(taken(&mut waiting), [5]);
         assert_eq!(waiting.hold_back(0), [1, 6]);
         assert!(waiting.take().is_empty());
+    }
+
+    #[test]
+    fn what_is_behind_a_message_that_was_sent_can_be_left_for_later() {
+        let options = Options::of_sink("sqs://eu-west-1/orders.fifo").unwrap();
+        let mut keys = vec!["a", "a", "", "a"];
+        keys.extend(["b"; 3]);
+        let batch = of(&keys, 1);
+        let mut waiting = Waiting::new(&batch, &options);
+        waiting.messages_max = 1;
+        assert_eq!(taken(&mut waiting), [0]);
+        waiting.free(0);
+        assert_eq!(waiting.behind(), [1, 3]);
+        assert_eq!((taken(&mut waiting), taken(&mut waiting)), (vec![2], vec![4]));
+        assert_eq!(waiting.behind(), [5, 6]);
+        assert!(waiting.is_empty());
     }
 
     #[test]
