@@ -117,9 +117,9 @@ impl<M> Holding<M> {
         self.held.iter().filter(|(_, held)| held.until < held.since + self.hold)
     }
 
-    /// At half of its time, so that a lost request can be repeated.
+    /// After a third of its time, so that there is time for a second request if the first one fails.
     fn due_of(&self, held: &Held) -> Instant {
-        held.until.checked_sub(self.visibility / 2).unwrap_or(held.since)
+        held.until.checked_sub(self.visibility / 3 * 2).unwrap_or(held.since)
     }
 }
 
@@ -172,15 +172,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_message_is_extended_at_half_of_its_time_and_not_for_ever() {
+    async fn a_message_is_extended_after_a_third_of_its_time_and_not_for_ever() {
         let mut holding = holding();
         assert!(holding.due().is_none());
         arrive(&mut holding, "", "1");
         let begin = Instant::now();
-        assert_eq!(holding.due(), Some(begin + 15 * SECOND));
+        assert_eq!(holding.due(), Some(begin + 10 * SECOND));
         assert!(holding.extend(begin).is_empty());
-        assert_eq!(holding.extend(begin + 15 * SECOND), ["h-1"]);
-        assert_eq!(holding.due(), Some(begin + 30 * SECOND));
+        assert_eq!(holding.extend(begin + 10 * SECOND), ["h-1"]);
+        assert_eq!(holding.due(), Some(begin + 20 * SECOND));
         assert_eq!(holding.extend(begin + 30 * SECOND), ["h-1"]);
         assert!(holding.due().is_none(), "it is held until a minute is over");
         assert_eq!(holding.len(), 1);
