@@ -21,7 +21,7 @@ use super::parcel::{Next, Parcel, Waiting};
 
 /// How long entries of one key are sent after each other. Those that are left after it are for a later delivery: otherwise a
 /// key with many entries would delay all others, and the relay's deadline would find entries that were never sent.
-const SEQUENCE_MAX: Duration = Duration::from_secs(1);
+const SEQUENCE_MAX: Duration = Duration::from_secs(5);
 
 /// The right to send: the delivery that has it sends a whole batch.
 type Turn<'a> = MutexGuard<'a, ()>;
