@@ -19,7 +19,8 @@
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
 //! - `mongodb`: `pillarbox::mongodb`, an outbox in a MongoDB database.
 //! - `mysql`: `pillarbox::mysql`, an outbox in a MySQL or MariaDB database.
-//! - `amqp`, `mqtt`, `nats`, `redis`: delivery to, and consumption from, RabbitMQ, MQTT 5, NATS JetStream and Redis Streams.
+//! - `amqp`, `mqtt`, `nats`, `redis`, `sqs`: delivery to, and consumption from, RabbitMQ, MQTT 5, NATS JetStream, Redis
+//!   Streams and Amazon SQS.
 //! - `metrics`: `pillarbox::metrics`, OpenMetrics of relays, consumers and the store.
 //! - `dashboard`: `pillarbox::dashboard`, health, an API and a live page as a router for axum 0.8.
 //! - `otel`: `pillarbox::otel`, traces with OpenTelemetry.
@@ -146,4 +147,10 @@ pub mod otel {
 #[cfg(feature = "redis")]
 pub mod redis {
     pub use pillarbox_transport_redis::*;
+}
+
+/// Amazon SQS.
+#[cfg(feature = "sqs")]
+pub mod sqs {
+    pub use pillarbox_transport_sqs::*;
 }

@@ -85,7 +85,7 @@ fn through_a_broker(program: &str, to: &str, from: &str) {
 
 pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
-        panic!("{name} is not set: run this through `cargo xtask services rabbitmq nats mosquitto redis -- cargo test`")
+        panic!("{name} is not set: run this through `cargo xtask services rabbitmq nats mosquitto sqs redis -- cargo test`")
     })
 }
 
@@ -172,6 +172,19 @@ fn the_services_of_the_redis_example_write_each_invoice_once() {
         &format!("{server}?stream={stream}"),
         &format!("{server}?stream={stream}&group=billing&consumer=billing-1"),
     );
+}
+
+#[test]
+fn the_services_of_the_sqs_example_write_each_invoice_once() {
+    let server = variable("PILLARBOX_TEST_SQS");
+    let queue = format!("{}.fifo", fresh("orders"));
+    let script = "import sys, boto3; boto3.client('sqs', endpoint_url=sys.argv[1], region_name='eu-west-1')\
+        .create_queue(QueueName=sys.argv[2], Attributes={'FifoQueue': 'true'})";
+    let python =
+        Command::new(variable("PILLARBOX_TEST_PYTHON")).args(["-c", script, &server, &queue]).status();
+    assert!(python.unwrap().success());
+    let url = format!("sqs://eu-west-1/{queue}?endpoint={server}");
+    through_a_broker(env!("CARGO_BIN_EXE_sqs"), &url, &url);
 }
 
 /// What the guide says to any other language: with the same inbox nothing is applied twice, whoever delivers it again.

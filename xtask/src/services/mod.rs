@@ -23,6 +23,7 @@ mod python;
 mod rabbitmq;
 mod redis;
 mod shelf;
+mod sqs;
 mod wheel;
 
 use std::process::Command;
@@ -37,7 +38,7 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 14] = [
+const ALL: [&dyn Server; 15] = [
     &python::Python,
     &node::Node,
     &promtool::Promtool,
@@ -50,6 +51,7 @@ const ALL: [&dyn Server; 14] = [
     &nats::DEBIAN,
     &nats::LATEST,
     &mosquitto::Mosquitto,
+    &sqs::Sqs,
     &redis::REDIS,
     &redis::VALKEY,
 ];

@@ -34,6 +34,7 @@ const TWINS: &[Twin] = &[
     Twin { name: "mqtt", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
     Twin { name: "nats", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
     Twin { name: "redis", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
+    Twin { name: "sqs", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
     Twin {
         name: "http",
         // A webhook has no broker: the sender checks the address and signs, the receiver verifies.

@@ -14,6 +14,9 @@ mod place;
 #[path = "../../../cli/tests/it/server.rs"]
 #[allow(dead_code, reason = "tests of the binary `pillarbox` use the rest")]
 mod server;
+#[path = "../../../cli/tests/it/sqs.rs"]
+#[allow(dead_code, reason = "tests of the binary `pillarbox` use the rest")]
+mod sqs;
 
 /// What is driven.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pillarbox-bench");

@@ -160,8 +160,8 @@ mod tests {
     fn a_destination_is_checked_when_loaded() {
         check("[routes.a]\nto = \"ftp://x\"", &["p.toml:2: routes.a.to:", "file:", "stdout:", "null:"]);
         check(
-            "[routes.a]\nto = \"sqs://r/q\"",
-            &["p.toml:2: routes.a.to:", "this build has no support for sqs:"],
+            "[routes.a]\nto = \"pulsar://r/q\"",
+            &["p.toml:2: routes.a.to:", "unknown destination scheme \"pulsar\""],
         );
         check("[routes.a]\nbatch = 5", &["p.toml:1: routes.a:", "`to`"]);
         check("[routes.a]\nto = \"http://127.0.0.1/hook\"", &["p.toml:1: routes.a:", "allow_private"]);

@@ -143,7 +143,7 @@ fn routes() -> Vec<Setting> {
     let number = |number: u32| format!("`{number}`");
     let (truth, none) = ("`true`, `false`", "none");
     let to = "the destination: `file:PATH`, `stdout:`, `null:`, or the URL of [RabbitMQ](rabbitmq.md), [MQTT](mqtt.md), \
-        [NATS](nats.md), [Redis](redis.md) or a [webhook](webhooks.md)";
+        [NATS](nats.md), [Redis](redis.md), [SQS](sqs.md) or a [webhook](webhooks.md)";
     let order = "`\"key\"`: entries of one key are delivered [in order](order.md)";
     let on_dead = "what happens to the other entries of its key when an entry is dead: they wait for an operator, or are delivered. Only with `order = \"key\"`";
     let relays = "how many relays can share the route; further relays stand by. Only with `order = \"key\"`";

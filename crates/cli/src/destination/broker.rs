@@ -44,7 +44,7 @@ macro_rules! broker {
     }};
 }
 
-static BROKERS: [Broker; 4] = [
+static BROKERS: [Broker; 5] = [
     broker!("amqp", ["amqp", "amqps"], pillarbox_transport_amqp::{AmqpSink, AmqpSource, AmqpTranscript}),
     broker!(
         "mqtt",
@@ -70,6 +70,7 @@ static BROKERS: [Broker; 4] = [
         ],
         pillarbox_transport_redis::{RedisSink, RedisSource, RedisTranscript}
     ),
+    broker!("sqs", ["sqs"], pillarbox_transport_sqs::{SqsSink, SqsSource, SqsTranscript}),
 ];
 
 impl Broker {

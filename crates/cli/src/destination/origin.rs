@@ -12,7 +12,7 @@ use super::broker::Broker;
 
 /// What can be consumed from.
 const KNOWN: &str = "amqp(s)://HOST/VHOST?queue=NAME, mqtt(s)://HOST/TOPIC?group=NAME&client_id=NAME, \
-    nats://HOST/SUBJECT?stream=NAME&durable=NAME and redis(s)://HOST/DB?stream=NAME&group=NAME";
+    nats://HOST/SUBJECT?stream=NAME&durable=NAME, redis(s)://HOST/DB?stream=NAME&group=NAME and sqs://REGION/QUEUE";
 
 /// The queue, stream or subject that a consumer receives from.
 #[derive(Clone, Debug)]

@@ -43,6 +43,9 @@ pub(crate) async fn reach(to: &Destination) -> Option<Result<(), String>> {
 /// The hosts of a URL with their ports. User and password are left out.
 fn addresses(url: &str) -> Vec<(String, u16)> {
     let Some((scheme, rest)) = url.split_once("://") else { return Vec::new() };
+    if scheme.eq_ignore_ascii_case("sqs") {
+        return of_sqs(rest);
+    }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
     // What stands behind the plus sign says how to publish, not where.
@@ -50,6 +53,18 @@ fn addresses(url: &str) -> Vec<(String, u16)> {
     let usual =
         PORTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(scheme)).map_or(0, |(_, port)| *port);
     hosts.split(',').filter_map(|host| address(host, usual)).collect()
+}
+
+/// The server of a queue: the one of `endpoint=`, or that of the region, which stands where others have their host.
+fn of_sqs(rest: &str) -> Vec<(String, u16)> {
+    let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    if let Some(endpoint) = parameters.split('&').find_map(|one| one.strip_prefix("endpoint=")) {
+        let decoded = [("%3A", ":"), ("%3a", ":"), ("%2F", "/"), ("%2f", "/")];
+        return addresses(&decoded.iter().fold(endpoint.to_owned(), |text, (code, c)| text.replace(code, c)));
+    }
+    let region = place.split('/').next().unwrap_or_default();
+    let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+    vec![(format!("sqs.{region}.{domain}"), 443)]
 }
 
 fn address(host: &str, usual: u16) -> Option<(String, u16)> {
@@ -75,6 +90,9 @@ mod tests {
             ("https://example.org/hook", vec![("example.org", 443)]),
             ("redis://[::1]:6380/0?stream=x", vec![("::1", 6380)]),
             ("redis:///0", vec![]),
+            ("sqs://eu-west-1/orders", vec![("sqs.eu-west-1.amazonaws.com", 443)]),
+            ("sqs://cn-north-1/orders", vec![("sqs.cn-north-1.amazonaws.com.cn", 443)]),
+            ("sqs://eu-west-1/orders?endpoint=http%3A%2F%2F127.0.0.1:4566", vec![("127.0.0.1", 4566)]),
         ] {
             let wanted: Vec<_> =
                 wanted.into_iter().map(|(host, port): (&str, u16)| (host.to_owned(), port)).collect();

@@ -184,11 +184,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_mqtt_server_passed_on_cannot_be_read_back() {
+    async fn what_mqtt_and_sqs_passed_on_cannot_be_read_back() {
         let route = RouteName::new("orders").unwrap();
-        let sent = "mqtt://h/orders".parse::<Destination>().unwrap().transcript(&route).unwrap();
-        let named = "mqtt://h/orders".parse::<Readable>().unwrap().transcript(&route).unwrap();
-        for transcript in [sent, named] {
+        let sent = |url: &str| url.parse::<Destination>().unwrap().transcript(&route).unwrap();
+        let named = |url: &str| url.parse::<Readable>().unwrap().transcript(&route).unwrap();
+        let (mqtt, sqs) = ("mqtt://h/orders", "sqs://eu-west-1/orders");
+        for transcript in [sent(mqtt), named(mqtt), sent(sqs), named(sqs)] {
             let error = transcript.open().await.map(drop).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains("--from file:PATH"), "{error}");

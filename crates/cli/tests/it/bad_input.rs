@@ -75,7 +75,8 @@ fn a_payload_that_is_not_json_is_refused_unless_it_says_so() {
 fn an_unknown_scheme_says_what_is_allowed() {
     let relay = |to| ["relay", "--drain", "--route", "r", "--to", to];
     refused(&relay("ftp://h/x"), &["ftp", "file:", "stdout:", "null:"]);
-    refused(&relay("sqs://r/q"), &["this build has no support for sqs:", "file:", "stdout:", "null:"]);
+    refused(&relay("pulsar://r/q"), &["unknown destination scheme \"pulsar\"", "file:", "stdout:", "null:"]);
+    refused(&relay("sqs://r.amazonaws.com/q"), &["is no region", "eu-west-1"]);
     refused(&relay("events.ndjson"), &["it is not a URL"]);
     refused(
         &["--database", "cassandra://h/x", "status"],

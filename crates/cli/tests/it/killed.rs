@@ -14,6 +14,7 @@ use pillarbox_transport_amqp::AmqpSource;
 use pillarbox_transport_mqtt::MqttSource;
 use pillarbox_transport_nats::NatsSource;
 use pillarbox_transport_redis::RedisSource;
+use pillarbox_transport_sqs::SqsSource;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -117,6 +118,7 @@ fn source(from: &str) -> Arc<dyn Source> {
         "amqp" => Arc::new(AmqpSource::new(from).unwrap()),
         "mqtt" => Arc::new(MqttSource::new(from).unwrap()),
         "nats" => Arc::new(NatsSource::new(from).unwrap()),
+        "sqs" => Arc::new(SqsSource::new(from).unwrap()),
         _ => Arc::new(RedisSource::new(from).unwrap()),
     }
 }
@@ -214,6 +216,11 @@ fn a_relay_killed_between_confirm_and_settle_delivers_to_mqtt_twice_and_it_is_ap
 }
 
 #[test]
+fn a_relay_killed_between_confirm_and_settle_delivers_to_sqs_twice_and_it_is_applied_once() {
+    relay_between_confirm_and_settle(Broker::Sqs);
+}
+
+#[test]
 fn a_relay_killed_between_confirm_and_settle_is_absorbed_by_nats() {
     relay_between_confirm_and_settle(Broker::Nats);
 }
@@ -265,6 +272,11 @@ fn a_consumer_of_nats_killed_between_commit_and_ack_applies_once() {
 #[test]
 fn a_consumer_of_mqtt_killed_between_commit_and_ack_applies_once() {
     consumer_between_commit_and_ack(Broker::Mqtt);
+}
+
+#[test]
+fn a_consumer_of_sqs_killed_between_commit_and_ack_applies_once() {
+    consumer_between_commit_and_ack(Broker::Sqs);
 }
 
 #[test]

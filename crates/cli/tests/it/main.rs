@@ -35,6 +35,7 @@ mod server;
 mod services;
 mod shipped;
 mod signals;
+mod sqs;
 mod stage;
 mod storm;
 mod suspects;

@@ -200,6 +200,11 @@ fn mqtt_away_under_load_costs_no_attempt_and_is_seen_in_status() {
 }
 
 #[test]
+fn sqs_away_under_load_costs_no_attempt_and_is_seen_in_status() {
+    is_unreachable_under_load(Broker::Sqs);
+}
+
+#[test]
 fn redis_away_under_load_costs_no_attempt_and_is_seen_in_status() {
     is_unreachable_under_load(Broker::Redis);
 }
@@ -275,6 +280,11 @@ fn a_confirm_of_rabbitmq_that_never_comes_is_bounded_and_the_entry_delivered_aga
 #[test]
 fn a_confirm_of_mqtt_that_never_comes_is_bounded_and_the_entry_delivered_again() {
     never_confirms(Broker::Mqtt);
+}
+
+#[test]
+fn a_confirm_of_sqs_that_never_comes_is_bounded_and_the_entry_delivered_again() {
+    never_confirms(Broker::Sqs);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 
 use crate::mqtt::Recorder;
 use crate::server::Server;
+use crate::sqs;
 
 /// These tests have no runtime of their own: clients and wires share this one.
 pub(crate) fn runtime() -> &'static Runtime {
@@ -33,7 +34,7 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!(
-            "{name} is not set: run this through `cargo xtask services postgres rabbitmq nats mosquitto redis -- cargo test`"
+            "{name} is not set: run this through `cargo xtask services postgres rabbitmq nats mosquitto sqs redis -- cargo test`"
         )
     })
 }
@@ -77,6 +78,7 @@ pub(crate) enum Broker {
     Nats,
     Mqtt,
     Redis,
+    Sqs,
 }
 
 /// A queue or stream that no other test knows.
@@ -129,6 +131,7 @@ impl Place {
             Broker::Nats => "PILLARBOX_TEST_NATS",
             Broker::Mqtt => "PILLARBOX_TEST_MQTT",
             Broker::Redis => "PILLARBOX_TEST_REDIS",
+            Broker::Sqs => "PILLARBOX_TEST_SQS",
         });
         Self::on(broker, server, of_queue)
     }
@@ -165,6 +168,7 @@ impl Place {
                 source.subscribe().await.unwrap().close().await;
             }
             Broker::Redis => {}
+            Broker::Sqs => sqs::create(&self.server, &self.name),
         }
     }
 
@@ -184,6 +188,7 @@ impl Place {
             Broker::Nats => format!("{server}/{name}.{{type}}?connect_timeout=2s"),
             Broker::Mqtt => format!("{server}/{name}/events/{{type}}?connect_timeout=2s"),
             Broker::Redis => format!("{server}?stream={name}&connect_timeout=2s"),
+            Broker::Sqs => format!("sqs://eu-west-1/{name}?endpoint={server}&connect_timeout=2s"),
         }
     }
 
@@ -193,7 +198,7 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => format!("{server}?queue={name}-nowhere"),
             Broker::Nats => format!("{server}?stream={name}-nowhere"),
-            Broker::Mqtt => panic!("an MQTT server keeps nothing that could be read"),
+            Broker::Mqtt | Broker::Sqs => panic!("it keeps nothing that could be read"),
             Broker::Redis => format!("{server}?stream={name}-nowhere"),
         }
     }
@@ -210,6 +215,7 @@ impl Place {
                 )
             }
             Broker::Redis => format!("{server}?stream={name}&group=billing&reclaim_after=5s"),
+            Broker::Sqs => format!("sqs://eu-west-1/{name}?endpoint={server}&visibility=5s&wait=1s"),
         }
     }
 
@@ -219,6 +225,7 @@ impl Place {
             Broker::RabbitMq => wait(self.lying()),
             Broker::Nats => wait(self.streamed()),
             Broker::Mqtt => self.recorder.as_ref().unwrap().ids(),
+            Broker::Sqs => sqs::ids(&self.server, &self.name),
             Broker::Redis => {
                 self.redis(&["xrange", &self.name, "-", "+"])
                     .lines()
@@ -276,6 +283,7 @@ impl Place {
                 info.num_pending == 0 && info.num_ack_pending == 0
             }),
             Broker::Mqtt => self.recorder.as_ref().unwrap().is_drained(),
+            Broker::Sqs => sqs::is_empty(&self.server, &self.name),
             Broker::Redis => {
                 let group = self.redis(&["xinfo", "groups", &self.name]);
                 let group: Vec<&str> = group.lines().collect();

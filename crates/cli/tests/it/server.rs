@@ -43,7 +43,7 @@ impl Server {
         match self.broker {
             Broker::Nats => "nats",
             Broker::Mqtt => "mqtt",
-            Broker::Redis | Broker::RabbitMq => "redis",
+            Broker::Redis | Broker::RabbitMq | Broker::Sqs => "redis",
         }
     }
 
@@ -112,6 +112,7 @@ impl Server {
                 (command, text)
             }
             Broker::RabbitMq => panic!("RabbitMQ takes too long to start for a test of its own"),
+            Broker::Sqs => panic!("it keeps nothing when it is stopped"),
         };
         std::fs::write(&file, text).unwrap();
         command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -75,6 +75,12 @@ pub trait SourceHarness: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Whether messages carry their position, by which a consumer finds those of a former owner of their lane.
+    /// `false`: the broker has no such order, and the cases about it print that they were skipped.
+    fn tells_positions(&self) -> bool {
+        true
+    }
+
     /// Whether redelivered messages come in their old order.
     fn returns_in_order(&self) -> bool {
         true

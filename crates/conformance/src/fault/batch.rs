@@ -86,7 +86,7 @@ pub async fn a_connection_lost_after_writing_is_unknown_where_the_server_is_stil
     let sink = world.sink(Timeouts::default());
     let told = world.harness.told();
     // As many as are written in one piece: to a sink with more connections than one, a single message.
-    let batch = entries(if told.asks { 20 } else { 1 });
+    let batch = entries(if told.asks { told.together } else { 1 });
     let cut = || {
         world.proxy.set(Fault::Cut);
         world.proxy.heal();

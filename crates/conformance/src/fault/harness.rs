@@ -83,6 +83,8 @@ pub struct Told {
     /// Whether the sink has one connection, and asks the server again after losing it. If the server then
     /// answers, the outcome is unknown. Default: true.
     pub asks: bool,
+    /// How many entries a sink that asks writes in one piece. Default: 20.
+    pub together: usize,
     /// Whether the reason for [`unreachable`](Self::unreachable) names the server's address. Default: true.
     pub names_server: bool,
     /// The most connections that fifty deliveries at once open to a server that accepts and says nothing. Default: 2.
@@ -97,6 +99,7 @@ impl Default for Told {
             unreachable: "down/unreachable",
             silent: "down/no_answer",
             asks: true,
+            together: 20,
             names_server: true,
             connections_max: 2,
         }
@@ -121,6 +124,12 @@ pub trait ServerHarness: Send + Sync + Sized + 'static {
     /// The server's process. `None`: the harness kills and starts the server in its own way, and the case
     /// that pauses the server prints that it was skipped.
     fn process(&self) -> Option<&OwnServer>;
+
+    /// Whether the server still has what it confirmed when it starts again. `false` is for a server that keeps
+    /// everything in memory. The case that needs it prints that it was skipped.
+    fn keeps(&self) -> bool {
+        true
+    }
 
     /// Kills the server as a power cut would.
     async fn kill(&self) {

@@ -54,7 +54,8 @@ Examples:
   pillarbox consume --name billing --from 'mqtt://localhost/orders/%23?group=billing&client_id=billing-1' \\
       --to 'exec:python3 billing.py'
   pillarbox consume --name billing --from 'nats://localhost/orders.>?stream=ORDERS&durable=billing' \\
-      --to http://127.0.0.1:8080/events --allow-private";
+      --to http://127.0.0.1:8080/events --allow-private
+  pillarbox consume --name billing --from 'sqs://eu-west-1/orders.fifo' --to 'exec:python3 billing.py'";
 
 /// What to consume, and who applies it.
 #[derive(Args, Debug)]

@@ -28,7 +28,7 @@ use run::Work;
 
 const EXAMPLES: &str = "\
 Destinations: file:PATH (appends one CloudEvents JSON object per line; {route} in the path is the route's \
-name), stdout:, null:, amqp(s)://, mqtt(s)://, nats://, redis(s)://, http(s)://; and mqtt+qos0://, nats+core:// and \
+name), stdout:, null:, amqp(s)://, mqtt(s)://, nats://, redis(s)://, sqs://, http(s)://; and mqtt+qos0://, nats+core:// and \
 redis+pubsub://, of which the broker keeps nothing. For order per key, configure the route with order = \"key\". On SIGTERM or SIGINT, the relay stops claiming and finishes or releases the entries in \
 flight. A second signal stops it at once. On SIGHUP, it reads the configuration again: added, changed and \
 removed routes start and stop, the others are not disturbed. A file with an error changes nothing.
@@ -44,6 +44,7 @@ Examples:
   pillarbox relay --route orders --to 'mqtt://localhost/orders/{type}'
   pillarbox relay --route orders --to 'nats://localhost/orders.{type}'
   pillarbox relay --route orders --to 'redis://localhost/0?stream=orders'
+  pillarbox relay --route orders --to sqs://eu-west-1/orders.fifo
   pillarbox relay --route orders --to http://127.0.0.1:8080/hook --allow-private";
 
 /// What to deliver, and for how long.
