@@ -100,10 +100,10 @@ fn a_dead_head_with_followers_is_told_everywhere() {
     home.write("pillarbox.toml", "[routes.r]\nto = \"file:out.ndjson\"\norder = \"key\"\n");
     // A relay says what a dead entry does to its key on this route.
     home.ok(["relay", "--drain"]);
-    home.ok(["stage", "--route", "r", "--type", "t", "--key", "k", "{}"]);
+    home.ok(["stage", "--route", "r", "--type", "t", "--key", "k", "--payload", "{}"]);
     kill(&home, "r");
     for _ in 0..2 {
-        home.ok(["stage", "--route", "r", "--type", "t", "--key", "k", "{}"]);
+        home.ok(["stage", "--route", "r", "--type", "t", "--key", "k", "--payload", "{}"]);
     }
     let _relay = home.start(["relay"]);
     let page = Page::serve(&home, &[]);
