@@ -200,6 +200,11 @@ impl Running {
         self.0.as_mut().unwrap()
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
     /// Sends a signal by its name.
     pub(crate) fn signal(&mut self, name: &str) {
         let kill = format!("kill -{name} {}", self.child().id());

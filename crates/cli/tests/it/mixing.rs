@@ -2,27 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use crate::home::{Home, eventually};
+use crate::home::{Home, Running, eventually};
 use crate::many_relays::{on_mongodb, on_mysql, on_postgres};
 use crate::order;
 use crate::signals::hold;
 use crate::storm::Dice;
 
-const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\nlease = \"2s\"\nreap_interval = \"200ms\"\ngrace = \"300ms\"\n\
+const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\nlease = \"LEASE\"\nreap_interval = \"200ms\"\ngrace = \"300ms\"\n\
     batch = 20\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
 
 /// Two configurations that differ in nothing but the order of the route; the usual one is by rows.
-fn configure(home: &Home) {
+fn configure(home: &Home, lease: &str) {
     let database =
         if home.path("pillarbox.toml").exists() { home.read("pillarbox.toml") } else { String::new() };
     for (file, order) in [("pillarbox.toml", "none"), ("rows.toml", "none"), ("lanes.toml", "key")] {
-        home.write(file, &format!("{database}{ROUTE}order = \"{order}\"\n"));
+        let route = ROUTE.replace("LEASE", lease);
+        home.write(file, &format!("{database}{route}order = \"{order}\"\n"));
     }
 }
 
 /// A relay of that kind is killed with entries in flight; the next one is of the other kind.
 fn killed_in_flight(home: &Home, kind: &str) -> BTreeMap<String, Vec<String>> {
-    configure(home);
+    configure(home, "2s");
     let mut staged = order::stage(home, 100);
     let lock = hold(home, "out.ndjson");
     let relay = home.start(["--config", kind, "relay"]);
@@ -120,10 +121,20 @@ fn a_drain_by_rows_takes_what_lanes_left_on_postgres() {
     a_drain_takes_what_the_other_kind_left(&on_postgres(), "lanes.toml", "rows.toml");
 }
 
+/// Whether this relay is announced.
+fn takes_part(home: &Home, relay: &Running) -> bool {
+    let owner = format!("-{}", relay.id());
+    let status = home.ok(["status", "--json"]).json();
+    let mut relays = status["relays"].as_array().unwrap().iter();
+    relays.any(|relay| relay["owner"].as_str().unwrap().ends_with(&owner) && relay["gone"] == false)
+}
+
 /// Relays by rows are replaced one by one, and some of each kind are killed. Order is promised from the first claim by
-/// lanes on.
+/// lanes on, and as long as somebody by lanes has the route: rows may claim after the last of them has gone. So the one
+/// that stays has been there for a whole round.
 fn rolling_deployment(home: &Home) {
-    configure(home);
+    // A lease that relays by lanes renew in time also where much else is to be done.
+    configure(home, "6s");
     let mut dice = Dice(7);
     let start = |config: &str| home.start(["--config", config, "relay"]);
     let mut before = order::stage(home, 200);
@@ -139,18 +150,18 @@ fn rolling_deployment(home: &Home) {
         }
         is_by_lanes()
     });
+    lanes.push(start("lanes.toml"));
+    eventually("a second one by lanes takes part", || takes_part(home, &lanes[1]));
     for _ in 0..5 {
         for (key, ids) in order::stage(home, 100) {
             staged.entry(key).or_default().extend(ids);
         }
         dice.pause(200..1_000);
-        // One of each kind stays: somebody by rows would like to, and somebody by lanes has the route.
+        // Somebody of each kind stays: by rows somebody would like to, and by lanes somebody has the route.
         rows.push(start("rows.toml"));
         rows.remove(0).kill();
         lanes.push(start("lanes.toml"));
-        eventually("the newer one takes part", || {
-            home.ok(["status", "--json"]).json()["relays"].as_array().unwrap().len() > 1
-        });
+        eventually("the newest one takes part", || takes_part(home, &lanes[2]));
         lanes.remove(0).kill();
     }
     let all = before.values().chain(staged.values()).map(Vec::len).sum::<usize>();
