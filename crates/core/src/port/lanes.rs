@@ -459,7 +459,8 @@ pub struct IsolateRequest {
     pub route: RouteName,
     /// The session.
     pub session: SessionId,
-    /// The sequence numbers of the only entries that may be in flight. `None`: every entry that was read.
+    /// The sequence numbers of the only entries that may be in flight. `None`: every entry that was read, but no
+    /// suspect and nothing of its key behind one.
     pub only: Option<Vec<i64>>,
 }
 

@@ -70,6 +70,7 @@ impl SqsSubscription {
 }
 
 /// Where messages that cannot be handled go: the queue of the settings, or the dead-letter queue of the redrive policy.
+/// What cannot be found out is an error: without such a queue these messages are deleted.
 async fn parking(shared: &Shared, live: &Live) -> Result<Option<Parking>> {
     let options = shared.connection.options();
     if let Some(name) = &options.parked {
@@ -78,25 +79,19 @@ async fn parking(shared: &Shared, live: &Live) -> Result<Option<Parking>> {
     }
     let asking = live.client.get_queue_attributes().queue_url(&live.url);
     let asking = asking.attribute_names(QueueAttributeName::RedrivePolicy).send();
-    let answer = within(options.connect_timeout, asking).await;
-    let policy = match &answer {
-        Ok(answer) => answer.attributes.as_ref().and_then(|all| all.get(&QueueAttributeName::RedrivePolicy)),
-        Err(trouble) => {
-            tracing::debug!(queue = shared.queue, "the redrive policy cannot be read: {trouble:?}");
-            None
-        }
-    };
+    let answer = within(options.connect_timeout, asking).await.map_err(|trouble| {
+        let doing = "the redrive policy cannot be read; allow sqs:GetQueueAttributes or set parked=";
+        trouble.into_error(options, &shared.queue).context(doing)
+    })?;
+    let policy = answer.attributes.as_ref().and_then(|all| all.get(&QueueAttributeName::RedrivePolicy));
     let Some(name) = policy.and_then(|policy| dead_letters(policy)) else { return Ok(None) };
-    match shared.connection.queue(&name).await {
-        Ok(live) => Ok(Some(Parking { name, live })),
-        Err(error) => {
-            tracing::warn!(
-                queue = shared.queue,
-                "the queue of the redrive policy cannot be used for parked messages: {error}"
-            );
-            Ok(None)
-        }
-    }
+    let found = shared.connection.queue(&name).await;
+    let live = found.map_err(|error| {
+        error.context(
+            "the queue of the redrive policy cannot take parked messages; set parked= to use another",
+        )
+    })?;
+    Ok(Some(Parking { name, live }))
 }
 
 /// The name of the queue in a redrive policy.

@@ -128,6 +128,22 @@ async fn a_queue_for_parked_messages_that_is_missing_is_told_before_anything_is_
     assert!(text.contains("parked=") && text.contains("missing-queue"), "{text}");
 }
 
+/// Otherwise what cannot be handled would be deleted, although the queue's owner wants to keep it.
+#[tokio::test]
+async fn a_redrive_policy_whose_queue_is_missing_is_told_before_anything_is_received() {
+    let queue = OwnQueue::standard().await;
+    let name = format!("{}-dead", queue.name);
+    let dead = create(&queue.client, &name, &[]).await;
+    let policy = format!(
+        r#"{{"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:000000000000:{name}","maxReceiveCount":"3"}}"#
+    );
+    let asking = queue.client.set_queue_attributes().queue_url(queue.url());
+    asking.attributes(QueueAttributeName::RedrivePolicy, policy).send().await.unwrap();
+    queue.client.delete_queue().queue_url(&dead).send().await.unwrap();
+    let text = source(&queue, "").subscribe().await.map(drop).unwrap_err().to_string();
+    assert!(text.contains("redrive policy") && text.contains("parked=") && text.contains(&name), "{text}");
+}
+
 /// SQS has attributes of its own beside the body. They are headers, whoever set them.
 #[tokio::test]
 async fn attributes_of_somebody_else_are_headers() {
