@@ -27,10 +27,14 @@ impl OwnMariaDb {
         // Not as root, which the server refuses: then the directory must be open to the other account.
         fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
         let account = (fs::metadata(directory).unwrap().uid() == 0).then_some("--user=nobody");
-        let data = directory.join("data");
+        // Not the directory that all share: a server that starts deletes the temporary tables of the others there.
+        let scratch = directory.join("scratch");
+        fs::create_dir(&scratch).unwrap();
+        fs::set_permissions(&scratch, Permissions::from_mode(0o777)).unwrap();
+        let (data, scratch) = (directory.join("data"), option("tmpdir", &scratch));
         let mut make = Command::new("/usr/bin/mariadb-install-db");
         make.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"]);
-        let made = make.args(account).arg(option("datadir", &data)).output().unwrap();
+        let made = make.args(account).arg(&scratch).arg(option("datadir", &data)).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let accounts = directory.join("accounts.sql");
         fs::write(&accounts, ACCOUNTS).unwrap();
@@ -41,7 +45,7 @@ impl OwnMariaDb {
                 let mut server = Command::new("/usr/sbin/mariadbd");
                 server.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve"]);
                 server.args(["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M"]);
-                server.args(account).args(&options).arg(format!("--port={port}"));
+                server.args(account).arg(&scratch).args(&options).arg(format!("--port={port}"));
                 server.arg(option("datadir", &data)).arg(option("socket", &data.join("s")));
                 server.arg(option("init-file", &accounts)).arg(option("log-error", &log));
                 server

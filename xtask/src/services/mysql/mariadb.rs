@@ -54,5 +54,5 @@ pub(super) fn program(ground: &Ground, path: &str) -> Command {
 pub(super) fn make(ground: &Ground, node: &Node) -> Result<()> {
     let mut install = ground.command(MAKE, "KILL");
     install.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"]);
-    ground.run(install.arg(option("datadir", &node.data())))
+    ground.run(install.arg(node.scratch()).arg(option("datadir", &node.data())))
 }

@@ -34,6 +34,9 @@ const COMMON: [&str; 4] = [
     "--innodb-buffer-pool-size=128M",
 ];
 
+/// Where a server keeps its temporary tables, within its own directory.
+const SCRATCH: &str = "scratch";
+
 /// One start of one server.
 struct Node {
     port: u16,
@@ -45,11 +48,19 @@ struct Node {
 impl Node {
     fn new(ground: &Ground, name: &str) -> Result<Self> {
         let port = ground.port()?;
-        Ok(Self { port, password: format!("{:016x}", random()), directory: ground.directory(name, port)? })
+        let directory = ground.directory(name, port)?;
+        ground.subdirectory(&directory.join(SCRATCH))?;
+        Ok(Self { port, password: format!("{:016x}", random()), directory })
     }
 
     fn data(&self) -> PathBuf {
         self.directory.join("data")
+    }
+
+    /// Its own directory for temporary tables. In the one that all programs share, a server that starts deletes those of
+    /// the others.
+    fn scratch(&self) -> String {
+        option("tmpdir", &self.directory.join(SCRATCH))
     }
 
     fn url(&self) -> String {
@@ -61,7 +72,8 @@ impl Node {
         let first = self.directory.join("first.sql");
         ground.write(&first, &accounts(&self.password))?;
         program.args(COMMON).arg(format!("--port={}", self.port)).arg(option("datadir", &self.data()));
-        program.arg(option("init-file", &first)).arg(option("socket", &self.directory.join("s")));
+        program.arg(self.scratch()).arg(option("init-file", &first));
+        program.arg(option("socket", &self.directory.join("s")));
         program.arg(option("pid-file", &self.directory.join("pid")));
         let running = Running::start(Kind { name, stop: STOP }, program, &self.directory.join("log"))?;
         ground.until_ready(&running, || greets(self.port))?;

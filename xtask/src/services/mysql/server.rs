@@ -36,7 +36,8 @@ impl Server for MySql {
         let node = Node::new(ground, self.name())?;
         let root = put(ground, &node.directory)?;
         let mut initialize = program(ground, &root);
-        initialize.arg("--initialize-insecure").arg(option("datadir", &node.data()));
+        initialize.arg("--initialize-insecure").arg(node.scratch());
+        initialize.arg(option("datadir", &node.data()));
         ground.run(&mut initialize)?;
         let mut server = program(ground, &root);
         server.args(["--mysqlx=OFF", "--skip-log-bin", "--table-open-cache=400"]);
