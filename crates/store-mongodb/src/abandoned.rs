@@ -1,8 +1,13 @@
 //! Ending transactions that a killed relay left open: the server itself would do it after a minute.
 
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
-use pillarbox_core::{Error, ErrorKind, Result};
+use pillarbox_core::Result;
+use tokio::time::{Instant, timeout};
 
 use crate::call::Traffic;
 use crate::error::{Phase, classify};
@@ -11,6 +16,27 @@ use crate::store::MongoStore;
 /// How long a transaction of a relay must have got no command until it counts as abandoned, in microseconds. If its relay is
 /// alive after all, as with a slow callback of a saga, its work is rolled back and done again.
 const IDLE: i64 = 5_000_000;
+/// How often a store looks for abandoned transactions at most, however much is in its way.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After how long somebody may be in the way of a single write: the server lets it wait.
+const IN_THE_WAY: Duration = Duration::from_millis(200);
+
+/// When a store last looked for abandoned transactions.
+#[derive(Default)]
+pub(crate) struct LastLook(Mutex<Option<Instant>>);
+
+impl LastLook {
+    /// Whether it may look again. If so, that is the last look now.
+    fn is_due(&self) -> bool {
+        let now = Instant::now();
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.duration_since(last) >= LOOK_EVERY);
+        if due {
+            *last = Some(now);
+        }
+        due
+    }
+}
 
 /// The name under which the server knows the connections of the relays of these collections. A name of the application's
 /// own comes before it.
@@ -24,23 +50,34 @@ pub(crate) fn app_name(own: Option<&str>, database: &str, prefix: &str) -> Strin
 }
 
 impl MongoStore {
-    /// Ends the transactions of relays of these collections that got no command for a while. Says whether there were any.
+    /// Waits for a single write. While something may be in its way, ends abandoned transactions.
+    pub(crate) async fn unobstructed<T>(&self, write: impl Future<Output = T>) -> T {
+        let mut write = pin!(write);
+        loop {
+            match timeout(IN_THE_WAY, write.as_mut()).await {
+                Ok(done) => return done,
+                Err(_) => self.end_abandoned().await,
+            }
+        }
+    }
+
+    /// Ends the transactions of relays of these collections that got no command for a while, unless it has just looked for
+    /// them.
     ///
-    /// Called when other transactions were in the way too often, or for too long. Ending one changes nothing that was committed, and needs no
-    /// right beyond those of a relay: a user may see and end its own sessions.
-    pub(crate) async fn end_abandoned(&self, error: &Error) -> bool {
-        if !matches!(error.kind(), ErrorKind::Contention | ErrorKind::Timeout) {
-            return false;
+    /// Called as soon as another transaction is in the way: whoever called may not have the time for a second try. Ending
+    /// one changes nothing that was committed, and needs no right beyond those of a relay: a user may see and end its own
+    /// sessions.
+    pub(crate) async fn end_abandoned(&self) {
+        if !self.last_look().is_due() {
+            return;
         }
         match self.kill_abandoned().await {
-            Ok(0) => false,
+            Ok(0) => {}
             Ok(count) => {
                 tracing::warn!(count, "ended transactions that relays left open; were these relays killed?");
-                true
             }
             Err(error) => {
                 tracing::debug!(%error, "abandoned transactions were not looked for; the server will end them");
-                false
             }
         }
     }

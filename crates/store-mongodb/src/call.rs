@@ -184,8 +184,8 @@ impl MongoStore {
         loop {
             match self.attempt(traffic, step).await {
                 Err(error) if tries.again(&error) => {
-                    if traffic == Traffic::Relay && tries.is_stuck() {
-                        self.end_abandoned(&error).await;
+                    if traffic == Traffic::Relay && error.kind() == ErrorKind::Contention {
+                        self.end_abandoned().await;
                     }
                     tries.pause().await;
                 }
@@ -199,10 +199,9 @@ impl MongoStore {
         let mut tries = Tries::default();
         loop {
             let mut link = self.link(Traffic::Relay);
-            let done = timeout(self.patience(), link.write(command.clone())).await;
-            match done.unwrap_or_else(|_| Err(silent())) {
+            let write = timeout(self.patience(), link.write(command.clone()));
+            match self.unobstructed(write).await.unwrap_or_else(|_| Err(silent())) {
                 Err(error) if tries.again(&error) => tries.pause().await,
-                Err(error) if self.end_abandoned(&error).await => {}
                 answer => return answer,
             }
         }
@@ -298,11 +297,6 @@ impl Tries {
             tracing::debug!(%error, "the call is repeated");
         }
         again
-    }
-
-    /// Whether it is time to look for who is in the way. A caller may not have the time for all tries.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.conflicts % 8 == 5
     }
 
     pub(crate) async fn pause(&self) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mongodb::{Client, Database};
 use pillarbox_core::{Error, Result};
 
-use crate::abandoned::app_name;
+use crate::abandoned::{LastLook, app_name};
 use crate::connect;
 use crate::options::{Options, Traffic};
 use crate::tables::Tables;
@@ -25,6 +25,7 @@ struct Inner {
     relay: Client,
     database: String,
     options: Options,
+    last_look: LastLook,
 }
 
 impl MongoStore {
@@ -77,7 +78,8 @@ impl MongoStore {
 
     fn build(client: Client, relay: Client, database: String, options: Options) -> Self {
         let tables = Arc::new(Tables::new(&options));
-        Self { inner: Arc::new(Inner { client, relay, database, options }), tables }
+        let last_look = LastLook::default();
+        Self { inner: Arc::new(Inner { client, relay, database, options, last_look }), tables }
     }
 
     /// The client for operators' calls. [`begin`](Self::begin) begins the application's transactions on it.
@@ -111,6 +113,10 @@ impl MongoStore {
     pub async fn close(&self) {
         self.inner.client.clone().shutdown().immediate(true).await;
         self.inner.relay.clone().shutdown().immediate(true).await;
+    }
+
+    pub(crate) fn last_look(&self) -> &LastLook {
+        &self.inner.last_look
     }
 
     pub(crate) fn client_for(&self, traffic: Traffic) -> &Client {

@@ -105,8 +105,8 @@ impl LockedSagas for Locked<'_> {
     async fn again(&self, tries: &mut Tries, error: &Error) -> bool {
         let again = tries.again(error);
         if again {
-            if tries.is_stuck() {
-                self.0.store.end_abandoned(error).await;
+            if error.kind() == ErrorKind::Contention {
+                self.0.store.end_abandoned().await;
             }
             tries.pause().await;
         }

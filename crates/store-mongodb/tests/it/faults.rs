@@ -9,10 +9,10 @@ use mongodb::options::ClientOptions;
 use mongodb::{Client, ClientSession};
 use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
-    Admin, AttendRequest, Attendance, Effect, Keep, LANES, Lanes, Leases, ReapRequest, SessionId,
-    SettleRequest, Settlement, Steps, Store, Verdict,
+    Admin, AnnounceRequest, AttendRequest, Attendance, Effect, Keep, LANES, Lanes, Leases, Presence,
+    ReapRequest, RunId, SessionId, SettleRequest, Settlement, Steps, Store, Verdict,
 };
-use pillarbox_core::{ErrorKind, EventId, Result, Status, Timestamp};
+use pillarbox_core::{CircuitState, ErrorKind, EventId, Result, Status, Timestamp};
 use pillarbox_store_mongodb::{MongoStore, Options, Outbox};
 use uuid::Uuid;
 
@@ -121,6 +121,33 @@ async fn a_transaction_that_a_killed_relay_left_open_is_ended_by_the_next_one() 
     assert_eq!(attendance.lanes.len(), 0, "the first session has them all, and is alive");
     assert!(killed.commit_transaction().await.is_err(), "it is not there any more");
     own.commit_transaction().await.unwrap();
+}
+
+/// A relay with a short lease waits for no call for long. The server would let this write wait for as long as it may take.
+#[tokio::test]
+async fn a_transaction_that_was_left_open_is_ended_also_by_calls_that_are_given_up_soon() {
+    let (_own, client, url) = alone().await;
+    let patience = doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 86_400 };
+    client.database("admin").run_command(patience).await.unwrap();
+    let store = MongoStore::connect(&url, Options::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut killed = left_open(&url, RELAY, "pillarbox_route_state", ROUTE).await;
+    let announced = AnnounceRequest {
+        run: RunId(1),
+        route: route(),
+        owner: "worker".into(),
+        mode: "run".into(),
+        wake: "poll".into(),
+        in_flight: 0,
+        circuit: CircuitState::Closed,
+        outage: None,
+        lease: Duration::from_secs(1),
+        on_dead: None,
+        now: None,
+    };
+    let soon = Duration::from_millis(500);
+    while tokio::time::timeout(soon, store.announce(announced.clone())).await.is_err() {}
+    assert!(killed.commit_transaction().await.is_err(), "it is not there any more");
 }
 
 #[tokio::test]
