@@ -1,12 +1,13 @@
 //! What a process provides to the pure core: a wall clock, fresh ids, and one source of clock stamps. It also holds
 //! what every outbox does with them, [`Staging`] and [`outbox!`], how it uses the application's transaction: [`Step`]
 //! and [`transactions!`], and how an inbox marks several events: [`accept_all`](accept_all()). [`Tracer`] is the seam
-//! for traces.
+//! for traces, and [`Lazy`] keeps the connection of a transport.
 //!
 //! The core takes these as arguments, so that tests can control them. Production code takes them from here.
 
 mod accept_all;
 mod driver;
+mod lazy;
 mod outbox;
 mod staging;
 mod trace;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 pub use accept_all::{BatchMarks, accept_all};
 pub use driver::{Blocking, Call, Changed, Next, Pending, Row, Step, Waiting, run_blocking, run_waiting};
+pub use lazy::{Lazy, error_of_all};
 pub use staging::{Staging, Trace};
 pub use trace::{Creation, TraceContext, Tracer};
 

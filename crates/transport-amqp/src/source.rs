@@ -14,9 +14,10 @@ use lapin::types::{FieldTable, ShortString};
 use lapin::{Acker, Channel, Consumer};
 use pillarbox_core::port::{Message, Position, Receipt, Source, SourceCapabilities, Subscription};
 use pillarbox_core::{Error, ErrorKind, Result};
+use pillarbox_host::Lazy;
 
 use crate::binding;
-use crate::connection::{Lazy, Link, within};
+use crate::connection::{Link, within};
 use crate::error::Fault;
 use crate::options::{HeaderPrefix, Options, QueueType};
 
@@ -30,7 +31,7 @@ const REPLY_SUCCESS: u16 = 200;
 pub struct AmqpSource {
     options: Arc<Options>,
     queue: ShortString,
-    link: Lazy<Arc<Link>>,
+    link: Lazy<Arc<Link>, Fault>,
     /// Whether the queue counts deliveries, as far as is known.
     counts: Arc<AtomicBool>,
 }
@@ -66,8 +67,10 @@ impl AmqpSource {
     }
 
     async fn consume(&self) -> Result<(Arc<Link>, Channel, Consumer), Fault> {
-        let options = Arc::clone(&self.options);
-        let open = async move { Link::open(&options).await.map(Arc::new) };
+        let open = || {
+            let options = Arc::clone(&self.options);
+            async move { Link::open(&options).await.map(Arc::new) }
+        };
         let link = self.link.get(|link| link.is_up(), open).await?;
         let consuming = async {
             let channel = link.connection.create_channel().await?;

@@ -1,10 +1,11 @@
 //! One connection, opened at its first use and again after a loss, one attempt at a time.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pillarbox_core::{Error, ErrorKind, Result};
+use pillarbox_host::{Lazy, error_of_all, random_u64};
 use rumqttc::{
     AckMode, AsyncClient, ConnAck, Event, EventLoop, IncomingPacketSizeLimit, MqttOptions, NetworkOptions,
     Packet, PersistedAckMode, PersistedSession, Publish, SessionStore, SessionStoreError, SessionStoreKey,
@@ -13,7 +14,7 @@ use rumqttc::{
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::sync::{Mutex, Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::error;
@@ -28,22 +29,13 @@ const ECHO: &str = "pillarbox/echo";
 
 /// The connection of a sink.
 pub(crate) struct Connection {
-    options: Options,
+    options: Arc<Options>,
     /// The same at every attempt: the server then closes the connection before, and nothing that was written there
     /// arrives behind what is written here.
-    client_id: String,
-    slot: Mutex<Slot>,
-    /// Attempts to connect so far.
-    attempts: AtomicU64,
+    client_id: Arc<str>,
+    live: Lazy<Live>,
     /// The server's limit of a packet, once it was heard.
     packet_bytes_max: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Slot {
-    live: Option<Live>,
-    /// Why the last attempt failed; the entry is dead.
-    failure: Option<(ErrorKind, String, String)>,
 }
 
 /// A connection that was opened. The client could repair it by itself, but would then send again what we have
@@ -90,10 +82,9 @@ impl Drop for Driver {
 impl Connection {
     pub(crate) fn new(options: Options) -> Self {
         Self {
-            options,
-            client_id: format!("pillarbox-{:016x}", pillarbox_host::random_u64()),
-            slot: Mutex::default(),
-            attempts: AtomicU64::new(0),
+            options: Arc::new(options),
+            client_id: format!("pillarbox-{:016x}", random_u64()).into(),
+            live: Lazy::new(),
             packet_bytes_max: AtomicUsize::new(usize::MAX),
         }
     }
@@ -107,34 +98,16 @@ impl Connection {
         self.packet_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// The connection, opened if there is none. A caller that waited for the attempt of another one shares
-    /// its outcome.
+    /// The connection, opened if there is none. Whoever waits for it shares one attempt and its outcome.
     pub(crate) async fn live(&self) -> Result<Live> {
-        let before = self.attempts.load(Ordering::Acquire);
-        let mut slot = self.slot.lock().await;
-        if let Some(live) = slot.live.as_ref().filter(|live| !live.is_lost()) {
-            return Ok(live.clone());
-        }
-        slot.live = None;
-        if self.attempts.load(Ordering::Acquire) != before
-            && let Some((kind, code, message)) = &slot.failure
-        {
-            return Err(Error::new(*kind, message.clone()).with_code(code.clone()));
-        }
-        let opened = open(&self.options, &self.client_id).await;
-        self.attempts.fetch_add(1, Ordering::AcqRel);
-        match opened {
-            Ok(live) => {
-                self.packet_bytes_max.store(live.packet_bytes_max, Ordering::Relaxed);
-                *slot = Slot { live: Some(live.clone()), failure: None };
-                Ok(live)
-            }
-            Err(error) => {
-                let code = error.code().unwrap_or(error.kind().as_str()).to_owned();
-                slot.failure = Some((error.kind(), code, error.message().to_owned()));
-                Err(error)
-            }
-        }
+        let open = || {
+            let (options, client_id) = (Arc::clone(&self.options), Arc::clone(&self.client_id));
+            async move { open(&options, &client_id).await.map_err(Arc::new) }
+        };
+        let live = self.live.get(|live| !live.is_lost(), open).await;
+        let live = live.map_err(|error| error_of_all(&error))?;
+        self.packet_bytes_max.store(live.packet_bytes_max, Ordering::Relaxed);
+        Ok(live)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One connection, opened at its first use and again after a loss, one attempt at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -9,7 +9,8 @@ use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError};
 use futures_util::StreamExt;
 use pillarbox_core::{Error, ErrorKind, Result};
-use tokio::sync::{Mutex, broadcast, watch};
+use pillarbox_host::{Lazy, error_of_all};
+use tokio::sync::{broadcast, watch};
 
 use crate::error;
 use crate::options::{Login, Options};
@@ -27,18 +28,9 @@ const MAX_PAYLOAD_DEFAULT: usize = 1024 * 1024;
 
 /// The connection of one sink or source.
 pub(crate) struct Connection {
-    options: Options,
-    slot: Mutex<Slot>,
-    /// Attempts to connect so far.
-    attempts: AtomicU64,
+    options: Arc<Options>,
+    live: Lazy<Live>,
     max_payload: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Slot {
-    live: Option<Live>,
-    /// Why the last attempt failed; the entry is dead.
-    failure: Option<(ErrorKind, String, String)>,
 }
 
 /// A connection that was opened. The client could repair it by itself, but would then send again what we have
@@ -59,9 +51,8 @@ struct Signals {
 impl Connection {
     pub(crate) fn new(options: Options) -> Self {
         Self {
-            options,
-            slot: Mutex::default(),
-            attempts: AtomicU64::new(0),
+            options: Arc::new(options),
+            live: Lazy::new(),
             max_payload: AtomicUsize::new(MAX_PAYLOAD_DEFAULT),
         }
     }
@@ -75,33 +66,15 @@ impl Connection {
         self.max_payload.load(Ordering::Relaxed)
     }
 
-    /// The connection, opened if there is none. A caller that waited for the attempt of another one shares
-    /// its outcome.
+    /// The connection, opened if there is none. Whoever waits for it shares one attempt and its outcome.
     pub(crate) async fn live(&self) -> Result<Live> {
-        let before = self.attempts.load(Ordering::Acquire);
-        let mut slot = self.slot.lock().await;
-        if let Some(live) = slot.live.as_ref().filter(|live| live.is_usable()) {
-            return Ok(live.clone());
-        }
-        slot.live = None;
-        if self.attempts.load(Ordering::Acquire) != before
-            && let Some((kind, code, message)) = &slot.failure
-        {
-            return Err(Error::new(*kind, message.clone()).with_code(code.clone()));
-        }
-        let opened = open(&self.options).await;
-        self.attempts.fetch_add(1, Ordering::AcqRel);
-        match &opened {
-            Ok(live) => {
-                self.max_payload.store(live.client().max_payload(), Ordering::Relaxed);
-                *slot = Slot { live: Some(live.clone()), failure: None };
-            }
-            Err(error) => {
-                let code = error.code().unwrap_or(error.kind().as_str()).to_owned();
-                slot.failure = Some((error.kind(), code, error.message().to_owned()));
-            }
-        }
-        opened
+        let open = || {
+            let options = Arc::clone(&self.options);
+            async move { open(&options).await.map_err(Arc::new) }
+        };
+        let live = self.live.get(Live::is_usable, open).await.map_err(|error| error_of_all(&error))?;
+        self.max_payload.store(live.client().max_payload(), Ordering::Relaxed);
+        Ok(live)
     }
 }
 

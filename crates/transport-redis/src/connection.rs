@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox_core::{Error, ErrorKind, Result};
+use pillarbox_host::{Lazy, error_of_all};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, TlsCertificates};
-use tokio::sync::{Mutex, OnceCell, watch};
+use tokio::sync::{OnceCell, watch};
 
 use crate::error;
 use crate::options::Options;
@@ -19,17 +20,8 @@ const COMMANDS_MAX: usize = 1 << 20;
 
 /// The connection of one sink or source.
 pub(crate) struct Connection {
-    options: Options,
-    slot: Mutex<Slot>,
-    /// Attempts to connect so far.
-    attempts: AtomicU64,
-}
-
-#[derive(Default)]
-struct Slot {
-    live: Option<Live>,
-    /// Why the last attempt failed; the entry is dead.
-    failure: Option<(ErrorKind, String, String)>,
+    options: Arc<Options>,
+    live: Lazy<Live>,
 }
 
 /// A connection that was opened. A lost one stays lost: the next use opens another.
@@ -48,94 +40,80 @@ struct Signals {
 
 impl Connection {
     pub(crate) fn new(options: Options) -> Self {
-        Self { options, slot: Mutex::default(), attempts: AtomicU64::new(0) }
+        Self { options: Arc::new(options), live: Lazy::new() }
     }
 
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The connection, opened if there is none. A caller that waited for the attempt of another one shares
-    /// its outcome.
+    /// The connection, opened if there is none. Whoever waits for it shares one attempt and its outcome.
     pub(crate) async fn live(&self) -> Result<Live> {
-        let before = self.attempts.load(Ordering::Acquire);
-        let mut slot = self.slot.lock().await;
-        if let Some(live) = slot.live.as_ref().filter(|live| live.is_usable()) {
-            return Ok(live.clone());
-        }
-        slot.live = None;
-        if self.attempts.load(Ordering::Acquire) != before
-            && let Some((kind, code, message)) = &slot.failure
-        {
-            return Err(Error::new(*kind, message.clone()).with_code(code.clone()));
-        }
-        let opened = self.open().await;
-        self.attempts.fetch_add(1, Ordering::AcqRel);
-        match &opened {
-            Ok(live) => *slot = Slot { live: Some(live.clone()), failure: None },
-            Err(error) => {
-                let code = error.code().unwrap_or(error.kind().as_str()).to_owned();
-                slot.failure = Some((error.kind(), code, error.message().to_owned()));
-            }
-        }
-        opened
+        let open = || {
+            let options = Arc::clone(&self.options);
+            async move { open(&options).await.map_err(Arc::new) }
+        };
+        self.live.get(Live::is_usable, open).await.map_err(|error| error_of_all(&error))
     }
 
     /// The connection, if there is one and nobody is opening it just now.
     pub(crate) fn live_now(&self) -> Option<Live> {
-        let slot = self.slot.try_lock().ok()?;
-        slot.live.clone().filter(Live::is_usable)
+        self.live.now(Live::is_usable)
     }
 
     /// A connection of one's own, for what keeps the others waiting.
     pub(crate) async fn open(&self) -> Result<Live> {
-        let signals = Arc::new(Signals {
-            lost: watch::channel(false).0,
-            distrusted: AtomicBool::new(false),
-            value_bytes_max: OnceCell::new(),
-        });
-        let heard = Arc::clone(&signals);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.options.connect_timeout))
-            // Deadlines are ours: a command that was given up on has still been sent.
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(COMMANDS_MAX)
-            .set_push_sender(move |push: PushInfo| {
-                if push.kind == PushKind::Disconnection {
-                    heard.lost.send_replace(true);
-                }
-                Ok::<(), ()>(())
-            });
-        let client = self.client()?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        // The client bounds the connection, but not the search for a host's address.
-        let bound = self.options.connect_timeout * 2;
-        let address = self.options.address();
-        match tokio::time::timeout(bound, connecting).await {
-            Ok(Ok(commands)) => Ok(Live { commands, signals }),
-            Ok(Err(cause)) => Err(error::connecting(&cause, address)),
-            Err(_) => {
-                let text = format!("cannot connect to {address}: no answer within {bound:?}");
-                Err(Error::new(ErrorKind::Timeout, text).with_code("no_answer"))
+        open(&self.options).await
+    }
+}
+
+async fn open(options: &Options) -> Result<Live> {
+    let signals = Arc::new(Signals {
+        lost: watch::channel(false).0,
+        distrusted: AtomicBool::new(false),
+        value_bytes_max: OnceCell::new(),
+    });
+    let heard = Arc::clone(&signals);
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(options.connect_timeout))
+        // Deadlines are ours: a command that was given up on has still been sent.
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(COMMANDS_MAX)
+        .set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                heard.lost.send_replace(true);
             }
+            Ok::<(), ()>(())
+        });
+    let client = client(options)?;
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    // The client bounds the connection, but not the search for a host's address.
+    let bound = options.connect_timeout * 2;
+    let address = options.address();
+    match tokio::time::timeout(bound, connecting).await {
+        Ok(Ok(commands)) => Ok(Live { commands, signals }),
+        Ok(Err(cause)) => Err(error::connecting(&cause, address)),
+        Err(_) => {
+            let text = format!("cannot connect to {address}: no answer within {bound:?}");
+            Err(Error::new(ErrorKind::Timeout, text).with_code("no_answer"))
         }
     }
+}
 
-    fn client(&self) -> Result<Client> {
-        // An application may have compiled in a second provider of cryptography, and TLS then asks which one it is.
-        // Where the application has chosen one already, this changes nothing.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let server = self.options.server();
-        let client = match &self.options.ca {
-            None => Client::open(server),
-            Some(file) => {
-                let read = std::fs::read(file);
-                let root = read.map_err(|error| Error::invalid(format!("ca= cannot be read: {error}")))?;
-                Client::build_with_tls(server, TlsCertificates { client_tls: None, root_cert: Some(root) })
-            }
-        };
-        client.map_err(|cause| error::connecting(&cause, self.options.address()))
-    }
+fn client(options: &Options) -> Result<Client> {
+    // An application may have compiled in a second provider of cryptography, and TLS then asks which one it is.
+    // Where the application has chosen one already, this changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = options.server();
+    let client = match &options.ca {
+        None => Client::open(server),
+        Some(file) => {
+            let read = std::fs::read(file);
+            let root = read.map_err(|error| Error::invalid(format!("ca= cannot be read: {error}")))?;
+            Client::build_with_tls(server, TlsCertificates { client_tls: None, root_cert: Some(root) })
+        }
+    };
+    client.map_err(|cause| error::connecting(&cause, options.address()))
 }
 
 impl Live {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -12,9 +13,29 @@ use tempfile::TempDir;
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How many lines of a log a failed test tells.
+const LINES_TOLD: usize = 40;
+
 /// Where a user types `pillarbox`.
 pub(crate) struct Home {
     dir: TempDir,
+    /// Files of what programs said.
+    logs: Mutex<Vec<PathBuf>>,
+}
+
+/// A test that fails tells what the programs said last.
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for log in self.logs.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<_> = text.lines().collect();
+            let last = lines[lines.len().saturating_sub(LINES_TOLD)..].join("\n");
+            eprintln!("the end of {}:\n{last}", log.file_name().unwrap_or_default().display());
+        }
+    }
 }
 
 /// What a command said.
@@ -60,7 +81,7 @@ impl Said {
 impl Home {
     /// An empty directory.
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), logs: Mutex::default() }
     }
 
     /// A directory with a migrated SQLite database.
@@ -123,8 +144,9 @@ impl Home {
         log: &str,
         args: I,
     ) -> Running {
-        let mut command = self.command(args);
-        command.stdout(Stdio::null()).stderr(std::fs::File::create(self.path(log)).unwrap());
+        let (mut command, log) = (self.command(args), self.path(log));
+        command.stdout(Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner).push(log);
         Running(Some(command.spawn().unwrap()))
     }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use pillarbox_core::{Entry, Outcome};
 
 use super::harness::{FaultHarness, FaultInput, Timeouts};
@@ -161,6 +163,42 @@ pub async fn many_deliveries_that_find_nobody_share_one_attempt_to_connect<H: Fa
     }
     let (accepted, most) = (world.proxy.accepted(), world.harness.told().connections_max);
     assert!(accepted <= most, "{accepted} connections, and {most} are enough");
+}
+
+/// Deliveries come all the time, and each is dropped before an attempt to connect would end, as with a short
+/// `publish_timeout`. Somebody must find out that the server is down, or else each of them spends an attempt.
+pub async fn a_server_that_hangs_is_found_out_by_deliveries_with_little_time<H: FaultHarness>(
+    world: &FaultInput<H>,
+) {
+    if !world.harness.told().asks {
+        return skip("the sink has more than one connection");
+    }
+    let sink = world.sink(Timeouts::connect(1000));
+    let batch = entries(1);
+    confirm(&*sink, &batch).await;
+    world.proxy.set(Fault::BlackHole(Direction::Both));
+    let (little, pace) = (Duration::from_millis(400), Duration::from_millis(100));
+    let mut under_way = FuturesUnordered::new();
+    let found = async {
+        loop {
+            under_way.push(tokio::time::timeout(little, deliver_one(&*sink, &batch[0])));
+            let ended = async {
+                while let Some(ended) = under_way.next().await {
+                    if matches!(ended, Ok(Outcome::Down(_))) {
+                        return;
+                    }
+                }
+                std::future::pending().await
+            };
+            if tokio::time::timeout(pace, ended).await.is_ok() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(SOON, found).await.expect("nobody found out that the server is down");
+    drop(under_way);
+    world.proxy.heal();
+    confirm(&*sink, &batch).await;
 }
 
 /// As a relay drops it at `publish_timeout`.

@@ -10,7 +10,7 @@
 //! | each entry of a batch is reported, and what was not confirmed is delivered by the next attempt | `a_withheld_confirmation_is_told_and_the_next_delivery_finds_out_why`, `a_batch_that_is_cut_in_the_middle_reports_each_entry_and_loses_none`, `an_idle_connection_that_is_cut_is_opened_again_unnoticed`, `a_delivery_dropped_at_its_deadline_leaves_the_sink_usable` |
 //! | what is written is written in order, however much it is and however many wait | `a_batch_beyond_every_buffer_stays_in_order`, `deliveries_that_wait_for_the_connection_are_written_in_their_order` |
 //! | after a lost connection an outcome is unknown while the server answers, and the destination is down when it does not | `a_connection_lost_after_writing_is_unknown_where_the_server_is_still_there`, `a_server_that_goes_down_under_a_batch_spends_no_attempt` |
-//! | a server that nobody finds is not stormed | `nobody_who_listens_is_down_for_every_entry`, `many_deliveries_that_find_nobody_share_one_attempt_to_connect`, `a_server_that_accepts_and_says_nothing_is_not_stormed` |
+//! | a server that nobody finds is not stormed | `nobody_who_listens_is_down_for_every_entry`, `many_deliveries_that_find_nobody_share_one_attempt_to_connect`, `a_server_that_hangs_is_found_out_by_deliveries_with_little_time`, `a_server_that_accepts_and_says_nothing_is_not_stormed` |
 //! | an outage spends no attempt, by rows and by lanes, however often it comes | `an_outage_of_the_wire_spends_no_attempt_and_all_is_delivered_after_it`, `an_outage_of_the_wire_under_an_ordered_route_spends_no_attempt`, `outages_that_follow_each_other_spend_no_attempt` |
 //! | whatever happens to connections and confirmations, nothing is lost | `a_confirm_that_never_comes_is_bounded_by_the_deadline_and_the_entry_comes_again`, `connections_cut_in_the_middle_of_batches_lose_nothing` |
 //! | a server that is killed or paused gets everything once it is back | `a_server_that_is_killed_and_started_again_loses_nothing_and_spends_no_attempt`, `a_server_that_restarts_is_used_again`, `a_server_that_is_paused_loses_nothing_and_buries_nothing` |
@@ -40,6 +40,7 @@ macro_rules! __fault_cases {
                 an_idle_connection_that_is_cut_is_opened_again_unnoticed,
                 nobody_who_listens_is_down_for_every_entry,
                 many_deliveries_that_find_nobody_share_one_attempt_to_connect,
+                a_server_that_hangs_is_found_out_by_deliveries_with_little_time,
                 a_delivery_dropped_at_its_deadline_leaves_the_sink_usable,
                 a_batch_beyond_every_buffer_stays_in_order,
                 deliveries_that_wait_for_the_connection_are_written_in_their_order,

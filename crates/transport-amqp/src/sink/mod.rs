@@ -10,11 +10,12 @@ use futures_util::future::join;
 use lapin::options::{BasicQosOptions, ConfirmSelectOptions};
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Outcome, Result};
+use pillarbox_host::Lazy;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::binding::{self, short};
-use crate::connection::{Lazy, Link, within};
+use crate::connection::{Link, within};
 use crate::error::{Fault, Means, no_confirm, too_large};
 use crate::options::Options;
 
@@ -26,7 +27,7 @@ use ledger::{Answer, Ledger, Outgoing};
 /// which it was routed. If no queue is bound for a message, the message is rejected.
 pub struct AmqpSink {
     options: Arc<Options>,
-    publisher: Lazy<Arc<Publisher>>,
+    publisher: Lazy<Arc<Publisher>, Fault>,
     /// Whose turn it is to publish. First come, first served, also while all wait for the connection.
     turn: Mutex<()>,
     /// The broker's own limit, once a message has exceeded it.
@@ -76,10 +77,8 @@ impl AmqpSink {
 
     /// A channel on which the broker answers.
     async fn publisher(&self) -> Result<Arc<Publisher>, Fault> {
-        let get = || {
-            let open = Publisher::open(Arc::clone(&self.options));
-            self.publisher.get(|publisher| publisher.is_up(), open)
-        };
+        let open = || Publisher::open(Arc::clone(&self.options));
+        let get = || self.publisher.get(|publisher| publisher.is_up(), open);
         let publisher = get().await?;
         if !publisher.doubtful.load(Ordering::Relaxed) || publisher.is_blocked() {
             return Ok(publisher);

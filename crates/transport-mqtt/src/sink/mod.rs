@@ -2,12 +2,16 @@
 
 mod delivery;
 
+use std::future::poll_fn;
+use std::pin::pin;
+
 use async_trait::async_trait;
+use futures_util::future::maybe_done;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Result};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Live};
 use crate::error;
 use crate::options::Options;
 
@@ -52,6 +56,28 @@ impl MqttSink {
         options.check_sink()?;
         Ok(Self { connection: Connection::new(options), turn: Mutex::new(()) })
     }
+
+    /// The connection and the turn to write. Deliveries wait for the connection together, and for their turn in their order.
+    async fn begin(&self) -> Result<(Live, MutexGuard<'_, ()>)> {
+        let mut turn = pin!(maybe_done(self.turn.lock()));
+        loop {
+            let mut connecting = pin!(self.connection.live());
+            let live = poll_fn(|context| {
+                // Its place in the queue is taken at the first look.
+                let _ = turn.as_mut().poll(context);
+                connecting.as_mut().poll(context)
+            });
+            let live = live.await?;
+            tokio::select! {
+                biased;
+                // Whoever had the turn waited in vain. Nothing of this batch was written.
+                () = live.lost() => {}
+                () = turn.as_mut() => if let Some(turn) = turn.as_mut().take_output() {
+                    return Ok((live, turn));
+                },
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -70,10 +96,8 @@ impl Sink for MqttSink {
         if batch.is_empty() {
             return;
         }
-        // Deliveries wait for the connection together, and for their turn in their order.
-        let (live, turn) = tokio::join!(self.connection.live(), self.turn.lock());
-        match live {
-            Ok(live) => Delivery::new(&self.connection, live, batch, report).run(turn).await,
+        match self.begin().await {
+            Ok((live, turn)) => Delivery::new(&self.connection, live, batch, report).run(turn).await,
             Err(error) => {
                 let outcome = error::down(&error);
                 (0..batch.len()).for_each(|index| report.outcome(index, outcome.clone()));
