@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex as Guard, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_config::profile::ProfileFileCredentialsProvider;
@@ -16,7 +15,7 @@ use aws_sdk_sqs::config::{Builder, ProvideCredentials, SharedHttpClient, Stalled
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use pillarbox_core::{Error, ErrorKind, Result};
-use tokio::sync::Mutex;
+use pillarbox_host::{Lazy, error_of_all};
 use tokio::time::timeout;
 
 use crate::error;
@@ -30,19 +29,15 @@ const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(15);
 /// The connection of a sink or a source. The client keeps a pool, closes a connection whose answer nobody waits for any
 /// more, and repeats nothing: what may have been sent twice must be known here.
 pub(crate) struct Connection {
-    options: Options,
-    slot: Mutex<Slot>,
-    /// Addresses of queues that have answered and were not distrusted since.
-    found: Guard<HashMap<String, String>>,
-    /// Questions for an address so far.
-    questions: AtomicU64,
+    access: Arc<Access>,
+    /// Queues that were asked for and not distrusted since.
+    queues: Mutex<HashMap<String, Arc<Lazy<Live>>>>,
 }
 
-#[derive(Default)]
-struct Slot {
-    client: Option<Client>,
-    /// The queue of the last question, if it failed, and why.
-    failure: Option<(String, ErrorKind, String, String)>,
+/// What a question needs.
+struct Access {
+    options: Options,
+    client: Lazy<Client>,
 }
 
 /// A queue that has answered.
@@ -55,67 +50,56 @@ pub(crate) struct Live {
 
 impl Connection {
     pub(crate) fn new(options: Options) -> Self {
-        let (slot, found) = (Mutex::default(), Guard::default());
-        Self { options, slot, found, questions: AtomicU64::new(0) }
+        Self { access: Arc::new(Access { options, client: Lazy::new() }), queues: Mutex::default() }
     }
 
     pub(crate) fn options(&self) -> &Options {
-        &self.options
+        &self.access.options
     }
 
-    /// The queue of this name. The server is asked for it if it was not found yet, or was distrusted since. A caller that
-    /// waited for the question of another one shares its answer.
+    /// The queue of this name. The server is asked for it if it was not found yet, or was distrusted since. Whoever waits
+    /// for it shares one question and its answer.
     pub(crate) async fn queue(&self, name: &str) -> Result<Live> {
-        let before = self.questions.load(Ordering::Acquire);
-        let mut slot = self.slot.lock().await;
-        if let Some(client) = &slot.client
-            && let Some(url) = self.found().get(name)
-        {
-            return Ok(Live { client: client.clone(), url: url.clone() });
-        }
-        if self.questions.load(Ordering::Acquire) != before
-            && let Some((of, kind, code, message)) = &slot.failure
-            && of == name
-        {
-            return Err(Error::new(*kind, message.clone()).with_code(code.clone()));
-        }
-        let found = self.find(&mut slot, name).await;
-        self.questions.fetch_add(1, Ordering::AcqRel);
-        slot.failure = found.as_ref().err().map(|error| {
-            let code = error.code().unwrap_or(error.kind().as_str()).to_owned();
-            (name.to_owned(), error.kind(), code, error.message().to_owned())
-        });
-        found
+        let queue = {
+            let mut queues = self.queues();
+            if queues.len() >= QUEUES_MAX && !queues.contains_key(name) {
+                queues.clear();
+            }
+            Arc::clone(queues.entry(name.to_owned()).or_default())
+        };
+        let ask = || {
+            let (access, name) = (Arc::clone(&self.access), name.to_owned());
+            async move { access.find(&name).await }
+        };
+        queue.get(|_| true, ask).await.map_err(|error| error_of_all(&error))
     }
 
-    async fn find(&self, slot: &mut Slot, name: &str) -> Result<Live> {
-        let client = match &slot.client {
-            Some(client) => client.clone(),
-            None => {
-                let made = client(&self.options).await?;
-                slot.client.insert(made).clone()
-            }
+    /// The next use of this queue asks for it first: an answer did not come, and somebody must find out why. If somebody
+    /// asks just now, that is enough.
+    pub(crate) fn distrust(&self, name: &str) {
+        let mut queues = self.queues();
+        if queues.get(name).is_some_and(|queue| queue.now(|_| true).is_some()) {
+            queues.remove(name);
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, HashMap<String, Arc<Lazy<Live>>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Access {
+    async fn find(self: &Arc<Self>, name: &str) -> Result<Live, Arc<Error>> {
+        let make = || {
+            let access = Arc::clone(self);
+            async move { client(&access.options).await.map_err(Arc::new) }
         };
+        let client = self.client.get(|_| true, make).await?;
         let asking = client.get_queue_url().queue_name(name);
         let asking = asking.set_queue_owner_aws_account_id(self.options.account.clone()).send();
         let answer = within(self.options.connect_timeout, asking).await;
-        let answer = answer.map_err(|trouble| trouble.into_error(&self.options, name))?;
-        let url = answer.queue_url.unwrap_or_default();
-        let mut found = self.found();
-        if found.len() >= QUEUES_MAX {
-            found.clear();
-        }
-        found.insert(name.to_owned(), url.clone());
-        Ok(Live { client, url })
-    }
-
-    /// The next use of this queue asks for it first: an answer did not come, and somebody must find out why.
-    pub(crate) fn distrust(&self, name: &str) {
-        self.found().remove(name);
-    }
-
-    fn found(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        let answer = answer.map_err(|trouble| Arc::new(trouble.into_error(&self.options, name)))?;
+        Ok(Live { client, url: answer.queue_url.unwrap_or_default() })
     }
 }
 

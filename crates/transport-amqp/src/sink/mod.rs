@@ -40,6 +40,8 @@ struct Publisher {
     link: Link,
     /// Set when a delivery was given up: it is unknown whether the broker still answers.
     doubtful: AtomicBool,
+    /// Whether it does, asked once for all who want to know.
+    question: Lazy<(), Fault>,
 }
 
 impl AmqpSink {
@@ -83,9 +85,12 @@ impl AmqpSink {
         if !publisher.doubtful.load(Ordering::Relaxed) || publisher.is_blocked() {
             return Ok(publisher);
         }
-        // Any question will do; this one changes nothing for a channel that only publishes.
-        let question = publisher.ledger.channel().basic_qos(0, BasicQosOptions::default());
-        match within(self.options.connect_timeout, "a question", question).await {
+        let ask = || {
+            let (channel, limit) = (publisher.ledger.channel().clone(), self.options.connect_timeout);
+            // Any question will do; this one changes nothing for a channel that only publishes.
+            async move { within(limit, "a question", channel.basic_qos(0, BasicQosOptions::default())).await }
+        };
+        match publisher.question.get(|()| false, ask).await {
             Ok(()) => {
                 publisher.doubtful.store(false, Ordering::Relaxed);
                 Ok(publisher)
@@ -154,7 +159,7 @@ impl Publisher {
         };
         let channel = within(options.connect_timeout, "open a channel", opening).await?;
         let ledger = Ledger::new(channel, link.connection.events_listener());
-        Ok(Arc::new(Self { ledger, link, doubtful: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { ledger, link, doubtful: AtomicBool::new(false), question: Lazy::new() }))
     }
 
     fn is_up(&self) -> bool {
