@@ -25,6 +25,7 @@ pub(crate) struct Home {
 
 /// A test that fails tells what the programs said last.
 impl Drop for Home {
+    #[expect(clippy::print_stderr, reason = "beside the failure, which is told there too")]
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
