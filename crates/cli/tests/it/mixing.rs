@@ -22,8 +22,8 @@ fn configure(home: &Home, lease: &str) {
 }
 
 /// A relay of that kind is killed with entries in flight; the next one is of the other kind.
-fn killed_in_flight(home: &Home, kind: &str) -> BTreeMap<String, Vec<String>> {
-    configure(home, "2s");
+fn killed_in_flight(home: &Home, kind: &str, lease: &str) -> BTreeMap<String, Vec<String>> {
+    configure(home, lease);
     let mut staged = order::stage(home, 100);
     let lock = hold(home, "out.ndjson");
     let relay = home.start(["--config", kind, "relay"]);
@@ -37,7 +37,7 @@ fn killed_in_flight(home: &Home, kind: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 fn from_rows_to_lanes(home: &Home) {
-    let staged = killed_in_flight(home, "rows.toml");
+    let staged = killed_in_flight(home, "rows.toml", "2s");
     let mut relay = home.start(["--config", "lanes.toml", "relay"]);
     eventually("everything is delivered", || home.totals()["delivered"] == 200);
     relay.signal("TERM");
@@ -57,7 +57,7 @@ fn a_route_changed_from_rows_to_lanes_on_postgres_keeps_the_order_and_strands_no
 }
 
 fn from_lanes_to_rows(home: &Home) {
-    killed_in_flight(home, "lanes.toml");
+    killed_in_flight(home, "lanes.toml", "2s");
     let mut relay = home.start(["--config", "rows.toml", "relay"]);
     eventually("everything is delivered", || home.totals()["delivered"] == 200);
     relay.signal("TERM");
@@ -86,7 +86,8 @@ fn a_route_changed_from_lanes_to_rows_on_postgres_strands_nothing() {
 }
 
 fn a_drain_takes_what_the_other_kind_left(home: &Home, left: &str, drained: &str) {
-    killed_in_flight(home, left);
+    // Long enough for a first drain before its end, also where much else is to be done.
+    killed_in_flight(home, left, "10s");
     let drain = || home.ok(["--config", drained, "relay", "--drain"]);
     let said = drain();
     let held = said.stderr.split_once("another relay has ").and_then(|(_, rest)| rest.split_once(' '));
