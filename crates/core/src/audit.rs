@@ -128,6 +128,7 @@ impl FromStr for AuditKind {
 
 /// One record of the audit trail.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct AuditRecord {
     /// The record's sequence number in the trail.
     pub seq: i64,
@@ -149,6 +150,24 @@ pub struct AuditRecord {
     pub step: Option<String>,
     /// The reason or the count, redacted.
     pub detail: String,
+}
+
+impl AuditRecord {
+    /// A record that names its actor, and concerns nothing yet.
+    pub fn new(seq: i64, at: Timestamp, kind: AuditKind, actor: impl Into<String>) -> Self {
+        Self {
+            seq,
+            at,
+            kind,
+            actor: actor.into(),
+            route: None,
+            event_id: None,
+            saga_id: None,
+            subject: None,
+            step: None,
+            detail: String::new(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -33,8 +33,17 @@ pub const ATTEMPTS_MAX: u32 = 1_000_000;
 pub const LIST_DEFAULT: u32 = 100;
 /// Most entries of a listing.
 pub const LIST_MAX: u32 = 10_000;
+/// The number up to which delivered and discarded entries are counted. A store may count so many of all routes
+/// together, the newest first, or of each route. They are kept for days, and counting all would take ever longer.
+pub const COUNTED_MAX: u32 = 100_000;
 /// The most dead entries that counts name per route, those that hold back the most others first.
 pub const HEADS_NAMED_MAX: u32 = 5;
+/// The most deliveries of a route whose waits are counted, the newest first.
+pub const WAITS_MAX: u32 = 1_000;
+/// The most deliveries of all routes that are looked at to find those of one route.
+pub const WAITS_LOOKED_MAX: u32 = 20_000;
+/// The number up to which the entries that wait in a lane are counted.
+pub const LANE_WAITING_MAX: u32 = 1_000;
 /// The most skipped entries of one change that are reported with their reason. The others are only counted.
 pub const SKIPS_TOLD_MAX: usize = 100;
 /// Longest time for which one announcement of a relay is valid. A relay that is silent for longer is shown as gone.

@@ -79,6 +79,7 @@ impl FromStr for FailureKind {
 ///
 /// It never holds a payload, SQL parameter values or a secret. As text it reads `kind/code: words`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Failure {
     /// The class of the failure.
     pub kind: FailureKind,

@@ -68,13 +68,14 @@ impl Received {
         if attributes.remove("specversion").is_none_or(|version| !version.starts_with("1.")) {
             return Err(corrupt("specversion is missing or not 1.x"));
         }
+        let key = Self::key_of(&attributes).map(ToOwned::to_owned);
         let id = attributes.remove("id").ok_or_else(|| corrupt("id is missing"))?;
         let event_id = EventId(Uuid::try_parse(&id).map_err(|_| corrupt("id is not a UUID"))?);
         let event_type = attributes.remove("type").ok_or_else(|| corrupt("type is missing"))?;
         check_name("type", &event_type)?;
         let source = attributes.remove("source").ok_or_else(|| corrupt("source is missing"))?;
-        let partition_key = attributes.remove("partitionkey").filter(|key| *key != id);
-        let key = attributes.remove("subject").or(partition_key);
+        attributes.remove("subject");
+        attributes.remove("partitionkey");
         let lane = match (attributes.remove("pillarboxlane"), attributes.remove("pillarboxfence")) {
             (Some(lane), Some(fence)) => {
                 let fence = fence.parse().map_err(|_| corrupt("pillarboxfence is not a number"))?;
@@ -114,6 +115,14 @@ impl Received {
             )));
         }
         Ok(Self { headers, ..known })
+    }
+
+    /// The ordering key that [`decode`](Self::decode) reads from these attributes, also if the rest cannot be decoded.
+    #[must_use]
+    pub fn key_of(attributes: &Attributes) -> Option<&str> {
+        let partition_key =
+            || attributes.get("partitionkey").filter(|key| Some(*key) != attributes.get("id"));
+        attributes.get("subject").or_else(partition_key).map(String::as_str)
     }
 
     /// The same event with its payload decoded from JSON as this type.
@@ -211,6 +220,35 @@ mod tests {
             |attributes| attributes.extend((0..65).map(|n| (format!("h{n}"), String::new()))),
             "65 headers",
         );
+    }
+
+    #[test]
+    fn what_is_over_a_limit_is_refused_with_that_limit() {
+        let decode = |headers, payload| Received::decode(attributes(), headers, payload);
+        assert!(decode(Headers::new(), vec![0; PAYLOAD_BYTES_MAX]).is_ok());
+        let header = |bytes| Headers::from([("shop".to_owned(), "n".repeat(bytes))]);
+        assert!(decode(header(HEADER_VALUE_BYTES_MAX), Vec::new()).is_ok());
+        let too_large = [
+            (Headers::new(), vec![0; PAYLOAD_BYTES_MAX + 1], "the payload has 67108865 bytes"),
+            (header(HEADER_VALUE_BYTES_MAX + 1), Vec::new(), "a header has more than"),
+        ];
+        for (headers, payload, why) in too_large {
+            let error = decode(headers, payload).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooLarge);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_known_before_the_rest_is_decoded() {
+        let of = |pairs: &[(&str, &str)]| {
+            let all = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Received::key_of(&all.collect()).map(str::to_owned)
+        };
+        assert_eq!(of(&[("subject", "o-1"), ("partitionkey", "p")]).as_deref(), Some("o-1"));
+        assert_eq!(of(&[("partitionkey", "p"), ("id", "x")]).as_deref(), Some("p"));
+        assert_eq!(of(&[("partitionkey", "x"), ("id", "x")]), None);
+        assert_eq!(of(&[]), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The verdict on the whole: from one look at the store to sentences and severities. `status --check`, `/readyz` and
 //! the top line of the page use the same function.
 
+mod calm;
 mod problem;
 mod routes;
 mod state;
@@ -8,8 +9,8 @@ mod state;
 use std::time::Duration;
 
 use crate::duration::format_duration;
+use crate::name::RouteName;
 use crate::port::{RelaySeen, RouteCounts, SagaCounts, SchemaState};
-use crate::saga::SagaStatus;
 
 pub use problem::{Problem, ProblemKind};
 pub use state::RouteState;
@@ -17,11 +18,34 @@ pub use state::RouteState;
 /// The longest wait of a due entry that is accepted if nobody sets another one.
 pub const MAX_AGE_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
+/// The longest wait of a due entry of a configured route without a relay, if nobody sets another one: an application
+/// may stage before its relay has started, and a deployment may stop one relay before it starts the next.
+pub const UNRELAYED_AFTER_DEFAULT: Duration = Duration::from_secs(15);
+
+/// How long entries may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest wait of a due entry. Default: [`MAX_AGE_DEFAULT`].
+    pub max_age: Duration,
+    /// The longest wait of a due entry of a configured route while no relay of it runs, if it is shorter than
+    /// `max_age`. Default: [`UNRELAYED_AFTER_DEFAULT`].
+    pub unrelayed_after: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_age: MAX_AGE_DEFAULT, unrelayed_after: UNRELAYED_AFTER_DEFAULT }
+    }
+}
+
 /// One look at the store.
 #[derive(Clone, Debug)]
 pub struct Look<'a> {
     /// The counts of every route.
     pub routes: &'a [RouteCounts],
+    /// The routes that a relay should deliver all the time. A relay of another route may start at intervals, or not
+    /// announce itself.
+    pub configured: &'a [RouteName],
     /// The counts of sagas.
     pub sagas: &'a SagaCounts,
     /// The relays that were seen.
@@ -40,16 +64,16 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges what was seen. No due entry may wait for longer than `max_age`.
+    /// Judges what was seen.
     ///
     /// All problems are reported, not the first one: a stuck saga has dead entries too, and beside both there may be a
     /// route that no relay delivers.
     #[must_use]
-    pub fn of(look: &Look<'_>, max_age: Duration) -> Self {
+    pub fn of(look: &Look<'_>, limits: &Limits) -> Self {
         let mut problems: Vec<_> = look.tables.into_iter().flat_map(problem::of_tables).collect();
         problems.extend(problem::of_sagas(look.sagas));
-        problems.extend(look.routes.iter().flat_map(|counts| routes::problems(counts, look.relays, max_age)));
-        Self { problems, calm: calm(look) }
+        problems.extend(look.routes.iter().flat_map(|counts| routes::problems(counts, look, limits)));
+        Self { problems, calm: calm::sentence(look) }
     }
 
     /// The verdict when the store cannot be read.
@@ -80,30 +104,6 @@ impl Verdict {
     pub fn sentence(&self) -> String {
         self.worst().map_or_else(|| self.calm.clone(), |worst| worst.what.clone())
     }
-}
-
-fn calm(look: &Look<'_>) -> String {
-    let routes = look.routes.len();
-    if routes == 0 {
-        return "No events have been staged yet.".to_owned();
-    }
-    let noun = if routes == 1 { "The only route is".to_owned() } else { format!("All {routes} routes are") };
-    let waiting: u64 = look.routes.iter().map(RouteCounts::undrained).sum();
-    let sagas = look.sagas.of(SagaStatus::Running);
-    match look.routes.iter().filter_map(|counts| counts.oldest_due_age).max() {
-        Some(age) => format!("{noun} moving; the oldest due event has waited {}.", shown(age)),
-        None if waiting > 0 => format!("{noun} moving; nothing is late."),
-        None if sagas > 0 => format!("{noun} drained; {sagas} sagas are running."),
-        None => format!("{noun} drained; nothing waits."),
-    }
-}
-
-/// An age for people: tenths below ten seconds, whole seconds above.
-fn shown(age: Duration) -> String {
-    if age < Duration::from_secs(10) {
-        return format!("{:.1} s", age.as_secs_f64());
-    }
-    whole(age)
 }
 
 /// A duration in whole seconds.

@@ -9,13 +9,18 @@ use crate::shown::counted;
 use crate::status::Status;
 
 use super::problem::{Problem, ProblemKind};
-use super::whole;
+use super::{Limits, Look, whole};
 
 /// Everything that is wrong with this route.
-pub(super) fn problems(counts: &RouteCounts, relays: &[RelaySeen], max_age: Duration) -> Vec<Problem> {
+pub(super) fn problems(counts: &RouteCounts, look: &Look<'_>, limits: &Limits) -> Vec<Problem> {
+    let relays = look.relays;
     let down = circuit(counts, relays);
-    let waiting =
-        if down.is_some() { None } else { late(counts, relays, max_age).or_else(|| died(counts, relays)) };
+    let waiting = match down {
+        Some(_) => None,
+        None => late(counts, relays, limits.max_age)
+            .or_else(|| died(counts, relays))
+            .or_else(|| unrelayed(counts, look, limits)),
+    };
     [dead(counts), down, waiting].into_iter().flatten().collect()
 }
 
@@ -109,6 +114,23 @@ fn died(counts: &RouteCounts, relays: &[RelaySeen]) -> Option<Problem> {
         "no relay delivers route {route}: relay {} was last seen {} ago and did not stop normally",
         gone.owner,
         whole(gone.unseen_for),
+    );
+    Some(problem(ProblemKind::Unrelayed, route, what, "Start a relay".to_owned()))
+}
+
+/// Nothing moves a route that should be delivered all the time. `max_age` is for entries that a relay is at work on, so
+/// this is told earlier.
+fn unrelayed(counts: &RouteCounts, look: &Look<'_>, limits: &Limits) -> Option<Problem> {
+    let route = &counts.route;
+    let age = counts.oldest_due_age.filter(|age| *age > limits.unrelayed_after)?;
+    let is_delivered = counts.paused.is_some() || running(route, look.relays).next().is_some();
+    if is_delivered || !look.configured.contains(route) {
+        return None;
+    }
+    let what = format!(
+        "no relay of {route} is running; {}, the oldest due one for {}",
+        counted(counts.undrained(), "entry waits", "entries wait"),
+        whole(age),
     );
     Some(problem(ProblemKind::Unrelayed, route, what, "Start a relay".to_owned()))
 }

@@ -6,10 +6,12 @@ use crate::event::EventId;
 use crate::name::RouteName;
 use crate::outcome::{Failure, FailureKind};
 use crate::port::{BlockingHead, Pause, RunId};
+use crate::saga::SagaStatus;
 use crate::status::Status;
 use crate::time::Timestamp;
 
 const MAX_AGE: Duration = Duration::from_secs(60);
+const LIMITS: Limits = Limits { max_age: MAX_AGE, unrelayed_after: Duration::from_secs(15) };
 
 fn counts(route: &str, dead: u64, age: Option<u64>) -> RouteCounts {
     let mut counts = RouteCounts::zero(RouteName::new(route).unwrap());
@@ -41,7 +43,16 @@ fn relay(unseen_secs: u64, circuit: CircuitState) -> RelaySeen {
 }
 
 fn judge(routes: &[RouteCounts], sagas: &SagaCounts, relays: &[RelaySeen]) -> Verdict {
-    Verdict::of(&Look { routes, sagas, relays, tables: None }, MAX_AGE)
+    judge_configured(&[], routes, sagas, relays)
+}
+
+fn judge_configured(
+    configured: &[RouteName],
+    routes: &[RouteCounts],
+    sagas: &SagaCounts,
+    relays: &[RelaySeen],
+) -> Verdict {
+    Verdict::of(&Look { routes, configured, sagas, relays, tables: None }, &LIMITS)
 }
 
 fn kinds(verdict: &Verdict) -> Vec<(ProblemKind, Option<&str>)> {
@@ -143,8 +154,9 @@ fn a_stuck_saga_is_unhealthy_and_named_by_what_it_is() {
 fn tables_that_do_not_fit_come_before_everything_but_the_database() {
     let older = SchemaState::Older { found: 1, wanted: 2 };
     let routes = [counts("b", 3, Some(61))];
-    let look = Look { routes: &routes, sagas: &SagaCounts::zero(), relays: &[], tables: Some(&older) };
-    let verdict = Verdict::of(&look, MAX_AGE);
+    let sagas = SagaCounts::zero();
+    let look = Look { routes: &routes, configured: &[], sagas: &sagas, relays: &[], tables: Some(&older) };
+    let verdict = Verdict::of(&look, &LIMITS);
     assert_eq!(verdict.worst().unwrap().kind, ProblemKind::Tables);
     assert!(verdict.sentence().contains("`pillarbox migrate` upgrades them"));
     let lost = Verdict::unreadable(&crate::Error::new(crate::ErrorKind::Unavailable, "connection refused"));
@@ -157,11 +169,63 @@ fn a_calm_day_is_told_in_a_sentence() {
         |routes: &[RouteCounts], relays: &[RelaySeen]| judge(routes, &SagaCounts::zero(), relays).sentence();
     assert_eq!(say(&[], &[]), "No events have been staged yet.");
     assert_eq!(say(&[counts("a", 0, None)], &[]), "The only route is drained; nothing waits.");
-    let mut moving = counts("a", 0, Some(0));
+    let mut moving = counts("orders", 0, Some(0));
     moving.oldest_due_age = Some(Duration::from_millis(420));
     assert_eq!(
-        say(&[moving, counts("b", 0, None)], &[]),
+        say(&[moving, counts("b", 0, None)], &[relay(1, CircuitState::Closed)]),
         "All 2 routes are moving; the oldest due event has waited 0.4 s."
+    );
+}
+
+#[test]
+fn a_configured_route_without_a_relay_is_a_problem_after_a_short_grace() {
+    let judge = |configured: &[&str], counts: RouteCounts, relays: &[RelaySeen]| {
+        let configured: Vec<_> = configured.iter().map(|name| RouteName::new(*name).unwrap()).collect();
+        judge_configured(&configured, &[counts], &SagaCounts::zero(), relays)
+    };
+    let verdict = judge(&["orders"], counts("orders", 0, Some(16)), &[]);
+    assert_eq!(kinds(&verdict), [(ProblemKind::Unrelayed, Some("orders"))]);
+    assert_eq!(
+        verdict.sentence(),
+        "no relay of orders is running; 1 entry waits, the oldest due one for 16s"
+    );
+    assert!(judge(&["orders"], counts("orders", 0, Some(15)), &[]).is_healthy());
+    // A relay of another route may start at intervals, so only the limit of all entries counts.
+    assert!(judge(&["mail"], counts("orders", 0, Some(60)), &[]).is_healthy());
+    let late = judge(&["mail"], counts("orders", 0, Some(61)), &[]);
+    assert_eq!(kinds(&late), [(ProblemKind::Unrelayed, Some("orders"))]);
+    assert!(
+        judge(&["orders"], counts("orders", 0, Some(16)), &[relay(1, CircuitState::Closed)]).is_healthy()
+    );
+    let mut paused = counts("orders", 0, Some(16));
+    paused.paused = Some(Pause { at: Timestamp::MIN, actor: "ana".into(), reason: String::new() });
+    assert!(judge(&["orders"], paused, &[]).is_healthy());
+}
+
+#[test]
+fn what_no_relay_delivers_is_never_said_to_move() {
+    let say =
+        |routes: &[RouteCounts], relays: &[RelaySeen]| judge(routes, &SagaCounts::zero(), relays).sentence();
+    let fresh = counts("orders", 0, Some(4));
+    assert_eq!(
+        say(&[fresh.clone(), counts("b", 0, None)], &[]),
+        "No relay of orders is running; 1 entry waits, the oldest due one for 4.0 s."
+    );
+    let mut later = counts("b", 0, None);
+    later.counts.insert(Status::Retrying, 2);
+    assert_eq!(say(&[later.clone()], &[]), "No relay of b is running; 2 entries wait.");
+    assert_eq!(
+        say(&[fresh.clone(), later.clone()], &[]),
+        "No relay of orders and 1 other is running; 3 entries wait, the oldest due one for 4.0 s."
+    );
+    let pause = Pause { at: Timestamp::MIN, actor: "ana".into(), reason: String::new() };
+    later.paused = Some(pause.clone());
+    let alive = [relay(1, CircuitState::Closed)];
+    assert_eq!(say(&[fresh.clone(), later.clone()], &alive), "Route b is paused; 2 entries wait.");
+    let paused = RouteCounts { paused: Some(pause), ..fresh };
+    assert_eq!(
+        say(&[paused, later], &[]),
+        "Routes orders and 1 other are paused; 3 entries wait, the oldest due one for 4.0 s."
     );
 }
 

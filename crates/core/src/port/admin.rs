@@ -1,6 +1,6 @@
 //! The operator's side of the outbox: counts, lists, and audited changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,17 +18,19 @@ use crate::standing::Standing;
 use crate::status::Status;
 use crate::time::Timestamp;
 
+use super::backlog::LaneBacklog;
 use super::filter::Filter;
 use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, Skipped};
 use super::recent::{Recent, RecentRequest};
 use super::shared::Verb;
+use super::waits::{Waits, WaitsRequest};
 
 /// The connections of a process to the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
     /// Connections that are open.
     pub open: u32,
-    /// Open connections that nobody uses at the moment.
+    /// Open connections that are not in use at the moment.
     pub idle: u32,
     /// The most connections that may be open.
     pub max: u32,
@@ -68,6 +70,18 @@ pub trait Admin: Send + Sync {
 
     /// What ended and what was accepted lately, each counted by an index on its time.
     async fn recent(&self, request: RecentRequest) -> Result<Recent>;
+
+    /// How long the entries of a route that were delivered lately had waited, at most the newest
+    /// [`WAITS_MAX`](crate::limits::WAITS_MAX), found by an index on their time. Entries that are deleted on
+    /// delivery are not counted.
+    ///
+    /// If that index is not by route, a store looks at the newest deliveries of all routes, at most
+    /// [`WAITS_LOOKED_MAX`](crate::limits::WAITS_LOOKED_MAX), and counts those of this one.
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits>;
+
+    /// Every lane of a route, ordered by number, with what waits in it and the relay that holds it. Empty if
+    /// no relay has ever read the route by lanes.
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>>;
 
     /// The connections of this process to the database, in all pools of the store. `None`: the store does not know.
     fn connections(&self) -> Option<Pool> {
@@ -145,11 +159,15 @@ pub enum Effect {
 
 /// How many entries a route has.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RouteCounts {
     /// The route.
     pub route: RouteName,
     /// Entries per status, without blocked entries. Every status is listed, zeros included.
     pub counts: BTreeMap<Status, u64>,
+    /// The statuses of which there may be more than was counted, because all routes together have more than
+    /// [`COUNTED_MAX`](crate::limits::COUNTED_MAX). Only `delivered` and `discarded` can be among them.
+    pub at_least: BTreeSet<Status>,
     /// Entries that wait behind a dead entry of their key.
     pub blocked: u64,
     /// The dead entries that hold back the most others, at most
@@ -168,6 +186,7 @@ impl RouteCounts {
         Self {
             route,
             counts: Status::ALL.into_iter().map(|status| (status, 0)).collect(),
+            at_least: BTreeSet::new(),
             blocked: 0,
             heads: Vec::new(),
             paused: None,

@@ -6,6 +6,7 @@
 
 mod accept_batch;
 mod admin;
+mod backlog;
 mod clock;
 mod doctor;
 mod filter;
@@ -15,6 +16,7 @@ mod operating;
 mod presence;
 mod recent;
 mod saga;
+mod saga_cursor;
 mod saga_hooks;
 mod schema;
 pub mod shared;
@@ -23,12 +25,14 @@ mod source;
 mod stage;
 mod store;
 mod transcript;
+mod waits;
 
 pub use accept_batch::AcceptBatch;
 pub use admin::{
     Admin, Changed, Effect, InventoryRequest, InventoryRow, Pool, PurgeRequest, Purged, Purging, RouteCounts,
     Selection, SelectionRequest, Story,
 };
+pub use backlog::LaneBacklog;
 pub use clock::{Clock, Entropy, Wake};
 pub use doctor::{Connections, Depth, Doctor, Finding, OpenTransaction, Severity};
 pub use filter::Filter;
@@ -48,6 +52,7 @@ pub use saga::{
     Intervened, Intervention, InterventionRequest, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Sagas,
     StageSaga, StagedSaga, StepOutcome, StepSettleRequest, StepSettlement, StepsSettled, SweepRequest, Swept,
 };
+pub use saga_cursor::SagaCursor;
 pub use saga_hooks::{AuditSink, SagaEnd, SagaEnding, SagaHooks};
 pub use schema::{Migrated, Schema, SchemaState};
 pub use sink::{Report, Sink, SinkCapabilities};
@@ -58,3 +63,4 @@ pub use store::{
     Reaped, SettleRequest, Settled, Settlement, Steps, Store, Undecodable, Verdict,
 };
 pub use transcript::{Pages, Transcript};
+pub use waits::{WAIT_BOUNDS, Waits, WaitsRequest};

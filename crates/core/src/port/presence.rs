@@ -104,6 +104,7 @@ pub struct Outage {
 
 /// A relay as it was last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RelaySeen {
     /// The run.
     pub run: RunId,
@@ -136,6 +137,26 @@ pub struct RelaySeen {
 }
 
 impl RelaySeen {
+    /// A relay with nothing in flight and a closed circuit, seen for the first time at this moment.
+    pub fn new(run: RunId, route: RouteName, owner: impl Into<String>, at: Timestamp) -> Self {
+        Self {
+            run,
+            route,
+            owner: owner.into(),
+            mode: "run".to_owned(),
+            wake: "poll".to_owned(),
+            in_flight: 0,
+            circuit: CircuitState::Closed,
+            down_since: None,
+            outages: 0,
+            reason: None,
+            started_at: at,
+            seen_at: at,
+            unseen_for: Duration::ZERO,
+            lease_until: at,
+        }
+    }
+
     /// Whether the relay was silent for so long that it must have died or lost the database.
     #[must_use]
     pub fn is_gone(&self) -> bool {

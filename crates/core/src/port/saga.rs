@@ -16,7 +16,7 @@ use crate::outcome::Failure;
 use crate::saga::{Reference, Saga, SagaId, SagaRecord, SagaStatus, TimelineItem, timeline};
 use crate::time::Timestamp;
 
-use super::{Keep, PurgeRequest, Purged};
+use super::{Keep, PurgeRequest, Purged, SagaCursor};
 
 /// Stages a saga inside the application's own transaction, together with the entries of the steps that may run now.
 #[async_trait]
@@ -162,7 +162,8 @@ pub struct Swept {
 /// happens.
 #[async_trait]
 pub trait SagaAdmin: Send + Sync {
-    /// The sagas that match, oldest first.
+    /// The sagas that match, oldest first. Sagas that were staged at the same time are in the order of their
+    /// ids.
     async fn list_sagas(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>>;
 
     /// Everything known of one saga.
@@ -193,13 +194,16 @@ pub struct SagaFilter {
     pub name: Option<String>,
     /// The subject's kind and value. Default: any.
     pub subject: Option<Reference>,
+    /// Only sagas behind this place, that of the last saga of the previous page. That saga need not exist any
+    /// more. Default: from the beginning.
+    pub after: Option<SagaCursor>,
     /// The most sagas to list. Default: [`LIST_DEFAULT`].
     pub limit: u32,
 }
 
 impl Default for SagaFilter {
     fn default() -> Self {
-        Self { status: None, name: None, subject: None, limit: LIST_DEFAULT }
+        Self { status: None, name: None, subject: None, after: None, limit: LIST_DEFAULT }
     }
 }
 
@@ -222,6 +226,13 @@ impl SagaFilter {
     #[must_use]
     pub fn subject(mut self, subject: Reference) -> Self {
         self.subject = Some(subject);
+        self
+    }
+
+    /// Lists only sagas behind this place.
+    #[must_use]
+    pub fn after(mut self, cursor: SagaCursor) -> Self {
+        self.after = Some(cursor);
         self
     }
 
@@ -282,7 +293,7 @@ pub enum Intervention {
         /// Why, for the audit trail.
         reason: String,
     },
-    /// Ends the saga in whatever state it is. Its open entries are discarded. Nothing is undone, and the
+    /// Ends the saga in any state. Its open entries are discarded. Nothing is undone, and the
     /// application's callback is not called. A handler that is running at that moment may still take effect.
     Abandon {
         /// Why, for the audit trail.

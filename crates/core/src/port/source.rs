@@ -100,6 +100,10 @@ pub struct SourceCapabilities {
     pub delivery_count: bool,
     /// Whether the broker keeps parked messages. Default: false.
     pub keeps_parked: bool,
+    /// Whether a message that is given back comes again before every newer message of its key that this source has not
+    /// handed out yet. `false`: newer messages may come first, so after a failure a key may be out of order. Default:
+    /// false.
+    pub returns_in_order: bool,
     /// The name of the broker's system in traces, as for
     /// [`SinkCapabilities::system`](super::SinkCapabilities::system). Default: `pillarbox`.
     pub system: &'static str,
@@ -107,7 +111,7 @@ pub struct SourceCapabilities {
 
 impl Default for SourceCapabilities {
     fn default() -> Self {
-        Self { delivery_count: false, keeps_parked: false, system: "pillarbox" }
+        Self { delivery_count: false, keeps_parked: false, returns_in_order: false, system: "pillarbox" }
     }
 }
 
@@ -123,6 +127,13 @@ impl SourceCapabilities {
     #[must_use]
     pub fn keeps_parked(mut self, keeps: bool) -> Self {
         self.keeps_parked = keeps;
+        self
+    }
+
+    /// Sets whether a message that is given back comes before the newer ones of its key.
+    #[must_use]
+    pub fn returns_in_order(mut self, returns: bool) -> Self {
+        self.returns_in_order = returns;
         self
     }
 

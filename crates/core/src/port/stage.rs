@@ -6,7 +6,7 @@ use crate::entry::Staged;
 use crate::error::{Error, Result};
 use crate::event::Event;
 
-/// Writes events inside the application's own transaction, of whatever type the driver has.
+/// Writes events inside the application's own transaction. `Tx` is the type that the driver has for it.
 ///
 /// Staging commits nothing. The events become durable exactly when the caller's transaction does. A rollback
 /// removes them too.

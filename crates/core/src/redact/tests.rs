@@ -80,6 +80,7 @@ fn a_user_without_a_password_is_a_token_over_http_and_to_nats_and_a_name_elsewhe
     check_url("https://canary:@api.example.org", "https://***@api.example.org");
     check_url("nats://canary@h:4222/orders.{type}", "nats://***@h:4222/orders.{type}");
     check_url("tls://canary@h1:4222,h2:4222/orders", "tls://***@h1:4222,h2:4222/orders");
+    check_url("kafka://app:canary@a:9092,b:9092/orders", "kafka://app:***@a:9092,b:9092/orders");
     check_url("mqtt://sensor@broker/topic", "mqtt://sensor@broker/topic");
     check_url("mqtts+qos0://app:canary@broker/a/{type}", "mqtts+qos0://app:***@broker/a/{type}");
 }

@@ -18,6 +18,7 @@ use super::step::{Step, StepKind};
 
 /// A staged saga with the state of its steps. Only the decisions of this module change it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct SagaRecord {
     /// The saga's id, which is the `group_id` of its entries.
     pub id: SagaId,

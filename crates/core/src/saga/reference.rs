@@ -17,6 +17,7 @@ use crate::name::check_name;
 /// assert_eq!(contact.to_string(), "crm_contact/c-17");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Reference {
     /// The kind of the thing, 1 to 255 characters.
     pub kind: String,

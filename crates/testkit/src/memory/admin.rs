@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::limits::{HEADS_NAMED_MAX, WAITS_MAX};
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     Admin, BlockingHead, Changed, CountBy, CountByRequest, CountGroup, Effect, Filter, InventoryRequest,
-    InventoryRow, PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
-    SelectionRequest, Story,
+    InventoryRow, LaneBacklog, PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest,
+    RouteCounts, SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{
     AuditKind, AuditRecord, Entry, EventId, OnDead, Result, RouteName, Standing, Status, Timestamp,
@@ -121,6 +121,15 @@ impl Admin for MemoryStore {
         Ok(self.shared.lock().recent(now.saturating_sub(request.within)))
     }
 
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits> {
+        let now = self.shared.now(request.now);
+        Ok(self.shared.lock().waits(&request.route, now.saturating_sub(request.within)))
+    }
+
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>> {
+        Ok(self.shared.lock().lane_backlogs(route))
+    }
+
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {
         let now = self.shared.now(request.now);
         self.shared.lock().change(&request, verb, now)
@@ -184,6 +193,20 @@ impl State {
             }
         }
         recent
+    }
+
+    /// How long the newest deliveries of a route since this time took.
+    pub(super) fn waits(&self, route: &RouteName, since: Timestamp) -> Waits {
+        let entries = self.rows.values().map(|row| &row.entry);
+        let delivered = entries.filter(|entry| entry.status == Status::Delivered && entry.route == *route);
+        let settled = delivered.filter_map(|entry| Some((entry.settled_at?, entry.created_at)));
+        let mut lately: Vec<_> = settled.filter(|(at, _)| *at > since).collect();
+        lately.sort_unstable();
+        let mut waits = Waits::default();
+        for (at, created) in lately.into_iter().rev().take(usize::try_from(WAITS_MAX).unwrap_or(usize::MAX)) {
+            waits.add(at.since(created));
+        }
+        waits
     }
 
     /// All entries by seq, as an operator sees them: with what lanes have handed out, and whom blocked ones wait for.

@@ -19,22 +19,14 @@ impl Presence for MemoryStore {
         };
         let relays = &mut state.relays;
         let outage = request.outage;
-        let seen = RelaySeen {
-            run: request.run,
-            route: request.route,
-            owner: request.owner,
-            mode: request.mode,
-            wake: request.wake,
-            in_flight: request.in_flight,
-            circuit: request.circuit,
-            down_since: outage.as_ref().map(|outage| now.saturating_sub(outage.lasted)),
-            outages: outage.as_ref().map_or(0, |outage| outage.found),
-            reason: outage.map(|outage| outage.failure),
-            started_at: relays.get(&request.run).map_or(now, |known| known.started_at),
-            seen_at: now,
-            unseen_for: std::time::Duration::ZERO,
-            lease_until: now.saturating_add(request.lease),
-        };
+        let mut seen = RelaySeen::new(request.run, request.route, request.owner, now);
+        (seen.mode, seen.wake) = (request.mode, request.wake);
+        (seen.in_flight, seen.circuit) = (request.in_flight, request.circuit);
+        seen.down_since = outage.as_ref().map(|outage| now.saturating_sub(outage.lasted));
+        seen.outages = outage.as_ref().map_or(0, |outage| outage.found);
+        seen.reason = outage.map(|outage| outage.failure);
+        seen.started_at = relays.get(&request.run).map_or(now, |known| known.started_at);
+        seen.lease_until = now.saturating_add(request.lease);
         relays.insert(request.run, seen);
         relays.retain(|_, seen| now.since(seen.seen_at) < RELAY_SWEPT_AFTER);
         Ok(())

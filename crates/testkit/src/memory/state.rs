@@ -133,21 +133,10 @@ impl State {
         detail: String,
     ) -> &mut AuditRecord {
         let seq = i64::try_from(self.audit.len()).unwrap_or(i64::MAX).saturating_add(1);
-        let actor = actor.into();
-        let (saga_id, subject, step) = (None, None, None);
+        let mut record = AuditRecord::new(seq, at, kind, actor);
+        (record.route, record.event_id, record.detail) = (route, event_id, detail);
         let place = self.audit.len();
-        self.audit.push(AuditRecord {
-            seq,
-            at,
-            kind,
-            actor,
-            route,
-            event_id,
-            saga_id,
-            subject,
-            step,
-            detail,
-        });
+        self.audit.push(record);
         &mut self.audit[place]
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
+use crate::limits::COUNTED_MAX;
 use crate::name::RouteName;
 use crate::port::{RouteCounts, SagaCounts};
 use crate::saga::SagaStatus;
@@ -11,6 +12,9 @@ use crate::status::Status;
 use crate::time::Timestamp;
 
 use super::columns::{Columns, blocking_head, route_pause};
+
+/// What is kept for days after its end, and so is not all counted. Dead entries are: somebody has to look at them.
+const BOUNDED: [Status; 2] = [Status::Delivered, Status::Discarded];
 
 /// The counts of every route, added up from rows.
 #[derive(Debug, Default)]
@@ -76,9 +80,18 @@ impl RouteTally {
         Ok(())
     }
 
-    /// The counts of all routes, ordered by name.
+    /// The counts of all routes, ordered by name. The store has counted what was delivered or discarded up to
+    /// [`COUNTED_MAX`]: where that is reached, there may be more.
     #[must_use]
-    pub fn told(self) -> Vec<RouteCounts> {
+    pub fn told(mut self) -> Vec<RouteCounts> {
+        for status in BOUNDED {
+            let all: u64 = self.routes.values().map(|counts| counts.of(status)).sum();
+            if all >= u64::from(COUNTED_MAX) {
+                for counts in self.routes.values_mut() {
+                    counts.at_least.insert(status);
+                }
+            }
+        }
         self.routes.into_values().collect()
     }
 }
@@ -102,5 +115,26 @@ impl SagaCounts {
             self.overdue += overdue;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_reach_the_bound_together_are_told_as_such() {
+        let (busy, quiet) = (RouteName::shown("busy"), RouteName::shown("quiet"));
+        for (delivered, at_least) in [(u64::from(COUNTED_MAX) - 2, false), (u64::from(COUNTED_MAX) - 1, true)]
+        {
+            let mut tally = RouteTally::default();
+            tally.of(&busy).counts.insert(Status::Delivered, delivered);
+            tally.of(&busy).counts.insert(Status::Dead, u64::from(COUNTED_MAX));
+            tally.of(&quiet).counts.insert(Status::Delivered, 1);
+            for counts in tally.told() {
+                assert_eq!(counts.at_least.contains(&Status::Delivered), at_least, "{counts:?}");
+                assert!(!counts.at_least.contains(&Status::Dead), "the dead are all counted: {counts:?}");
+            }
+        }
     }
 }

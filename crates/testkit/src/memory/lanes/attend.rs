@@ -194,8 +194,17 @@ impl LaneTable {
         let lease_until = now.saturating_add(request.lease);
         let rank = self.joined + 1;
         let shares = request.shares;
-        let new = || Session { rank, leased_at: now, lease_until, shares, handed: 0, only: None };
+        let new = || Session {
+            rank,
+            owner: request.owner.clone(),
+            leased_at: now,
+            lease_until,
+            shares,
+            handed: 0,
+            only: None,
+        };
         let session = self.sessions.entry(request.session).or_insert_with(new);
+        session.owner.clone_from(&request.owner);
         (session.leased_at, session.lease_until, session.shares) = (now, lease_until, shares);
         self.joined = rank;
     }

@@ -1,6 +1,7 @@
 //! Leasing lanes in memory: the model that the databases are compared with.
 
 mod attend;
+mod backlog;
 mod read;
 mod settle;
 
@@ -36,6 +37,8 @@ pub(crate) struct LaneTable {
 struct Session {
     /// Its place in the order of joining.
     rank: u64,
+    /// The relay's name, for people.
+    owner: String,
     /// The time of its last heartbeat.
     leased_at: Timestamp,
     lease_until: Timestamp,

@@ -18,6 +18,7 @@ impl SagaAdmin for MemoryStore {
     async fn list_sagas(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>> {
         filter.check()?;
         let state = self.shared.lock();
+        let after = filter.after.map(|after| (after.created_at, after.id.to_string()));
         let is_meant = |saga: &&SagaColumns| {
             filter.status.is_none_or(|status| status.as_str() == saga.status)
                 && filter.name.as_ref().is_none_or(|name| *name == saga.name)
@@ -25,6 +26,7 @@ impl SagaAdmin for MemoryStore {
                     .subject
                     .as_ref()
                     .is_none_or(|of| of.kind == saga.subject_kind && of.value == saga.subject_value)
+                && after.as_ref().is_none_or(|(at, id)| (saga.created_at, &saga.id) > (*at, id))
         };
         let mut sagas: Vec<_> = state.sagas.values().filter(is_meant).cloned().collect();
         sagas.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
