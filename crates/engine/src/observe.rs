@@ -20,7 +20,7 @@ pub trait Observe: Send + Sync {
         let _ = (entries, took);
     }
 
-    /// The sink has ended the delivery of these entries, whatever came of them.
+    /// The sink has ended the delivery of these entries, with any outcome.
     fn published(&self, entries: &[Entry], took: Duration) {
         let _ = (entries, took);
     }
@@ -168,7 +168,9 @@ impl Observer {
     pub(crate) fn tell(&self, tell: impl FnOnce(&dyn Observe)) {
         let Some(observer) = &self.0 else { return };
         if catch_unwind(AssertUnwindSafe(|| tell(&**observer))).is_err() {
-            tracing::error!("an observer panicked; the work goes on without what it would have noted");
+            tracing::error!(
+                "an observer panicked; deliveries continue, but its metrics miss this event. Fix the observer"
+            );
         }
     }
 }

@@ -52,6 +52,13 @@ pub struct RelayOptions {
     pub circuit: Backoff,
     /// What happens to an entry when it is delivered. Default: it stays until retention deletes it.
     pub keep: Keep,
+    /// How many entries of one key can be under way together, 1 to 10,000. With more than one, a key is faster at a
+    /// destination that takes one entry after the other, such as a webhook or a queue of RabbitMQ. **But the order of a
+    /// key is then no longer promised**: if one of them fails, those behind it may have arrived, and the failed one comes
+    /// after them. A destination that handles several at once, such as a webhook's receiver, may mix them up even
+    /// without a failure. A sink with [`ordered_prefix`](pillarbox_core::port::SinkCapabilities::ordered_prefix) needs
+    /// no such setting and ignores it. Only by lanes. Default: 1.
+    pub in_flight_per_key: u32,
     /// How many relays can share the route at the same time, 1 to 64. Further relays stand by. If the running
     /// relays have different values, the lowest applies to all. Only by lanes. Default: 64.
     pub relays_max: u8,
@@ -90,6 +97,8 @@ impl RelayOptions {
     circuit: Backoff;
     /// Sets [`keep`](Self#structfield.keep).
     keep: Keep;
+    /// Sets [`in_flight_per_key`](Self#structfield.in_flight_per_key).
+    in_flight_per_key: u32;
     /// Sets [`relays_max`](Self#structfield.relays_max).
     relays_max: u8;
     /// Sets [`on_dead`](Self#structfield.on_dead).
@@ -122,6 +131,7 @@ impl RelayOptions {
             reap_interval: Duration::from_secs(10),
             circuit: Backoff::CIRCUIT,
             keep: Keep::UntilPurged,
+            in_flight_per_key: 1,
             relays_max: LANES,
             on_dead: OnDead::default(),
         }
@@ -175,6 +185,10 @@ impl RelayOptions {
                 format_duration(self.poll_max)
             ));
         }
+        if self.in_flight_per_key == 0 || self.in_flight_per_key > BATCH_MAX {
+            let told = self.in_flight_per_key;
+            return refuse(format!("in_flight_per_key is {told}; it must be 1 to {BATCH_MAX}"));
+        }
         if self.relays_max == 0 || self.relays_max > LANES {
             return refuse(format!("relays_max is {}; it must be 1 to {LANES}", self.relays_max));
         }
@@ -219,6 +233,8 @@ mod tests {
         check(|options| options.poll_min = Duration::ZERO, "poll_min");
         check(|options| options.poll_max = Duration::ZERO, "poll_max");
         check(|options| options.reap_interval = Duration::ZERO, "reap_interval");
+        check(|options| options.in_flight_per_key = 0, "in_flight_per_key");
+        check(|options| options.in_flight_per_key = BATCH_MAX + 1, "in_flight_per_key");
         check(|options| options.relays_max = 0, "relays_max");
         check(|options| options.relays_max = LANES + 1, "relays_max");
         check(|options| options.publish_timeout = Some(Duration::ZERO), "publish_timeout");

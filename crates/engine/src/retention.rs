@@ -67,7 +67,6 @@ impl Default for RetentionOptions {
 /// A relay purges its own store. This type is for a process without a relay.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use std::time::Duration;
 /// use pillarbox_engine::{Retention, RetentionOptions};
 /// use pillarbox_testkit::MemoryStore;
@@ -75,7 +74,7 @@ impl Default for RetentionOptions {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> pillarbox_core::Result<()> {
 /// let options = RetentionOptions::default().delivered(Duration::from_secs(3600));
-/// let retention = Retention::new(Arc::new(MemoryStore::new()), options)?;
+/// let retention = Retention::new(MemoryStore::new(), options)?;
 /// let purged = retention.run_once().await?;
 /// assert_eq!(purged, 0);
 /// # Ok(())
@@ -88,11 +87,20 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Checks the options and builds the retention.
+    /// Checks the options and builds the retention of entries and of the inbox. A program that has the store as an
+    /// `Arc<dyn Admin>` calls [`of`](Self::of).
     ///
     /// # Errors
     /// When the batch, the interval or the inbox's time cannot work.
-    pub fn new(admin: Arc<dyn Admin>, options: RetentionOptions) -> Result<Self> {
+    pub fn new(admin: impl Admin + 'static, options: RetentionOptions) -> Result<Self> {
+        Self::of(Purging { admin: Arc::new(admin), sagas: None }, options)
+    }
+
+    /// Retention of everything that a store can purge.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn of(purging: Purging, options: RetentionOptions) -> Result<Self> {
         if options.batch == 0 || options.batch > BATCH_MAX {
             return Err(Error::invalid(format!(
                 "the retention batch is {}; it must be 1 to {BATCH_MAX}",
@@ -108,21 +116,13 @@ impl Retention {
                  duplicates. Set `inbox` to more than zero",
             ));
         }
-        Ok(Self { admin, sagas: None, options })
-    }
-
-    /// Retention of everything that a store can purge.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
-    pub fn of(purging: Purging, options: RetentionOptions) -> Result<Self> {
-        Ok(Self { sagas: purging.sagas, ..Self::new(purging.admin, options)? })
+        Ok(Self { admin: purging.admin, sagas: purging.sagas, options })
     }
 
     /// Purges ended sagas too. Without this call they are kept for ever.
     #[must_use]
-    pub fn sagas(mut self, sagas: Arc<dyn SagaAdmin>) -> Self {
-        self.sagas = Some(sagas);
+    pub fn sagas(mut self, sagas: impl SagaAdmin + 'static) -> Self {
+        self.sagas = Some(Arc::new(sagas));
         self
     }
 

@@ -26,7 +26,7 @@ pub(crate) type Message<'a> = (EventId, &'a Headers);
 
 /// Where messages are, or go to: the system, and the name in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Destination<'a> {
     pub(crate) system: &'static str,
     pub(crate) name: &'a str,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Place<'a> {
 /// Makes a span for messages in a place. The name of the span in `tracing` is also `messaging.operation.type`.
 macro_rules! span {
     ($type:literal, $kind:literal, $name:expr, $parent:expr, $place:expr, $messages:expr) => {{
-        let (name, place, messages): (&'static str, Place<'_>, &[Message<'_>]) = ($name, $place, $messages);
+        let (name, place, messages): (&'static str, Destination<'_>, &[Message<'_>]) = ($name, $place, $messages);
         let only = messages.first().filter(|_| messages.len() == 1);
         tracing::info_span!(
             target: "pillarbox::trace",
@@ -67,14 +67,21 @@ impl Traces {
         self.linked(
             || entries.iter().map(of_entry).collect(),
             |messages| {
-                span!("send", "client", "publish", None, Place { system, name: route.as_str() }, messages)
+                span!(
+                    "send",
+                    "client",
+                    "publish",
+                    None,
+                    Destination { system, name: route.as_str() },
+                    messages
+                )
             },
         )
     }
 
     /// The span of a call that records outcomes in the store.
     pub(crate) fn settle<'a>(&self, route: &RouteName, entries: impl Iterator<Item = &'a Entry>) -> Span {
-        let place = Place { system: "pillarbox", name: route.as_str() };
+        let place = Destination { system: "pillarbox", name: route.as_str() };
         self.linked(
             || entries.map(of_entry).collect(),
             |messages| span!("settle", "client", "settle", None, place, messages),
@@ -82,7 +89,7 @@ impl Traces {
     }
 
     /// The span of a consumer that processes one message. The tracer decides how it is tied to the creation.
-    pub(crate) fn process(&self, place: Place<'_>, consumer: &str, event: &Received) -> Span {
+    pub(crate) fn process(&self, place: Destination<'_>, consumer: &str, event: &Received) -> Span {
         let span = self.processing(place, of_received(event));
         span.record("messaging.consumer.group.name", consumer);
         span
@@ -92,7 +99,7 @@ impl Traces {
     /// links, whatever the tracer does for one message.
     pub(crate) fn process_batch<'a>(
         &self,
-        place: Place<'_>,
+        place: Destination<'_>,
         consumer: &str,
         events: impl Iterator<Item = &'a Received>,
     ) -> Span {
@@ -108,7 +115,7 @@ impl Traces {
     pub(crate) fn answer<'a>(
         &self,
         processed: &Span,
-        place: Place<'_>,
+        place: Destination<'_>,
         name: &'static str,
         events: impl Iterator<Item = &'a Received>,
     ) -> Span {
@@ -128,11 +135,11 @@ impl Traces {
 
     /// The span of a handler that processes an entry for a relay with a tracer.
     pub(crate) fn handle(entry: &Entry) -> Span {
-        let place = Place { system: "pillarbox", name: entry.route.as_str() };
+        let place = Destination { system: "pillarbox", name: entry.route.as_str() };
         OF_RELAY.try_with(|traces| traces.processing(place, of_entry(entry))).unwrap_or_else(|_| Span::none())
     }
 
-    fn processing(&self, place: Place<'_>, message: Message<'_>) -> Span {
+    fn processing(&self, place: Destination<'_>, message: Message<'_>) -> Span {
         let Some(tracer) = &self.0 else { return Span::none() };
         let span = span!("process", "consumer", "process", None, place, &[message]);
         if !span.is_disabled()

@@ -1,4 +1,4 @@
-//! Accepting several events in one transaction, whatever the database: a few statements, however many events there
+//! Accepting several events in one transaction, on any database: a few statements, however many events there
 //! are.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use pillarbox_core::port::shared::{AcceptPlan, NewOwner};
 use pillarbox_core::port::{AcceptBatch, Accepted, Origin, Position};
 use pillarbox_core::{Error, ErrorKind, EventId, Fence, Result, Timestamp};
 
-use crate::{Call, Row, Step};
+use crate::{Call, Operation, Row};
 
 /// The statements by which a store marks several events. `V` is what the store binds.
 pub trait BatchMarks<V>: Send + Sync + 'static {
@@ -38,7 +38,7 @@ pub trait BatchMarks<V>: Send + Sync + 'static {
     ///
     /// # Errors
     /// When a value cannot be passed to the database.
-    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Step<V, ()>>;
+    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Operation<V, ()>>;
 }
 
 /// Marks the events of a batch.
@@ -48,10 +48,10 @@ pub trait BatchMarks<V>: Send + Sync + 'static {
 pub fn accept_all<V: Send + 'static, M: BatchMarks<V>>(
     marks: Arc<M>,
     batch: AcceptBatch,
-) -> Result<Step<V, Vec<Accepted>>> {
+) -> Result<Operation<V, Vec<Accepted>>> {
     batch.check()?;
     if batch.events.is_empty() {
-        return Ok(Step::Done(Vec::new()));
+        return Ok(Operation::Done(Vec::new()));
     }
     let lanes = AcceptPlan::lanes(&batch);
     if lanes.is_empty() {
@@ -59,7 +59,7 @@ pub fn accept_all<V: Send + 'static, M: BatchMarks<V>>(
         return Marking { marks, batch, plan }.look_up();
     }
     let call = marks.fences_of(&batch.consumer, &lanes)?;
-    Ok(Step::ask(call, move |rows| {
+    Ok(Operation::ask(call, move |rows| {
         let known = rows.iter().map(owner).collect::<Result<Vec<_>>>()?;
         let plan = AcceptPlan::new(&batch, known);
         Marking { marks, batch, plan }.look_up()
@@ -75,7 +75,7 @@ struct Marking<M> {
 
 impl<M> Marking<M> {
     /// Asks which events were marked before, as far as marking does not tell.
-    fn look_up<V: Send + 'static>(self) -> Result<Step<V, Vec<Accepted>>>
+    fn look_up<V: Send + 'static>(self) -> Result<Operation<V, Vec<Accepted>>>
     where
         M: BatchMarks<V>,
     {
@@ -84,10 +84,10 @@ impl<M> Marking<M> {
             return self.mark(BTreeSet::new());
         }
         let call = self.marks.marked(&self.batch.consumer, &asked)?;
-        Ok(Step::ask(call, move |rows| self.mark(ids(&rows)?)))
+        Ok(Operation::ask(call, move |rows| self.mark(ids(&rows)?)))
     }
 
-    fn mark<V: Send + 'static>(self, mut seen: BTreeSet<EventId>) -> Result<Step<V, Vec<Accepted>>>
+    fn mark<V: Send + 'static>(self, mut seen: BTreeSet<EventId>) -> Result<Operation<V, Vec<Accepted>>>
     where
         M: BatchMarks<V>,
     {
@@ -97,13 +97,13 @@ impl<M> Marking<M> {
         }
         let call = self.marks.mark(&self.batch.consumer, &fresh, self.batch.now)?;
         if M::TELLS_MARKED {
-            return Ok(Step::ask(call, move |rows| {
+            return Ok(Operation::ask(call, move |rows| {
                 let marked = ids(&rows)?;
                 seen.extend(fresh.difference(&marked));
                 self.raise(&seen)
             }));
         }
-        Ok(Step::change(call, move |marked| {
+        Ok(Operation::change(call, move |marked| {
             if marked.rows != fresh.len() as u64 {
                 return Err(contended());
             }
@@ -112,18 +112,18 @@ impl<M> Marking<M> {
     }
 
     /// Remembers the new owners one after the other. There is one only after a take-over.
-    fn raise<V: Send + 'static>(self, seen: &BTreeSet<EventId>) -> Result<Step<V, Vec<Accepted>>>
+    fn raise<V: Send + 'static>(self, seen: &BTreeSet<EventId>) -> Result<Operation<V, Vec<Accepted>>>
     where
         M: BatchMarks<V>,
     {
         let Self { marks, batch, plan } = self;
-        let mut step = Step::Done(());
+        let mut step = Operation::Done(());
         for owner in plan.newer() {
             let raise = marks.raise(&batch.consumer, owner.clone(), batch.now)?;
             step = step.then(move |()| Ok(raise))?;
         }
         let outcomes = plan.outcomes(seen);
-        step.then(move |()| Ok(Step::Done(outcomes)))
+        step.then(move |()| Ok(Operation::Done(outcomes)))
     }
 }
 

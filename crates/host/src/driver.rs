@@ -1,6 +1,6 @@
-//! How an outbox and an inbox work in a transaction of the application, whatever driver it has.
+//! How an outbox and an inbox work in a transaction of the application, with any driver.
 //!
-//! An operation is a [`Step`]: a statement to run, and what to do with its answer. It does no IO itself, so that the
+//! An operation is a [`Operation`]: a statement to run, and what to do with its answer. It does no IO itself, so that the
 //! same operation runs with drivers that wait and with drivers that block. A driver runs statements, no more.
 
 use std::future::Future;
@@ -100,11 +100,11 @@ impl Changed {
 }
 
 /// What follows an answer of the type `A`.
-pub type Next<A, V, R> = Box<dyn FnOnce(A) -> Result<Step<V, R>> + Send>;
+pub type Next<A, V, R> = Box<dyn FnOnce(A) -> Result<Operation<V, R>> + Send>;
 
 /// Where an operation stands: done, or at a statement.
 #[non_exhaustive]
-pub enum Step<V, R> {
+pub enum Operation<V, R> {
     /// Nothing is left to do.
     Done(R),
     /// A statement that changes rows.
@@ -113,7 +113,7 @@ pub enum Step<V, R> {
     Ask(Call<V>, Next<Vec<Row>, V, R>),
 }
 
-impl<V: 'static, R: 'static> Step<V, R> {
+impl<V: 'static, R: 'static> Operation<V, R> {
     /// Changes rows, and goes on with what changed.
     pub fn change(call: Call<V>, next: impl FnOnce(Changed) -> Result<Self> + Send + 'static) -> Self {
         Self::Change(call, Box::new(next))
@@ -127,21 +127,23 @@ impl<V: 'static, R: 'static> Step<V, R> {
     /// This operation, and after it another one that its result decides.
     pub fn then<T: 'static>(
         self,
-        next: impl FnOnce(R) -> Result<Step<V, T>> + Send + 'static,
-    ) -> Result<Step<V, T>> {
+        next: impl FnOnce(R) -> Result<Operation<V, T>> + Send + 'static,
+    ) -> Result<Operation<V, T>> {
         Ok(match self {
             Self::Done(done) => return next(done),
-            Self::Change(call, rest) => Step::change(call, move |changed| rest(changed)?.then(next)),
-            Self::Ask(call, rest) => Step::ask(call, move |rows| rest(rows)?.then(next)),
+            Self::Change(call, rest) => Operation::change(call, move |changed| rest(changed)?.then(next)),
+            Self::Ask(call, rest) => Operation::ask(call, move |rows| rest(rows)?.then(next)),
         })
     }
 
     /// The same operation with another result.
-    pub fn map<T: 'static>(self, result: impl FnOnce(R) -> T + Send + 'static) -> Step<V, T> {
+    pub fn map<T: 'static>(self, result: impl FnOnce(R) -> T + Send + 'static) -> Operation<V, T> {
         match self {
-            Self::Done(done) => Step::Done(result(done)),
-            Self::Change(call, next) => Step::change(call, move |changed| Ok(next(changed)?.map(result))),
-            Self::Ask(call, next) => Step::ask(call, move |rows| Ok(next(rows)?.map(result))),
+            Self::Done(done) => Operation::Done(result(done)),
+            Self::Change(call, next) => {
+                Operation::change(call, move |changed| Ok(next(changed)?.map(result)))
+            }
+            Self::Ask(call, next) => Operation::ask(call, move |rows| Ok(next(rows)?.map(result))),
         }
     }
 }
@@ -174,13 +176,13 @@ pub trait Waiting<V>: Send {
 ///
 /// # Errors
 /// Those of the operation and of its statements.
-pub fn run_blocking<V, R>(driver: &mut impl Blocking<V>, first: Result<Step<V, R>>) -> Result<R> {
+pub fn run_blocking<V, R>(driver: &mut impl Blocking<V>, first: Result<Operation<V, R>>) -> Result<R> {
     let mut step = first?;
     loop {
         step = match step {
-            Step::Done(done) => return Ok(done),
-            Step::Change(call, next) => next(driver.change(call)?)?,
-            Step::Ask(call, next) => next(driver.ask(call)?)?,
+            Operation::Done(done) => return Ok(done),
+            Operation::Change(call, next) => next(driver.change(call)?)?,
+            Operation::Ask(call, next) => next(driver.ask(call)?)?,
         };
     }
 }
@@ -194,14 +196,14 @@ pub type Pending<'t, R> = Pin<Box<dyn Future<Output = Result<R>> + Send + 't>>;
 /// Those of the operation and of its statements.
 pub async fn run_waiting<V: Send, R: Send>(
     driver: &mut impl Waiting<V>,
-    first: Result<Step<V, R>>,
+    first: Result<Operation<V, R>>,
 ) -> Result<R> {
     let mut step = first?;
     loop {
         step = match step {
-            Step::Done(done) => return Ok(done),
-            Step::Change(call, next) => next(driver.change(call).await?)?,
-            Step::Ask(call, next) => next(driver.ask(call).await?)?,
+            Operation::Done(done) => return Ok(done),
+            Operation::Change(call, next) => next(driver.change(call).await?)?,
+            Operation::Ask(call, next) => next(driver.ask(call).await?)?,
         };
     }
 }
@@ -235,7 +237,7 @@ macro_rules! transactions {
             #[doc(hidden)]
             fn run<'t, R: Send + 'static>(
                 &'t mut self,
-                first: ::pillarbox_core::Result<$crate::Step<$value, R>>,
+                first: ::pillarbox_core::Result<$crate::Operation<$value, R>>,
             ) -> Self::Answer<'t, R>;
         }
 
@@ -286,7 +288,7 @@ macro_rules! driver {
 
             fn run<$t, $r: Send + 'static>(
                 &$t mut self,
-                $first: ::pillarbox_core::Result<$crate::Step<$value, $r>>,
+                $first: ::pillarbox_core::Result<$crate::Operation<$value, $r>>,
             ) -> Self::Answer<$t, $r> {
                 let $me = self;
                 $run
@@ -329,11 +331,11 @@ mod tests {
     }
 
     /// Changes rows, asks for rows, and adds up what both said.
-    fn sum(change: &str, ask: &str) -> Step<(), i64> {
+    fn sum(change: &str, ask: &str) -> Operation<(), i64> {
         let ask = call(ask);
-        Step::change(call(change), move |changed| {
-            Ok(Step::ask(ask, move |rows| {
-                Ok(Step::Done(rows[0].number(0)? + i64::try_from(changed.rows).unwrap()))
+        Operation::change(call(change), move |changed| {
+            Ok(Operation::ask(ask, move |rows| {
+                Ok(Operation::Done(rows[0].number(0)? + i64::try_from(changed.rows).unwrap()))
             }))
         })
     }
@@ -352,7 +354,7 @@ mod tests {
     #[test]
     fn an_error_ends_an_operation_where_it_is() {
         let mut driver = Echo(vec![]);
-        let first: Result<Step<(), ()>> = Err(Error::invalid("out of bounds"));
+        let first: Result<Operation<(), ()>> = Err(Error::invalid("out of bounds"));
         assert!(run_blocking(&mut driver, first).is_err());
         assert!(driver.0.is_empty(), "a statement was sent");
         assert!(run_blocking(&mut driver, Ok(sum("no number", "1"))).is_err());

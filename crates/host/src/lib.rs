@@ -1,7 +1,8 @@
 //! What a process provides to the pure core: a wall clock, fresh ids, and one source of clock stamps. It also holds
-//! what every outbox does with them, [`Staging`] and [`outbox!`], how it uses the application's transaction: [`Step`]
+//! what every outbox does with them, [`Staging`] and [`outbox!`], how it uses the application's transaction: [`Operation`]
 //! and [`transactions!`], and how an inbox marks several events: [`accept_all`](accept_all()). [`Tracer`] is the seam
-//! for traces, and [`Lazy`] keeps the connection of a transport.
+//! for traces. Transports share [`Lazy`], which keeps their connection, and [`Returned`], which keeps what a consumer
+//! gave back.
 //!
 //! The core takes these as arguments, so that tests can control them. Production code takes them from here.
 
@@ -9,6 +10,7 @@ mod accept_all;
 mod driver;
 mod lazy;
 mod outbox;
+mod returned;
 mod staging;
 mod trace;
 
@@ -22,8 +24,11 @@ use pillarbox_core::{EventId, HybridClock, Timestamp};
 use uuid::Uuid;
 
 pub use accept_all::{BatchMarks, accept_all};
-pub use driver::{Blocking, Call, Changed, Next, Pending, Row, Step, Waiting, run_blocking, run_waiting};
+pub use driver::{
+    Blocking, Call, Changed, Next, Operation, Pending, Row, Waiting, run_blocking, run_waiting,
+};
 pub use lazy::{Lazy, error_of_all};
+pub use returned::Returned;
 pub use staging::{Staging, Trace};
 pub use trace::{Creation, TraceContext, Tracer};
 

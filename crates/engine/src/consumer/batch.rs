@@ -104,7 +104,15 @@ impl<S: Transactions> Consumer<S> {
                     if tries > self.options.retries || stops_within(&mut stopping, wait).await {
                         // Held for a while: a broker that redelivers at once would make the batch spin.
                         stops_within(&mut stopping, self.options.redeliver_after).await;
-                        ends.extend(parts.into_iter().rev().flatten().map(failed));
+                        // What follows of a key that is left by itself stays behind it.
+                        ends.extend(parts.into_iter().rev().flatten().map(|ready| {
+                            let key = ready.event.key.as_ref();
+                            if key.is_some_and(|key| held_keys.contains(key)) {
+                                alone(ready)
+                            } else {
+                                failed(ready)
+                            }
+                        }));
                         return ends;
                     }
                 }

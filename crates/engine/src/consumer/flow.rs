@@ -86,21 +86,24 @@ where
 
     pub(super) async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<ConsumerTally> {
         let mut shutdown = pin!(shutdown);
-        let mut running = FuturesUnordered::new();
-        let (consumer, handler) = (self.consumer, self.handler);
+        let (mut running, mut returning) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let consumer = self.consumer;
         loop {
             let stopping = *self.stopping.borrow();
-            if stopping && running.is_empty() {
+            if stopping && running.is_empty() && returning.is_empty() {
                 self.stream.close().await;
                 return self.fatal.map_or(Ok(self.tally), Err);
             }
-            let may_step = !stopping && (self.has_room(running.len()) || !self.stream.is_open());
-            let nothing = running.is_empty() && self.gathering.len() == 0;
+            let at_once = running.len() + returning.len();
+            let may_step = !stopping && (self.has_room(at_once) || !self.stream.is_open());
+            let nothing = at_once == 0 && self.gathering.len() == 0;
             let idle = consumer.options.idle.filter(|_| nothing && self.stream.is_open());
             let due_at = self.gathering.due_at(&consumer.options).filter(|_| !stopping && self.may_begin());
             let idle_at = self.last_activity + idle.unwrap_or_default();
             let next = tokio::select! {
                 biased;
+                // Before the stream: a source learns what is given back before it hands out what is newer.
+                Some((key, worked)) = returning.next(), if !returning.is_empty() => Next::Finished(key, worked),
                 Some((key, worked)) = running.next(), if !running.is_empty() => Next::Finished(key, worked),
                 () = &mut shutdown, if !stopping => Next::Stop,
                 step = self.stream.step(), if may_step => Next::Stream(step),
@@ -117,10 +120,11 @@ where
             if !*self.stopping.borrow() {
                 jobs.extend(self.begin());
             }
-            running.extend(jobs.into_iter().map(|job| {
-                let stopping = self.stopping.subscribe();
-                async move { consumer.work(handler, job, stopping).await }
-            }));
+            for job in jobs {
+                let is_return = matches!(job, Job::GiveBack(_));
+                let work = consumer.work(self.handler, job, self.stopping.subscribe());
+                if is_return { returning.push(work) } else { running.push(work) }
+            }
         }
     }
 

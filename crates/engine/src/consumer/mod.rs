@@ -18,7 +18,7 @@ use pillarbox_host::Tracer;
 
 use crate::observe::{Observe, Observer};
 use crate::sink::HandlerError;
-use crate::trace::{Place, Traces};
+use crate::trace::{Destination, Traces};
 
 pub use options::{ConsumerOptions, ConsumerTally};
 
@@ -137,9 +137,9 @@ impl<S: Transactions> Consumer<S> {
     }
 
     /// Where the messages come from, for traces.
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> Destination<'_> {
         let name = self.source.name().unwrap_or(&self.name);
-        Place { system: self.source.capabilities().system, name }
+        Destination { system: self.source.capabilities().system, name }
     }
 }
 

@@ -15,7 +15,7 @@ use pillarbox_core::{Error, Result, RouteName};
 use pillarbox_host::Tracer;
 
 use crate::feed::Feed;
-use crate::feed::lanes::{LaneOptions, LaneReader};
+use crate::feed::lanes::{ALL_OF_A_KEY, LaneOptions, LaneReader};
 use crate::feed::rows::Rows;
 use crate::feed::sagas::SagaFeed;
 use crate::handle::{Handle, Shared};
@@ -363,7 +363,10 @@ impl RelayBuilder {
                     shares: self.options.relays_max,
                     max_attempts: self.options.max_attempts,
                     on_dead: self.options.on_dead,
-                    prefix: self.sink.capabilities().ordered_prefix,
+                    per_key: match self.sink.capabilities().ordered_prefix {
+                        true => ALL_OF_A_KEY,
+                        false => usize::try_from(self.options.in_flight_per_key).unwrap_or(1),
+                    },
                     bytes_max: self.options.in_flight_bytes_max,
                 };
                 let interval = ATTEND_INTERVAL_MAX.min(self.options.lease / 4);

@@ -22,7 +22,7 @@ async fn delivered_entries_go_after_their_time_and_dead_ones_never() {
     let mut retention = RetentionOptions::default();
     retention.delivered = Duration::from_secs(3600);
     retention.batch = 10;
-    let retention = Retention::new(Arc::new(rig.store.clone()), retention).unwrap();
+    let retention = Retention::new(rig.store.clone(), retention).unwrap();
     retention.run(sleep(Duration::from_secs(1800))).await;
     assert_eq!(rig.with_status(Status::Delivered), 25, "too young");
     retention.run(sleep(Duration::from_secs(1900))).await;
@@ -50,7 +50,7 @@ async fn the_inbox_forgets_after_a_time_of_its_own() {
     let mut retention = RetentionOptions::default();
     retention.delivered = Duration::ZERO;
     retention.batch = 10;
-    let retention = Retention::new(Arc::new(rig.store.clone()), retention).unwrap();
+    let retention = Retention::new(rig.store.clone(), retention).unwrap();
     retention.run(sleep(Duration::from_secs(29 * 24 * 3600))).await;
     assert_eq!(rig.store.accepted().len(), 25, "thirty days are the default");
     retention.run(sleep(Duration::from_secs(24 * 3600 + 120))).await;
@@ -70,11 +70,8 @@ async fn an_ended_saga_goes_after_a_time_of_its_own() {
         MemoryOutbox::new(&rig.store, ROUTE).stage_saga(&mut tx, saga.build().unwrap()).await.unwrap();
     tx.commit();
     let handlers = Handlers::new().on("crm.erase", async |_| Ok(())).unwrap();
-    let store = Arc::new(rig.store.clone());
-    let relay = Relay::sagas(store.clone(), Arc::new(rig.store.sagas()), Arc::new(handlers))
-        .route(ROUTE)
-        .build()
-        .unwrap();
+    let store = &rig.store;
+    let relay = Relay::sagas(store.clone(), store.sagas(), handlers).route(ROUTE).build().unwrap();
     assert_eq!(relay.drain().await.unwrap().delivered, 1);
 
     let retention = Retention::new(store.clone(), RetentionOptions::default()).unwrap();
@@ -111,7 +108,7 @@ fn a_retention_that_cannot_work_is_refused_when_built() {
     for change in changes {
         let mut options = RetentionOptions::default();
         change(&mut options);
-        assert!(Retention::new(Arc::new(rig.store.clone()), options).is_err());
+        assert!(Retention::new(rig.store.clone(), options).is_err());
     }
 }
 

@@ -18,7 +18,7 @@ use super::tx::{MemoryTx, Write};
 ///
 /// Each call takes the transaction, so staging outside of a transaction does not compile:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # async fn outside(mut store: pillarbox_testkit::MemoryStore) {
 /// let outbox = pillarbox_testkit::MemoryOutbox::new(&store, "orders");
 /// outbox.stage(&mut store, pillarbox_core::Event::new("order.placed", "{}")).await;

@@ -47,7 +47,7 @@ impl Which {
     }
 }
 
-/// One entry that was handed to the sink, whatever its outcome.
+/// One entry that was handed to the sink, with any outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// The entry as the relay handed it over.
@@ -134,7 +134,7 @@ impl MemorySink {
         self.lock().received.iter().map(|entry| entry.event_id).collect()
     }
 
-    /// The entries that the sink was handed, in order, whatever their outcome.
+    /// The entries that the sink was handed, in order, with any outcome.
     #[must_use]
     pub fn attempts(&self) -> Vec<Attempt> {
         self.lock().attempts.clone()

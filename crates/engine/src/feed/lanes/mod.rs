@@ -26,6 +26,9 @@ use super::{Feed, Nature, Recorded, Recording};
 use book::Book;
 use lane::Set;
 
+/// As many entries of one key in one batch as there are: a failure stops what follows.
+pub(crate) const ALL_OF_A_KEY: usize = usize::MAX;
+
 /// How a relay reads lanes.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneOptions {
@@ -33,8 +36,8 @@ pub(crate) struct LaneOptions {
     pub(crate) shares: u8,
     pub(crate) max_attempts: u32,
     pub(crate) on_dead: OnDead,
-    /// Whether entries of one key may follow each other in one batch.
-    pub(crate) prefix: bool,
+    /// How many entries of one key may follow each other in one batch.
+    pub(crate) per_key: usize,
     pub(crate) bytes_max: usize,
 }
 
@@ -89,7 +92,7 @@ impl LaneReader {
             joined: false,
             attended: None,
             random,
-            book: Book::new(options.prefix, options.on_dead),
+            book: Book::new(options.per_key, options.on_dead),
             cursor: LaneCursor::default(),
             payload_bytes_mean: 0,
             unplaced: false,
@@ -244,7 +247,7 @@ impl State {
 #[async_trait]
 impl Feed for LaneReader {
     fn nature(&self) -> Nature {
-        Nature { ordered: true, follows_confirmed: !self.options.prefix, ..Nature::ROWS }
+        Nature { ordered: true, follows_confirmed: self.options.per_key != ALL_OF_A_KEY, ..Nature::ROWS }
     }
 
     fn lanes_held(&self) -> Option<usize> {
@@ -375,8 +378,8 @@ impl Feed for LaneReader {
         let put_back = since.map_or(0, |since| self.state().book.put_back_abandoned(since));
         if put_back > 0 {
             tracing::warn!(
-                route = %self.route, put_back,
-                "some entries had no recorded outcome; they are delivered again"
+                route = %self.route,
+                "{put_back} entries were given up without a verdict; they are delivered again and may arrive twice"
             );
         }
         Ok(reaped)

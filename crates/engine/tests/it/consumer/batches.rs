@@ -101,7 +101,7 @@ async fn a_batch_of_which_no_transaction_begins_goes_back_whole_and_in_order() {
         broker.publish(QUEUE, message(n, Some("key")));
     }
     let store = MemoryStore::new();
-    let inbox = Flaky { inbox: MemoryInbox::new(&store), refusals: Count::default() };
+    let inbox = Flaky { inbox: MemoryInbox::new(&store), begun: Count::default(), refused: 1 };
     let options = options(|options| options.redeliver_after = Duration::from_secs(1))
         .batch(4, Duration::from_millis(10));
     let consumer =
@@ -120,10 +120,48 @@ async fn a_batch_of_which_no_transaction_begins_goes_back_whole_and_in_order() {
     assert_eq!(*order.lock().unwrap(), [1, 2, 3, 4]);
 }
 
-/// An inbox whose first transaction cannot begin.
+/// While a batch is divided, the database goes away. What follows of a key that is left by itself stays behind it.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_divided_when_no_transaction_begins_keeps_the_order_of_its_keys() {
+    let keys = ["a", "b", "c", "d", "a", "c", "e", "e", "a"];
+    let broker = broker([]);
+    for (n, key) in (1..).zip(keys) {
+        broker.publish(QUEUE, message(n, Some(key)));
+    }
+    let store = MemoryStore::new();
+    // The halves of the batch until the first event is found, and then the part beside it.
+    let inbox = Flaky { inbox: MemoryInbox::new(&store), begun: Count::default(), refused: 4 };
+    let options = options(|options| options.redeliver_after = Duration::from_secs(1))
+        .batch(8, Duration::from_millis(10));
+    let consumer =
+        Consumer::builder(broker.source(QUEUE), inbox).name("billing").options(options).build().unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&order);
+    let drained = eventually(SOON, async || broker.ready(QUEUE) + broker.unanswered(QUEUE) == 0);
+    let tally = consumer
+        .run_batches(drained, async move |_, events| {
+            let numbers = numbers(&events);
+            if numbers.len() > 1 && numbers.contains(&1) {
+                return Err(HandlerError::retry("early", ""));
+            }
+            told.lock().unwrap().extend(numbers);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!((tally.failed, tally.processed), (5, 9));
+    let mut by_key: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for n in order.lock().unwrap().iter() {
+        by_key.entry(keys[usize::try_from(*n).unwrap() - 1]).or_default().push(*n);
+    }
+    assert!(by_key.values().all(|numbers| numbers.is_sorted()), "{by_key:?}");
+}
+
+/// An inbox of which one transaction cannot begin.
 struct Flaky {
     inbox: MemoryInbox,
-    refusals: Count,
+    begun: Count,
+    refused: usize,
 }
 
 #[async_trait::async_trait]
@@ -142,7 +180,7 @@ impl pillarbox_core::port::Transactions for Flaky {
     type Tx = pillarbox_testkit::MemoryTx;
 
     async fn begin(&self) -> pillarbox_core::Result<Self::Tx> {
-        if self.refusals.up() == 1 {
+        if self.begun.up() == self.refused {
             return Err(pillarbox_core::Error::new(pillarbox_core::ErrorKind::Unavailable, "refused"));
         }
         self.inbox.begin().await

@@ -1,6 +1,7 @@
 //! Order per key, through everything that happens to a relay.
 
 mod failing;
+mod per_key;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

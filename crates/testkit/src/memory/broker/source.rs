@@ -25,7 +25,7 @@ impl MemorySource {
 impl Source for MemorySource {
     fn capabilities(&self) -> SourceCapabilities {
         let counts = !self.shared.lock().counts_hidden;
-        SourceCapabilities::default().delivery_count(counts).keeps_parked(true)
+        SourceCapabilities::default().delivery_count(counts).keeps_parked(true).returns_in_order(true)
     }
 
     fn name(&self) -> Option<&str> {

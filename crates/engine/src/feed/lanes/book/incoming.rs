@@ -74,7 +74,7 @@ mod tests {
         let mut entry = store.entries().remove(0);
         entry.lane = Some(0);
         let (now, at) = (entry.created_at, Instant::now());
-        let mut book = Book::new(true, OnDead::Block);
+        let mut book = Book::new(crate::feed::lanes::ALL_OF_A_KEY, OnDead::Block);
         book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1), 1) });
         book.begin_read();
         book.take_in(vec![entry.clone()], now, at);

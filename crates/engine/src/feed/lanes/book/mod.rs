@@ -22,8 +22,8 @@ use incoming::Incoming;
 
 /// Most entries of one key that are kept with their payload; of the others only the seq is. Where many of one key go in one
 /// batch, as many as a batch has.
-const BODIES_PER_KEY_MAX: usize = 64;
-const BODIES_PER_KEY_MAX_TOGETHER: usize = 1024;
+const BODIES_PER_KEY_MIN: usize = 64;
+const BODIES_PER_KEY_MAX: usize = 1024;
 
 /// An entry that was handed out and has no verdict yet.
 #[derive(Debug)]
@@ -71,12 +71,13 @@ impl Chain {
 /// The order of all lanes that are held.
 ///
 /// **Invariant:** of one key nothing is handed out while something before it is known and neither settled nor confirmed by
-/// the destination, unless both are handed out together to a sink whose failure stops what follows.
+/// the destination, unless both are handed out together: to a sink whose failure stops what follows, or because the route
+/// allows several of a key at once.
 /// **Invariant:** `known` is exactly what is queued or handed out.
 #[derive(Debug)]
 pub(super) struct Book {
-    /// Whether entries of one key may follow each other in one batch.
-    prefix: bool,
+    /// How many entries of one key may follow each other in one batch.
+    per_key: usize,
     /// Most entries of one key that are kept with their payload.
     bodies_max: usize,
     on_dead: OnDead,
@@ -108,10 +109,10 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(prefix: bool, on_dead: OnDead) -> Self {
+    pub(super) fn new(per_key: usize, on_dead: OnDead) -> Self {
         Self {
-            prefix,
-            bodies_max: if prefix { BODIES_PER_KEY_MAX_TOGETHER } else { BODIES_PER_KEY_MAX },
+            per_key,
+            bodies_max: per_key.clamp(BODIES_PER_KEY_MIN, BODIES_PER_KEY_MAX),
             on_dead,
             lanes: LaneMap::default(),
             runs: 0,
@@ -182,7 +183,7 @@ impl Book {
 
     /// Everything that was held belongs to another session.
     pub(super) fn lost(&mut self) {
-        *self = Self::new(self.prefix, self.on_dead);
+        *self = Self::new(self.per_key, self.on_dead);
     }
 
     /// How many the relay was given that have no verdict yet.
@@ -361,13 +362,14 @@ impl Book {
         // Entries are large: they are not moved once more because there are many.
         let mut out = Vec::with_capacity(limit.min(self.bodies.len()));
         let mut touched = Vec::new();
+        let all_of_a_key = self.hands_out_prefixes();
         while out.len() < limit {
             let Some((_, name)) = self.ready.pop_first() else { break };
             let Some(chain) = self.chains.get_mut(name) else { continue };
             chain.noted = None;
             touched.push(name);
             let before = out.len();
-            while out.len() < limit {
+            while out.len() < limit && out.len() - before < self.per_key {
                 let Some(seq) = chain.queued.front().copied() else { break };
                 let waits = self.due.contains_key(&seq) && out.len() > before;
                 if waits || chain.is_blocked(seq) || self.crashes.contains_key(&seq) {
@@ -378,8 +380,10 @@ impl Book {
                 let fence = self.lanes.get(chain.lane).map_or(Fence::NONE, |lane| lane.fence);
                 let (entry, handed) = chain.hand_out(name, fence, entry, owner, lease_end, at);
                 self.handed.insert(seq, handed);
+                // One that has failed before goes without company: else each further failure would let more overtake it.
+                let goes_alone = entry.attempts > 1 && !all_of_a_key;
                 out.push(entry);
-                if !self.prefix {
+                if goes_alone {
                     break;
                 }
             }

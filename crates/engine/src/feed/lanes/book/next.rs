@@ -6,9 +6,9 @@ use super::super::chain::{Chain, Noted};
 use super::Book;
 
 impl Book {
-    /// Whether entries of one key may follow each other in one batch.
+    /// Whether one batch may have all entries of a key.
     pub(in super::super) fn hands_out_prefixes(&self) -> bool {
-        self.prefix
+        self.per_key == super::super::ALL_OF_A_KEY
     }
 
     /// How many entries can go on now, with rows that cannot be read; not counted beyond `enough`. Of what was read, as
@@ -29,7 +29,7 @@ impl Book {
     pub(in super::super) fn ahead(&mut self, now: Instant, claims: usize, enough: usize) -> usize {
         self.note_due(now);
         let mut ahead = self.incoming.len();
-        if self.prefix {
+        if self.hands_out_prefixes() {
             return ahead + self.count_ready(enough.saturating_sub(ahead));
         }
         let open = self.handed.values().filter(|handed| !handed.confirmed).map(|handed| handed.name);
@@ -40,22 +40,22 @@ impl Book {
             if ahead >= enough {
                 break;
             }
-            ahead += chain.queued.len().min(claims);
+            ahead += chain.queued.len().min(claims.saturating_mul(self.per_key));
         }
         ahead
     }
 
     /// How many entries can go once those before them are confirmed, one of each key; not counted beyond `enough`. Where
-    /// entries of one key follow each other in one batch, few have to wait, and they are not counted.
+    /// all entries of one key follow each other in one batch, few have to wait, and they are not counted.
     pub(in super::super) fn following(&self, enough: usize) -> usize {
-        if self.prefix { 0 } else { self.following.min(enough) }
+        if self.hands_out_prefixes() { 0 } else { self.following.min(enough) }
     }
 
     fn count_ready(&self, enough: usize) -> usize {
-        let chains = if self.prefix {
-            self.next_chains(enough).map(|chain| chain.queued.len()).sum()
-        } else {
+        let chains = if self.per_key == 1 {
             self.ready.len().min(enough)
+        } else {
+            self.next_chains(enough).map(|chain| chain.queued.len().min(self.per_key)).sum()
         };
         self.undecodable.len() + chains
     }
@@ -77,7 +77,7 @@ impl Book {
         let chains = self.ready.values().filter_map(|name| self.chains.get(*name));
         chains.take_while(move |chain| {
             let wanted = before < entries;
-            before += if self.prefix { chain.queued.len() } else { 1 };
+            before += chain.queued.len().min(self.per_key);
             wanted
         })
     }

@@ -118,7 +118,7 @@ mod tests {
         tx.commit();
         let mut entries = store.entries();
         entries.iter_mut().for_each(|entry| entry.lane = Some(0));
-        let mut book = Book::new(false, OnDead::Block);
+        let mut book = Book::new(1, OnDead::Block);
         book.lanes.insert(0, Lane { revision: Some(0), ..Lane::new(Fence(1), 1) });
         for entry in &entries {
             book.add(entry.clone(), entry.created_at, at);
