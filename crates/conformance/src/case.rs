@@ -17,7 +17,7 @@ pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// One behaviour that every adapter of a port must show, named as a sentence. If the adapter does not show
 /// it, the case panics.
-pub struct Case<H> {
+pub struct Case<H: ?Sized> {
     /// The section of the suite that the case belongs to.
     pub section: &'static str,
     /// The sentence that names the behaviour.

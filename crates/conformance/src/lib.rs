@@ -21,6 +21,7 @@ pub mod lanes;
 #[cfg(unix)]
 pub mod mariadb;
 mod memory;
+pub mod order;
 pub mod outage;
 pub mod process;
 pub mod readback;

@@ -1,11 +1,30 @@
 //! Servers that belong to one test, which may configure, kill, pause and restart them.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::delivery::SOON;
+use super::delivery::{SOON, random};
 use pillarbox_testkit::eventually;
+
+/// Ports that no system hands out by itself: neither to a client that connects, nor to a server that asks for any.
+const PORTS: Range<u16> = 10_240..32_768;
+
+/// A port of the loopback interface for a server that is started soon, and perhaps started again. A port that the
+/// system picks would not do: while the server is down, a client may be given that port for its own end, and one that
+/// connects to the server again and again may even connect to itself.
+///
+/// # Panics
+/// When no port is free.
+#[must_use]
+pub fn free_port() -> u16 {
+    let begin = random();
+    let length = u64::from(PORTS.end - PORTS.start);
+    let ports = (0..length).filter_map(|n| u16::try_from(begin.wrapping_add(n) % length).ok());
+    let mut ports = ports.map(|n| PORTS.start + n);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port is free")
+}
 
 /// A server on a free port of the loopback interface. It is stopped when this value is dropped.
 pub struct OwnServer {
@@ -24,7 +43,7 @@ impl OwnServer {
     where
         C: Fn() -> Command + Send + Sync + 'static,
     {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let command = prepare(port);
         let process = Mutex::new(launch(command()));
         let server = Self { port, command: Box::new(command), process };

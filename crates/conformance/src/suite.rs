@@ -1,5 +1,6 @@
 //! What every suite is made of: its one list of cases becomes the table of them, and the tests of an adapter.
 
+use std::borrow::Borrow;
 #[cfg(test)]
 use std::collections::BTreeSet;
 
@@ -81,16 +82,16 @@ macro_rules! __transport_suite {
 }
 
 /// Runs one case by its name on what `start` makes.
-pub(super) fn run_named<S>(
+pub(super) fn run_named<S: ?Sized, B: Borrow<S>>(
     suite: &'static str,
     cases: &[Case<S>],
     name: &'static str,
-    start: impl Future<Output = S>,
+    start: impl Future<Output = B>,
 ) {
     let case = cases.iter().find(|case| case.name == name).expect("the name of a case");
     block_on(suite, name, cases.len(), async {
         let subject = start.await;
-        (case.run)(&subject).await;
+        (case.run)(subject.borrow()).await;
     });
 }
 
@@ -110,14 +111,13 @@ pub(super) use names;
 
 /// Every public function of these sections is in the list, and nothing else.
 #[cfg(test)]
-pub(super) fn lists<S>(cases: &[Case<S>], sources: &[(&str, &str)]) {
+pub(super) fn lists<S: ?Sized>(cases: &[Case<S>], sources: &[(&str, &str)]) {
     let listed: BTreeSet<_> = cases.iter().map(|case| (case.section, case.name)).collect();
     let written = sources.iter().flat_map(|(section, source)| {
         let functions = source.lines().filter_map(|line| line.strip_prefix("pub async fn "));
-        // Every case is generic over its harness; what is not is a helper.
-        let cases = functions.filter_map(|line| {
-            line.split(['<', '(']).next().filter(|name| line[name.len()..].starts_with('<'))
-        });
+        // A case is a sentence; what is one word is a helper.
+        let cases = functions.filter_map(|line| line.split(['<', '(']).next());
+        let cases = cases.filter(|name| name.contains('_'));
         cases.map(|name| (*section, name))
     });
     assert_eq!(written.collect::<BTreeSet<_>>(), listed);
@@ -125,7 +125,7 @@ pub(super) fn lists<S>(cases: &[Case<S>], sources: &[(&str, &str)]) {
 
 /// A table of promises names every case of the list in its second column, and no other.
 #[cfg(test)]
-pub(super) fn promises<S>(cases: &[Case<S>], table: &str) {
+pub(super) fn promises<S: ?Sized>(cases: &[Case<S>], table: &str) {
     let listed: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
     let named = rows.flat_map(|(_, cases)| cases.split('`').skip(1).step_by(2));

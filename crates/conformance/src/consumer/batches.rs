@@ -8,7 +8,7 @@ use std::time::Duration;
 use pillarbox_core::{Backoff, Jitter, Received};
 use pillarbox_engine::sink::HandlerError;
 
-use super::harness::{InboxHarness, SourceHarness, Tx};
+use super::harness::{InboxHarness, Tx};
 use super::steps::*;
 use super::wrap::{Arrivals, Change, changed};
 use crate::Ruin;
@@ -16,7 +16,7 @@ use crate::case::skip;
 use pillarbox_testkit::eventually;
 
 /// A consumer that takes up to eight events in one transaction, and waits long enough for a slow broker to bring them.
-fn batching<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>) -> Setup<I> {
+fn batching<I: InboxHarness>(world: &ConsumerInput<I>) -> Setup<I> {
     let mut setup = world.setup();
     setup.options = setup.options.batch(8, Duration::from_millis(300));
     setup
@@ -39,9 +39,7 @@ async fn write_all<I: InboxHarness>(
 
 /// The handler gets the fresh ones of a batch in their order; a duplicate is acknowledged without it, also one that is in
 /// the same batch.
-pub async fn a_batch_is_applied_once_whatever_is_in_it_twice<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_batch_is_applied_once_whatever_is_in_it_twice<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1, 2, 1, 3, 2, 4, 5, 6]).await;
     let mark = world.publish_mark().await;
     let (work, largest) = (world.work(), Arc::new(AtomicUsize::new(0)));
@@ -67,9 +65,7 @@ pub async fn a_batch_is_applied_once_whatever_is_in_it_twice<B: SourceHarness, I
 }
 
 /// A handler of one event is called for each, in one transaction.
-pub async fn a_handler_of_one_is_called_for_each_event_of_a_batch<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_handler_of_one_is_called_for_each_event_of_a_batch<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish(1..=7).await;
     let (work, tally) = world.consume_the_rest(batching(world)).await;
     assert_eq!((work.calls(), tally.processed), (Vec::from_iter(1..=7), 8));
@@ -77,9 +73,7 @@ pub async fn a_handler_of_one_is_called_for_each_event_of_a_batch<B: SourceHarne
 }
 
 /// What the handler rejects is found in its batch and parked; the others are applied once.
-pub async fn a_rejected_event_is_parked_and_its_batch_is_applied<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_rejected_event_is_parked_and_its_batch_is_applied<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish(1..=7).await;
     let mark = world.publish_mark().await;
     let work = world.work();
@@ -109,9 +103,7 @@ pub async fn a_rejected_event_is_parked_and_its_batch_is_applied<B: SourceHarnes
 }
 
 /// An event that panics or fails in a batch fails alone: it is tried again by itself, and nothing of its key overtakes it.
-pub async fn a_failing_event_of_a_batch_holds_back_its_key_only<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_failing_event_of_a_batch_holds_back_its_key_only<I: InboxHarness>(world: &ConsumerInput<I>) {
     const KEYS: u64 = 3;
     for n in 0..18 {
         world.broker.publish(keyed(n, &format!("key-{}", n % KEYS))).await;
@@ -149,9 +141,7 @@ pub async fn a_failing_event_of_a_batch_holds_back_its_key_only<B: SourceHarness
 }
 
 /// What cannot be decoded is parked beside the batch, and a payload that the handler refuses is found in it.
-pub async fn what_cannot_be_decoded_is_parked_beside_a_batch<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn what_cannot_be_decoded_is_parked_beside_a_batch<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1, 2]).await;
     let mut broken = message(3);
     broken.attributes.remove("id");
@@ -163,9 +153,7 @@ pub async fn what_cannot_be_decoded_is_parked_beside_a_batch<B: SourceHarness, I
 }
 
 /// A consumer that dies between the commit of a batch and its answers: all of its events are duplicates.
-pub async fn a_batch_whose_answers_were_lost_is_all_duplicates<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_batch_whose_answers_were_lost_is_all_duplicates<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish(1..=5).await;
     let mut dying = batching(world);
     dying.source = changed(dying.source, Change::AnswersAreLost);
@@ -187,9 +175,7 @@ pub async fn a_batch_whose_answers_were_lost_is_all_duplicates<B: SourceHarness,
 }
 
 /// A commit that is none, or of which nobody knows, loses nothing: the batch is tried again in parts.
-pub async fn a_batch_whose_commit_failed_loses_nothing<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_batch_whose_commit_failed_loses_nothing<I: InboxHarness>(world: &ConsumerInput<I>) {
     for (base, how) in [(0, Ruin::FailedStatement), (10, Ruin::Ended), (20, Ruin::BrokenConnection)] {
         world.publish(base + 1..=base + 5).await;
         let mark = world.publish_mark().await;
@@ -218,9 +204,7 @@ pub async fn a_batch_whose_commit_failed_loses_nothing<B: SourceHarness, I: Inbo
 }
 
 /// What is at work is committed and acknowledged; what was gathered for the next batch goes back to the broker.
-pub async fn a_shutdown_finishes_the_batch_in_flight<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_shutdown_finishes_the_batch_in_flight<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish(1..=12).await;
     let work = world.work();
     let stopped = Arc::new(AtomicBool::new(false));

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::harness::{InboxHarness, SourceHarness};
+use super::harness::InboxHarness;
 use super::steps::*;
+
+/// How often what is left is consumed until something was seen.
+const ROUNDS_MAX: usize = 20;
 
 /// The consumer's clock goes beyond what it has applied; a replay of old events does not move it, and a stamp from
 /// too far ahead is refused without refusing its event.
-pub async fn a_stamp_is_merged_for_fresh_events_only<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_stamp_is_merged_for_fresh_events_only<I: InboxHarness>(world: &ConsumerInput<I>) {
     let (ahead, far) = (clock_at(Duration::from_secs(30)).now(), clock_at(Duration::from_secs(3600)).now());
     let stamped = |n, stamp: pillarbox_core::Hlc| {
         let mut message = message(n);
@@ -30,19 +31,26 @@ pub async fn a_stamp_is_merged_for_fresh_events_only<B: SourceHarness, I: InboxH
     assert!(clock.now() > ahead, "merged");
 
     let clock = clock_at(Duration::ZERO);
-    let mut replay = world.setup();
-    replay.clock = Some(clock.clone());
     world.broker.publish(stamped(2, ahead)).await;
-    let (work, tally) = world.consume_the_rest(replay).await;
-    assert!(work.calls_of(2) == 0 && tally.duplicates >= 1);
+    let mut duplicates = 0;
+    // It has another key than the mark behind it. If the database lets only the mark through in time, it comes again.
+    for _ in 0..ROUNDS_MAX {
+        let mut replay = world.setup();
+        replay.clock = Some(clock.clone());
+        let (work, tally) = world.consume_the_rest(replay).await;
+        assert_eq!(work.calls_of(2), 0, "it was applied again");
+        duplicates += tally.duplicates;
+        if duplicates > 0 {
+            break;
+        }
+    }
+    assert!(duplicates > 0, "the duplicate was not seen");
     assert!(clock.now() < ahead, "a duplicate does not move the clock");
 }
 
 /// While it runs, a handler's clock is above the stamp of the event that it was given, also when the producer's clock is
 /// ahead: what it stages then is stamped after what it reacts to.
-pub async fn a_reaction_is_stamped_after_its_cause<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_reaction_is_stamped_after_its_cause<I: InboxHarness>(world: &ConsumerInput<I>) {
     let ahead = clock_at(Duration::from_secs(30)).now();
     let mut message = message(1);
     message.attributes.insert("pillarboxhlc".into(), ahead.to_string());
@@ -63,8 +71,8 @@ pub async fn a_reaction_is_stamped_after_its_cause<B: SourceHarness, I: InboxHar
 }
 
 /// What a handler stages belongs to the same correlation, and names the consumed event as its cause.
-pub async fn what_follows_keeps_the_correlation_and_names_its_cause<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
+pub async fn what_follows_keeps_the_correlation_and_names_its_cause<I: InboxHarness>(
+    world: &ConsumerInput<I>,
 ) {
     world.broker.publish(made(event(1).correlation_id("order-7").causation_id("click"))).await;
     world.consume_the_rest(world.setup()).await;
@@ -75,9 +83,7 @@ pub async fn what_follows_keeps_the_correlation_and_names_its_cause<B: SourceHar
 }
 
 /// Every field arrives as it was staged.
-pub async fn an_event_arrives_with_its_whole_context<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn an_event_arrives_with_its_whole_context<I: InboxHarness>(world: &ConsumerInput<I>) {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let sent = event(1)
         .key("kunde-ä/1 %")

@@ -16,12 +16,16 @@ use pillarbox_testkit::Published;
 /// An unacknowledged message should be redelivered soon: set short redelivery times if the broker has such
 /// settings.
 #[async_trait]
-pub trait SourceHarness: Send + Sync + Sized + 'static {
+pub trait SourceHarness: Send + Sync + 'static {
     /// The broker's name in the output of the suite.
-    const NAME: &'static str;
+    fn name() -> &'static str
+    where
+        Self: Sized;
 
     /// Creates a fresh, empty queue of its own.
-    async fn start() -> Self;
+    async fn start() -> Self
+    where
+        Self: Sized;
 
     /// A source of that queue. Every call returns another consumer: they share the messages.
     fn source(&self) -> Arc<dyn Source>;
@@ -69,6 +73,12 @@ pub trait SourceHarness: Send + Sync + Sized + 'static {
     /// Waits until this many messages that a source of [`Wanted::GivenBackAtOnce`] gave back are ready for
     /// redelivery. Only needed for a broker that does not tell another consumer about them.
     async fn returned(&self, _messages: usize) {}
+
+    /// Whether sources of one queue share its messages one by one. `false`: they share parts of the queue, and the case
+    /// about single messages prints that it was skipped.
+    fn shares_single_messages(&self) -> bool {
+        true
+    }
 
     /// Deletes what a source creates when it subscribes, such as a group. `false`: a source creates nothing.
     async fn delete_group(&self) -> bool {

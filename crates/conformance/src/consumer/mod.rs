@@ -13,6 +13,7 @@
 //! | lost answers are not fatal; with the inbox off, the same loss shows real duplicates | `an_event_whose_answer_was_lost_is_a_duplicate`, `a_failed_event_whose_answer_was_lost_comes_again`, `without_the_inbox_the_same_loss_runs_the_handler_again` |
 //! | cancellation is clean; a shutdown finishes what is in flight; a lost stream is opened again | `a_dropped_consumer_leaves_nothing_half_done`, `a_shutdown_finishes_the_message_in_flight`, `a_lost_stream_is_opened_again` |
 //! | messages of one key stay in order, and wait for their own key only; consumers share the work | `messages_of_one_key_stay_in_order`, `a_slow_key_does_not_hold_up_the_others`, `two_consumers_share_the_work` |
+//! | where the source says so, a key keeps its order when one of its events fails and goes back to the broker | `newer_events_of_a_key_wait_for_one_that_failed`, `newer_events_of_a_key_wait_for_one_that_failed_in_a_batch` |
 //! | a batch follows every rule of the single event: duplicates inside it, parking, order per key through failures, lost answers and commits, shutdown | `a_batch_is_applied_once_whatever_is_in_it_twice`, `a_handler_of_one_is_called_for_each_event_of_a_batch`, `a_rejected_event_is_parked_and_its_batch_is_applied`, `a_failing_event_of_a_batch_holds_back_its_key_only`, `what_cannot_be_decoded_is_parked_beside_a_batch`, `a_batch_whose_answers_were_lost_is_all_duplicates`, `a_batch_whose_commit_failed_loses_nothing`, `a_shutdown_finishes_the_batch_in_flight`, `a_stale_publish_in_a_batch_does_not_overtake_its_key` |
 //! | what an owner published after it had lost its lane does not overtake, and nothing is lost by that | `a_stale_publish_does_not_overtake_its_key`, `a_stale_publish_that_nobody_else_brings_is_applied`, `what_was_published_before_a_take_over_is_applied_after_it` |
 
@@ -57,6 +58,8 @@ macro_rules! __consumer_cases {
                 a_panicking_handler_is_a_failed_delivery,
                 a_retry_in_the_process_has_a_fresh_transaction,
                 a_failed_event_whose_answer_was_lost_comes_again,
+                newer_events_of_a_key_wait_for_one_that_failed,
+                newer_events_of_a_key_wait_for_one_that_failed_in_a_batch,
                 a_swallowed_error_that_ruins_the_transaction_loses_nothing,
                 a_handler_that_ends_its_transaction_loses_nothing,
                 a_handler_whose_connection_breaks_loses_nothing,
@@ -105,8 +108,8 @@ macro_rules! __consumer_cases {
 
 /// Every case of the suite.
 #[must_use]
-pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<ConsumerInput<B, I>>> {
-    crate::__consumer_cases!([table] ConsumerInput<B, I>)
+pub fn cases<I: InboxHarness>() -> Vec<Case<ConsumerInput<I>>> {
+    crate::__consumer_cases!([table] ConsumerInput<I>)
 }
 
 /// Runs one case by its name on a fresh source and inbox; what `consumer_conformance!` expands to.
@@ -115,8 +118,8 @@ pub fn cases<B: SourceHarness, I: InboxHarness>() -> Vec<Case<ConsumerInput<B, I
 /// When they do not behave as the case says, or no case has this name.
 pub fn run<B: SourceHarness, I: InboxHarness>(name: &'static str) {
     // Where one of the two is in memory, the other is the adapter under test.
-    let suite = if B::NAME.starts_with("memory") { I::NAME } else { B::NAME };
-    run_named(suite, &cases::<B, I>(), name, ConsumerInput::start());
+    let suite = if B::name().starts_with("memory") { I::NAME } else { B::name() };
+    run_named(suite, &cases::<I>(), name, ConsumerInput::start::<B>());
 }
 
 /// Expands to one test per case of the suite for consuming: of a source with the inbox in memory, or of a source
@@ -141,10 +144,10 @@ macro_rules! consumer_conformance {
 #[cfg(test)]
 mod tests {
     use super::{Case, ConsumerInput};
-    use crate::memory::{MemoryBrokerHarness, MemoryInboxHarness};
+    use crate::memory::MemoryInboxHarness;
     use crate::suite::{lists, promises};
 
-    fn cases() -> Vec<Case<ConsumerInput<MemoryBrokerHarness, MemoryInboxHarness>>> {
+    fn cases() -> Vec<Case<ConsumerInput<MemoryInboxHarness>>> {
         super::cases()
     }
 

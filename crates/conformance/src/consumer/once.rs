@@ -1,15 +1,13 @@
 //! Applied once: the mark and the handler's write are one transaction, whatever the broker repeats.
 
-use super::harness::{InboxHarness, SourceHarness};
+use super::harness::InboxHarness;
 use super::steps::*;
 use super::wrap::{Arrivals, Change, changed};
 use crate::case::skip;
 use pillarbox_testkit::eventually;
 
 /// One delivery, one effect; the mark is there with it, and the message is not.
-pub async fn the_handlers_write_and_the_mark_commit_together<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn the_handlers_write_and_the_mark_commit_together<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1]).await;
     let (_, tally) = world.consume_the_rest(world.setup()).await;
     assert_eq!((tally.processed, tally.duplicates, tally.parked, tally.failed), (2, 0, 0, 0));
@@ -21,8 +19,8 @@ pub async fn the_handlers_write_and_the_mark_commit_together<B: SourceHarness, I
 }
 
 /// However often it comes.
-pub async fn a_duplicate_is_acknowledged_without_running_the_handler<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
+pub async fn a_duplicate_is_acknowledged_without_running_the_handler<I: InboxHarness>(
+    world: &ConsumerInput<I>,
 ) {
     world.publish([1, 1, 2, 1]).await;
     let (work, tally) = world.consume_the_rest(world.setup()).await;
@@ -37,9 +35,7 @@ pub async fn a_duplicate_is_acknowledged_without_running_the_handler<B: SourceHa
 }
 
 /// The other waits for the first, and then is a duplicate.
-pub async fn two_concurrent_duplicates_run_the_handler_once<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn two_concurrent_duplicates_run_the_handler_once<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1, 1, 2]).await;
     let mut setup = world.setup();
     setup.options.concurrency = 4;
@@ -61,9 +57,7 @@ pub async fn two_concurrent_duplicates_run_the_handler_once<B: SourceHarness, I:
 }
 
 /// The other waits for the first, and runs if that one was rolled back.
-pub async fn a_concurrent_duplicate_runs_if_the_first_failed<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_concurrent_duplicate_runs_if_the_first_failed<I: InboxHarness>(world: &ConsumerInput<I>) {
     if !world.inbox.concurrent_writers() {
         return skip("handlers cannot wait for each other on a database with one writer");
     }
@@ -90,9 +84,7 @@ pub async fn a_concurrent_duplicate_runs_if_the_first_failed<B: SourceHarness, I
 }
 
 /// What one consumer has applied is fresh for another.
-pub async fn distinct_consumers_are_independent<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn distinct_consumers_are_independent<I: InboxHarness>(world: &ConsumerInput<I>) {
     for name in ["billing", "mailing"] {
         world.publish([1]).await;
         let mut setup = world.setup();
@@ -104,9 +96,7 @@ pub async fn distinct_consumers_are_independent<B: SourceHarness, I: InboxHarnes
 }
 
 /// A consumer that dies between its commit and its answer: the event comes again and is a duplicate.
-pub async fn an_event_whose_answer_was_lost_is_a_duplicate<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn an_event_whose_answer_was_lost_is_a_duplicate<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1]).await;
     let mut dying = world.setup();
     dying.source = changed(dying.source, Change::AnswersAreLost);
@@ -125,8 +115,8 @@ pub async fn an_event_whose_answer_was_lost_is_a_duplicate<B: SourceHarness, I: 
 
 /// The control: without the inbox, the same death shows as a second effect. It proves that the case above can
 /// fail.
-pub async fn without_the_inbox_the_same_loss_runs_the_handler_again<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
+pub async fn without_the_inbox_the_same_loss_runs_the_handler_again<I: InboxHarness>(
+    world: &ConsumerInput<I>,
 ) {
     world.publish([1]).await;
     let mut dying = world.setup();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pillarbox_core::{Backoff, Fence, Jitter};
 use pillarbox_engine::sink::HandlerError;
 
-use super::harness::{InboxHarness, SourceHarness};
+use super::harness::InboxHarness;
 use super::steps::*;
 use super::wrap::{Arrivals, Change, changed};
 use crate::case::skip;
@@ -23,20 +23,16 @@ fn laned(mut message: Published, fence: i64) -> Published {
 
 /// A relay that was frozen past its lease publishes the third of a key when its successor is at the second: the
 /// handler sees the successor's, in its turn, and the other one becomes a duplicate.
-pub async fn a_stale_publish_does_not_overtake_its_key<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_stale_publish_does_not_overtake_its_key<I: InboxHarness>(world: &ConsumerInput<I>) {
     overtaken_by_none(world, 1).await;
 }
 
 /// The same, with all of them in one batch.
-pub async fn a_stale_publish_in_a_batch_does_not_overtake_its_key<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_stale_publish_in_a_batch_does_not_overtake_its_key<I: InboxHarness>(world: &ConsumerInput<I>) {
     overtaken_by_none(world, 4).await;
 }
 
-async fn overtaken_by_none<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>, batch: usize) {
+async fn overtaken_by_none<I: InboxHarness>(world: &ConsumerInput<I>, batch: usize) {
     if !world.broker.tells_positions() {
         return skip("messages carry no position");
     }
@@ -50,11 +46,7 @@ async fn overtaken_by_none<B: SourceHarness, I: InboxHarness>(world: &ConsumerIn
 }
 
 /// Whether each message came once, and so it was shown.
-async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-    base: u64,
-    batch: usize,
-) -> bool {
+async fn third_by_the_owner<I: InboxHarness>(world: &ConsumerInput<I>, base: u64, batch: usize) -> bool {
     let fence = i64::try_from(base).unwrap();
     for (n, fence) in [(1, fence + 7), (3, fence + 6), (2, fence + 7), (3, fence + 7)] {
         world.broker.publish(laned(keyed(base + n, "key"), fence)).await;
@@ -97,9 +89,7 @@ async fn third_by_the_owner<B: SourceHarness, I: InboxHarness>(
 
 /// A message that only the old owner of a lane published is applied in the end: it is refused a few times,
 /// and not for ever.
-pub async fn a_stale_publish_that_nobody_else_brings_is_applied<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_stale_publish_that_nobody_else_brings_is_applied<I: InboxHarness>(world: &ConsumerInput<I>) {
     if !world.broker.tells_positions() {
         return skip("messages carry no position");
     }
@@ -114,8 +104,8 @@ pub async fn a_stale_publish_that_nobody_else_brings_is_applied<B: SourceHarness
 }
 
 /// What an owner published while it held the lane is not stale, however late it is handled.
-pub async fn what_was_published_before_a_take_over_is_applied_after_it<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
+pub async fn what_was_published_before_a_take_over_is_applied_after_it<I: InboxHarness>(
+    world: &ConsumerInput<I>,
 ) {
     world.broker.publish(laned(message(1), 6)).await;
     world.broker.publish(laned(message(2), 7)).await;

@@ -2,21 +2,19 @@
 
 use pillarbox_engine::sink::HandlerError;
 
-use super::harness::{InboxHarness, SourceHarness};
+use super::harness::InboxHarness;
 use super::steps::*;
 use super::wrap::{Change, changed};
 use crate::case::skip;
 use pillarbox_testkit::eventually;
 
 /// The broker keeps this many aside, if it keeps any.
-async fn parked<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>, count: usize) {
+async fn parked<I: InboxHarness>(world: &ConsumerInput<I>, count: usize) {
     eventually(SOON, async || world.broker.parked().await.is_none_or(|parked| parked == count)).await;
 }
 
 /// The id comes from the envelope; without one nothing could be applied once.
-pub async fn a_message_without_an_id_is_parked<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_message_without_an_id_is_parked<I: InboxHarness>(world: &ConsumerInput<I>) {
     let mut message = message(1);
     message.attributes.remove("id");
     world.broker.publish(message).await;
@@ -26,9 +24,7 @@ pub async fn a_message_without_an_id_is_parked<B: SourceHarness, I: InboxHarness
 }
 
 /// No hot loop, no panic, nothing for the handler.
-pub async fn what_cannot_be_decoded_is_parked<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn what_cannot_be_decoded_is_parked<I: InboxHarness>(world: &ConsumerInput<I>) {
     let broken: [fn(&mut pillarbox_core::Attributes); 5] = [
         |attributes| drop(attributes.insert("id".into(), "seven".into())),
         |attributes| drop(attributes.remove("type")),
@@ -50,9 +46,7 @@ pub async fn what_cannot_be_decoded_is_parked<B: SourceHarness, I: InboxHarness>
 }
 
 /// What a handler refuses for good does not come again, and leaves no mark.
-pub async fn what_the_handler_rejects_is_parked<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn what_the_handler_rejects_is_parked<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1]).await;
     let mark = world.publish_mark().await;
     let work = world.work();
@@ -70,9 +64,7 @@ pub async fn what_the_handler_rejects_is_parked<B: SourceHarness, I: InboxHarnes
 }
 
 /// Read with `?`, it is not tried again: it will not change by itself.
-pub async fn a_payload_of_another_shape_is_parked<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_payload_of_another_shape_is_parked<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1]).await;
     let mark = world.publish_mark().await;
     let work = world.work();
@@ -94,9 +86,7 @@ pub async fn a_payload_of_another_shape_is_parked<B: SourceHarness, I: InboxHarn
 }
 
 /// The handler sees exactly as many deliveries as are allowed, and the next one is parked.
-pub async fn a_message_delivered_too_often_is_parked_unseen<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_message_delivered_too_often_is_parked_unseen<I: InboxHarness>(world: &ConsumerInput<I>) {
     let mut setup = world.setup();
     if !setup.source.capabilities().delivery_count {
         return skip("the source tells no delivery count");
@@ -124,9 +114,7 @@ pub async fn a_message_delivered_too_often_is_parked_unseen<B: SourceHarness, I:
 }
 
 /// Without a delivery count, no message counts as delivered too often.
-pub async fn without_a_delivery_count_nothing_is_parked<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn without_a_delivery_count_nothing_is_parked<I: InboxHarness>(world: &ConsumerInput<I>) {
     let mut setup = world.setup();
     setup.source = changed(setup.source, Change::CountsAreHidden);
     setup.options.max_deliveries = Some(1);

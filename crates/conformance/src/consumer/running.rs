@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::harness::{InboxHarness, SourceHarness};
+use super::harness::InboxHarness;
 use super::steps::*;
 use crate::case::skip;
 use pillarbox_testkit::eventually;
@@ -14,9 +14,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Many at once, and of one key never two, never out of order.
-pub async fn messages_of_one_key_stay_in_order<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn messages_of_one_key_stay_in_order<I: InboxHarness>(world: &ConsumerInput<I>) {
     const KEYS: u64 = 4;
     const EACH: u64 = 10;
     for n in 0..KEYS * EACH {
@@ -53,9 +51,7 @@ pub async fn messages_of_one_key_stay_in_order<B: SourceHarness, I: InboxHarness
 }
 
 /// A key waits for itself only.
-pub async fn a_slow_key_does_not_hold_up_the_others<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_slow_key_does_not_hold_up_the_others<I: InboxHarness>(world: &ConsumerInput<I>) {
     if !world.inbox.concurrent_writers() {
         return skip("handlers cannot wait for each other on a database with one writer");
     }
@@ -81,9 +77,7 @@ pub async fn a_slow_key_does_not_hold_up_the_others<B: SourceHarness, I: InboxHa
 }
 
 /// It is handled, committed and acknowledged; what waits behind it is given back for the next consumer.
-pub async fn a_shutdown_finishes_the_message_in_flight<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_shutdown_finishes_the_message_in_flight<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.broker.publish(keyed(1, "key")).await;
     world.broker.publish(keyed(2, "key")).await;
     let mut setup = world.setup();
@@ -116,7 +110,7 @@ pub async fn a_shutdown_finishes_the_message_in_flight<B: SourceHarness, I: Inbo
 }
 
 /// The loss ends nothing: the stream is opened again, and what was not answered comes again.
-pub async fn a_lost_stream_is_opened_again<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>) {
+pub async fn a_lost_stream_is_opened_again<I: InboxHarness>(world: &ConsumerInput<I>) {
     let work = world.work();
     let handler = work.clone();
     let could = AtomicBool::new(true);
@@ -136,9 +130,7 @@ pub async fn a_lost_stream_is_opened_again<B: SourceHarness, I: InboxHarness>(wo
 }
 
 /// A consumer whose future is dropped in the middle: neither mark nor effect stays, and the next one applies it.
-pub async fn a_dropped_consumer_leaves_nothing_half_done<B: SourceHarness, I: InboxHarness>(
-    world: &ConsumerInput<B, I>,
-) {
+pub async fn a_dropped_consumer_leaves_nothing_half_done<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish([1]).await;
     let work = world.work();
     let handler = work.clone();
@@ -162,7 +154,7 @@ pub async fn a_dropped_consumer_leaves_nothing_half_done<B: SourceHarness, I: In
 }
 
 /// Two consumers of one queue share its messages: each is applied once.
-pub async fn two_consumers_share_the_work<B: SourceHarness, I: InboxHarness>(world: &ConsumerInput<B, I>) {
+pub async fn two_consumers_share_the_work<I: InboxHarness>(world: &ConsumerInput<I>) {
     world.publish(1..=30).await;
     let work = world.work();
     let run = || {

@@ -17,7 +17,8 @@ pub async fn missing_tables_are_told_by_every_driver<H: DriverHarness>(harness: 
     }
 }
 
-/// While another transaction has staged the same event and stays open, staging it is contention after the timeout.
+/// While another transaction has staged the same event and stays open, staging it is contention: after the
+/// timeout, or at once where the database does not wait.
 pub async fn a_lock_that_stays_is_contention_for_every_driver<H: DriverHarness>(harness: &H) {
     let mut first = harness.base().begin().await;
     outbox(harness).stage_all(&mut first, vec![event(1)]).await.unwrap();

@@ -2,6 +2,7 @@
 
 pub mod accepting;
 pub mod failing;
+pub mod savepoints;
 pub mod staging;
 mod steps;
 
@@ -72,7 +73,7 @@ pub enum Act<'a> {
     Accept(AcceptRequest),
     /// Counts the rows of `pillarbox_outbox` with a query of the driver, in the transaction.
     Count,
-    /// Does all this in a nested transaction or savepoint, and ends it.
+    /// Does all this in a nested transaction or savepoint, and ends it. Only the cases about savepoints do.
     Nested(Vec<Act<'a>>, End),
     /// Waits for what happens elsewhere, while the transaction is open.
     Meanwhile(Pin<Box<dyn Future<Output = ()> + 'a>>),
@@ -162,7 +163,7 @@ macro_rules! diesel_acts {
     }};
 }
 
-/// The one list of cases: the tests of a driver and the table below are made from it.
+/// The one list of cases for every driver: the tests of a driver and the table below are made from it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __driver_cases {
@@ -172,7 +173,6 @@ macro_rules! __driver_cases {
             staging {
                 what_a_driver_stages_is_seen_inside_only_until_the_commit,
                 what_a_driver_rolls_back_never_happened,
-                what_a_driver_rolls_back_to_a_savepoint_is_gone_and_the_rest_stays,
                 a_driver_is_told_of_a_duplicate,
                 many_events_of_a_driver_keep_their_order,
                 a_limit_is_checked_before_a_driver_writes,
@@ -192,10 +192,30 @@ macro_rules! __driver_cases {
     };
 }
 
-/// Every case of the suite.
+/// The one list of cases for drivers of databases that have savepoints.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __savepoint_cases {
+    ([$($then:tt)+] $($arguments:tt)*) => {
+        $($then)+! {
+            [$($arguments)*]
+            savepoints {
+                what_a_driver_rolls_back_to_a_savepoint_is_gone_and_the_rest_stays,
+            }
+        }
+    };
+}
+
+/// Every case for every driver.
 #[must_use]
 pub fn cases<H: DriverHarness>() -> Vec<Case<H>> {
     crate::__driver_cases!([table] H)
+}
+
+/// Every case about savepoints.
+#[must_use]
+pub fn savepoint_cases<H: DriverHarness>() -> Vec<Case<H>> {
+    crate::__savepoint_cases!([table] H)
 }
 
 /// Runs one case by its name on a fresh harness; what `driver_conformance!` expands to.
@@ -206,10 +226,23 @@ pub fn run<H: DriverHarness>(name: &'static str) {
     run_named(H::NAME, &cases::<H>(), name, H::start());
 }
 
-/// Expands to one test per case of the suite for drivers.
+/// Runs one case about savepoints by its name on a fresh harness; what `driver_conformance!` expands to.
+///
+/// # Panics
+/// When the driver does not behave as the case says, or no case has this name.
+pub fn run_savepoints<H: DriverHarness>(name: &'static str) {
+    run_named(H::NAME, &savepoint_cases::<H>(), name, H::start());
+}
+
+/// Expands to one test per case of the suite for drivers. With `no savepoints`, for a database that has none,
+/// those about savepoints are left out.
 #[macro_export]
 macro_rules! driver_conformance {
     ($harness:ty) => {
+        $crate::__driver_cases!([$crate::__conformance_tests] $crate::driver::run::<$harness>);
+        $crate::__savepoint_cases!([$crate::__conformance_tests] $crate::driver::run_savepoints::<$harness>);
+    };
+    ($harness:ty, no savepoints) => {
         $crate::__driver_cases!([$crate::__conformance_tests] $crate::driver::run::<$harness>);
     };
 }
@@ -226,5 +259,6 @@ mod tests {
             ("staging", include_str!("staging.rs")),
         ];
         lists(&crate::__driver_cases!([names]), &sources);
+        lists(&crate::__savepoint_cases!([names]), &[("savepoints", include_str!("savepoints.rs"))]);
     }
 }

@@ -37,28 +37,6 @@ pub async fn what_a_driver_rolls_back_never_happened<H: DriverHarness>(harness: 
     assert!(delivered(harness, ROUTE).await.is_empty());
 }
 
-/// A nested transaction takes back its own events only.
-pub async fn what_a_driver_rolls_back_to_a_savepoint_is_gone_and_the_rest_stays<H: DriverHarness>(
-    harness: &H,
-) {
-    let inner = |n| vec![Act::Stage(event(n)), Act::StageAll(vec![event(n + 1), event(n + 2)]), Act::Count];
-    let said = commit(
-        harness,
-        vec![
-            Act::Stage(event(1)),
-            Act::Nested(inner(10), End::RollBack),
-            Act::Count,
-            Act::Nested(inner(20), End::Commit),
-            Act::Stage(event(2)),
-        ],
-    )
-    .await;
-    assert!(matches!(&said[1], Said::Nested(inner) if matches!(inner[2], Said::Counted(4))), "{said:?}");
-    assert!(matches!(said[2], Said::Counted(1)), "{said:?}");
-    let ids: Vec<_> = entries(harness).await.iter().map(|entry| entry.event_id).collect();
-    assert_eq!(ids, [1, 20, 21, 22, 2].map(id));
-}
-
 /// The second event of one id on a route is told, alone and among others, and does not spoil the transaction.
 pub async fn a_driver_is_told_of_a_duplicate<H: DriverHarness>(harness: &H) {
     commit(harness, vec![Act::Stage(event(1))]).await;
@@ -158,7 +136,7 @@ pub async fn a_driver_stages_a_saga_with_its_first_steps<H: DriverHarness>(harne
 /// Another transaction that wants the same key waits for the end of this one.
 pub async fn who_serializes_a_key_by_a_driver_makes_others_wait<H: DriverHarness>(harness: &H) {
     let elsewhere = Box::pin(async {
-        let said = commit(harness, vec![Act::Serialize("k")]).await;
+        let said = roll_back(harness, vec![Act::Serialize("k")]).await;
         let Said::Serialized(Err(error)) = &said[0] else { panic!("it did not wait: {said:?}") };
         assert_eq!(error.kind(), ErrorKind::Contention, "{error}");
     });

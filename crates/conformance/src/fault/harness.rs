@@ -83,6 +83,9 @@ pub struct Told {
     /// Whether the sink has one connection, and asks the server again after losing it. If the server then
     /// answers, the outcome is unknown. Default: true.
     pub asks: bool,
+    /// Whether the sink's client itself repeats what was not confirmed, and the server writes it once. While the server is
+    /// there, a lost connection then ends with a confirmation, and [`lost`](Self::lost) is not told. Default: false.
+    pub repeats: bool,
     /// How many entries a sink that asks writes in one piece. Default: 20.
     pub together: usize,
     /// Whether the reason for [`unreachable`](Self::unreachable) names the server's address. Default: true.
@@ -99,6 +102,7 @@ impl Default for Told {
             unreachable: "down/unreachable",
             silent: "down/no_answer",
             asks: true,
+            repeats: false,
             together: 20,
             names_server: true,
             connections_max: 2,

@@ -114,6 +114,7 @@ macro_rules! __lanes_cases {
                 a_discard_is_noticed_by_the_lane,
                 dead_heads_are_listed_by_lane,
                 counts_show_what_lanes_have_handed_out,
+                lanes_tell_what_waits_and_who_holds_them,
                 a_listing_agrees_with_the_counts_of_lanes,
                 a_paused_route_leaves_no_lane_to_anybody,
                 an_entry_of_a_held_lane_is_not_cancelled,

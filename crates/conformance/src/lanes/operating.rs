@@ -1,10 +1,10 @@
 //! Operating: what an operator changes is noticed by the reader, and what a reader holds is seen by the operator.
 
 use pillarbox_core::port::{
-    Admin, AnnounceRequest, Effect, Filter, Head, HeadKind, HeadsRequest, LANES, LaneCursor, Lanes,
-    PauseChange, PauseRequest, PauseTo, RunId, Selection, SelectionRequest, Skip, Verdict,
+    Admin, AnnounceRequest, Effect, Filter, Head, HeadKind, HeadsRequest, LANES, LaneBacklog, LaneCursor,
+    Lanes, PauseChange, PauseRequest, PauseTo, RunId, Selection, SelectionRequest, Skip, Verdict,
 };
-use pillarbox_core::{CircuitState, OnDead, Standing, Status};
+use pillarbox_core::{CircuitState, Entry, OnDead, Standing, Status};
 
 use super::LanesHarness;
 use super::steps::*;
@@ -105,6 +105,41 @@ async fn counted<H: LanesHarness>(harness: &H) -> [u64; 3] {
         *count = crate::store::steps::count(harness, status).await;
     }
     counts
+}
+
+async fn backlogs<H: LanesHarness>(harness: &H) -> Vec<LaneBacklog> {
+    harness.store().lanes_of(&route(ROUTE)).await.unwrap()
+}
+
+/// The lanes in which these entries wait.
+fn wanted(entries: &[Entry], owner: impl Fn(u8) -> Option<String>) -> Vec<LaneBacklog> {
+    let waiting = |lane: u8| entries.iter().filter(|entry| entry.lane == Some(lane)).count() as u64;
+    (0..LANES).map(|lane| LaneBacklog { lane, waiting: waiting(lane), owner: owner(lane) }).collect()
+}
+
+/// Every lane by number, with what is unsettled in it and the relay that holds it, if one does.
+pub async fn lanes_tell_what_waits_and_who_holds_them<H: LanesHarness>(harness: &H) {
+    let staged = vec![keyed(1, "a"), keyed(2, "a"), keyed(3, "b"), event(4), event(5).delay(HOUR)];
+    assert_eq!(stage(harness, staged).await.len(), 5);
+    assert_eq!(stage_on(harness, "mails", vec![keyed(6, "a")]).await.len(), 1);
+    assert_eq!(backlogs(harness).await, [], "no relay has read them");
+    let now = soon(harness).await;
+    let reader = Reader::join(harness, 1, now).await;
+    let mut entries = reader.entries().await;
+    assert_eq!(entries.len(), 5);
+    assert_eq!(backlogs(harness).await, wanted(&entries, |_| Some("worker-1".into())));
+    reader.settle(&entries.remove(0), Verdict::Delivered, now).await;
+    assert_eq!(backlogs(harness).await, wanted(&entries, |_| Some("worker-1".into())));
+    let mut readers = [reader, Reader::join(harness, 2, now).await];
+    balance(&mut readers, LANES, now).await;
+    let holder = |lane: u8| readers.iter().position(|reader| reader.lanes.contains_key(&lane));
+    let shared = wanted(&entries, |lane| Some(format!("worker-{}", holder(lane)? + 1)));
+    assert_eq!(backlogs(harness).await, shared);
+    for reader in &readers {
+        reader.leave().await;
+    }
+    assert_eq!(backlogs(harness).await, wanted(&entries, |_| None), "they wait, whoever holds them");
+    assert_eq!(harness.store().lanes_of(&route("mails")).await.unwrap(), [], "another route is read by rows");
 }
 
 /// The entries listed as in flight, blocked or pending are those that are counted so, whichever session has

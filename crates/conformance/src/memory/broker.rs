@@ -37,7 +37,9 @@ pub struct MemoryInboxHarness {
 
 #[async_trait]
 impl SourceHarness for MemoryBrokerHarness {
-    const NAME: &'static str = "memory broker";
+    fn name() -> &'static str {
+        "memory broker"
+    }
 
     async fn start() -> Self {
         Self::default()

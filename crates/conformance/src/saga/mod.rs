@@ -90,6 +90,7 @@ macro_rules! __saga_cases {
             }
             operating {
                 sagas_are_listed_and_narrowed,
+                a_list_of_sagas_goes_on_behind_its_last_saga,
                 sagas_are_counted_by_status,
                 a_sagas_timeline_joins_steps_attempts_and_audit,
                 only_a_stuck_saga_is_resumed,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use pillarbox_core::port::{
     Admin, Changed, Effect, Filter, Intervened, Intervention, InterventionRequest, PurgeRequest, SagaAdmin,
-    SagaFilter, SagaHooks, Selection, SelectionRequest, Skip, SweepRequest,
+    SagaFilter, SagaHooks, Selection, SelectionRequest, Skip, StageSaga, SweepRequest,
 };
 use pillarbox_core::{
-    AuditKind, ErrorKind, FailureKind, SagaId, SagaStatus, Status, Step, StepState, Timestamp,
+    AuditKind, ErrorKind, FailureKind, SagaId, SagaRecord, SagaStatus, Status, Step, StepState, Timestamp,
 };
 
 use super::SagaHarness;
@@ -37,6 +37,53 @@ pub async fn sagas_are_listed_and_narrowed<H: SagaHarness>(harness: &H) {
     assert_eq!(list(SagaFilter::default().subject(person(1))).await, [first, third]);
     let over = SagaFilter::default().limit(10_001);
     assert_eq!(harness.store().list_sagas(over).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// Page by page, whatever its size, also among sagas of one moment, and if the saga at the end of a page has
+/// been purged meanwhile.
+pub async fn a_list_of_sagas_goes_on_behind_its_last_saga<H: SagaHarness>(harness: &H) {
+    stage(harness, erasure(1)).await;
+    stage(harness, erasure(2)).await;
+    work(harness, |_| done()).await;
+    // One transaction, so that some have the same time. Their ids fall, and are above those of the first two.
+    let mut tx = harness.begin().await;
+    for n in 3..=7 {
+        let id = SagaId(uuid::Uuid::from_u128(u128::MAX - u128::from(n)));
+        let saga = booking(n).id(id).build().unwrap();
+        assert_eq!(harness.outbox(ROUTE).stage_saga(&mut tx, saga).await.unwrap().id(), id);
+    }
+    harness.commit(tx).await;
+
+    let list =
+        async |filter: SagaFilter| -> Vec<SagaRecord> { harness.store().list_sagas(filter).await.unwrap() };
+    let ids = |sagas: &[SagaRecord]| -> Vec<SagaId> { sagas.iter().map(|saga| saga.id).collect() };
+    let of = |status| SagaFilter::default().status(status);
+    for (filter, count) in
+        [(SagaFilter::default(), 7), (of(SagaStatus::Running), 5), (of(SagaStatus::Completed), 2)]
+    {
+        let wanted = list(filter.clone()).await;
+        assert_eq!(wanted.len(), count, "{filter:?}");
+        assert!(wanted.is_sorted_by_key(SagaRecord::cursor), "{:?}", ids(&wanted));
+        for limit in [1, 2, 100] {
+            let (mut seen, mut page) = (vec![], filter.clone().limit(limit));
+            loop {
+                let sagas = list(page.clone()).await;
+                let Some(last) = sagas.last() else { break };
+                page = page.after(last.cursor());
+                seen.extend(ids(&sagas));
+                assert!(seen.len() <= count, "a page begins behind the one before: {page:?}");
+            }
+            assert_eq!(seen, ids(&wanted), "{page:?}");
+        }
+    }
+
+    let all = list(SagaFilter::default()).await;
+    let late = soon(harness).await.saturating_add(HOUR * 24);
+    assert_eq!(harness.store().purge_sagas(purge_request(late)).await.unwrap().purged, 2);
+    for gone in &all[..2] {
+        let rest = list(SagaFilter::default().after(gone.cursor())).await;
+        assert_eq!(ids(&rest), ids(&all[2..]));
+    }
 }
 
 /// Every status is counted, zeros included; a saga that waits for an operator is stuck.

@@ -39,7 +39,7 @@ fn context_of(contexts: &[Context], n: u64) -> &Context {
 }
 
 /// Every field of the event and of its entry that has something in it arrives under its own name.
-pub async fn every_known_context_field_arrives<H: SinkHarness>(harness: &H) {
+pub async fn every_known_context_field_arrives(harness: &dyn SinkHarness) {
     let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let mut full = of(Event::new(EVENT_TYPES[0], "{}")
         .id(id(1))
@@ -81,7 +81,7 @@ pub async fn every_known_context_field_arrives<H: SinkHarness>(harness: &H) {
 }
 
 /// Not there, rather than there and empty.
-pub async fn what_is_not_set_does_not_arrive<H: SinkHarness>(harness: &H) {
+pub async fn what_is_not_set_does_not_arrive(harness: &dyn SinkHarness) {
     let mut bare = of(Event::new(EVENT_TYPES[0], "{}").id(id(1)));
     bare.hlc = None;
     all_confirmed(&deliver(harness, &[bare]).await);
@@ -93,7 +93,7 @@ pub async fn what_is_not_set_does_not_arrive<H: SinkHarness>(harness: &H) {
 }
 
 /// No header of a caller passes for an attribute, in no spelling; the others travel.
-pub async fn reserved_names_win_over_the_callers_headers<H: SinkHarness>(harness: &H) {
+pub async fn reserved_names_win_over_the_callers_headers(harness: &dyn SinkHarness) {
     let event = Event::new(EVENT_TYPES[0], "{}").id(id(1)).header("shop", "north");
     let names = [
         "id",
@@ -119,7 +119,7 @@ pub async fn reserved_names_win_over_the_callers_headers<H: SinkHarness>(harness
 }
 
 /// What a broker may partition by: the ordering key, or the event id without one.
-pub async fn the_transport_key_is_the_ordering_key_or_the_event_id<H: SinkHarness>(harness: &H) {
+pub async fn the_transport_key_is_the_ordering_key_or_the_event_id(harness: &dyn SinkHarness) {
     let keyed = of(Event::new(EVENT_TYPES[0], "{}").id(id(1)).key("o-1"));
     let unkeyed = of(Event::new(EVENT_TYPES[0], "{}").id(id(2)));
     all_confirmed(&deliver(harness, &[keyed, unkeyed]).await);
@@ -133,7 +133,7 @@ pub async fn the_transport_key_is_the_ordering_key_or_the_event_id<H: SinkHarnes
 }
 
 /// Two events that differ in nothing but their ids are two.
-pub async fn events_of_one_key_are_not_taken_for_repetitions<H: SinkHarness>(harness: &H) {
+pub async fn events_of_one_key_are_not_taken_for_repetitions(harness: &dyn SinkHarness) {
     let same = |n: u64| of(Event::new(EVENT_TYPES[0], "{}").id(id(n)).key("o-1"));
     all_confirmed(&deliver(harness, &[same(1), same(2)]).await);
     all_confirmed(&deliver(harness, &[same(3)]).await);
@@ -144,7 +144,7 @@ pub async fn events_of_one_key_are_not_taken_for_repetitions<H: SinkHarness>(har
 }
 
 /// On the happy path what was handed over first of a key arrives first, within a batch and from batch to batch.
-pub async fn events_of_one_key_arrive_in_their_order<H: SinkHarness>(harness: &H) {
+pub async fn events_of_one_key_arrive_in_their_order(harness: &dyn SinkHarness) {
     look!(harness);
     for start in [1, 31, 61] {
         let batch: Vec<Entry> = (start..start + 30).map(|n| entry(n, "{}")).collect();

@@ -10,7 +10,7 @@ use crate::consumer::SourceHarness;
 use crate::delivery::SOON;
 
 /// What was not answered comes again on the next one.
-pub async fn a_lost_connection_is_told_and_the_next_subscription_goes_on<H: SourceHarness>(harness: &H) {
+pub async fn a_lost_connection_is_told_and_the_next_subscription_goes_on(harness: &dyn SourceHarness) {
     let ids = publish(harness, 2).await;
     let source = source_with(harness, Wanted::UnansweredSoon);
     let mut subscription = source.subscribe().await.unwrap();
@@ -54,7 +54,7 @@ async fn subscribe_again(source: &dyn Source) -> Box<dyn Subscription> {
 }
 
 /// The subscription ends, and the next one makes the group.
-pub async fn a_deleted_group_ends_the_subscription_and_is_made_again<H: SourceHarness>(harness: &H) {
+pub async fn a_deleted_group_ends_the_subscription_and_is_made_again(harness: &dyn SourceHarness) {
     let source = source_with(harness, Wanted::UnansweredSoon);
     let mut subscription = source.subscribe().await.unwrap();
     assert!(subscription.next().now_or_never().is_none());
@@ -69,7 +69,7 @@ pub async fn a_deleted_group_ends_the_subscription_and_is_made_again<H: SourceHa
     assert_eq!(id(&next(&mut subscription).await), ids[0]);
 }
 
-async fn refused<H: SourceHarness>(harness: &H, wanted: Wanted) -> Option<Error> {
+async fn refused(harness: &dyn SourceHarness, wanted: Wanted) -> Option<Error> {
     let Some(source) = harness.source_with(wanted) else {
         skip("the harness has no such source");
         return None;
@@ -81,14 +81,14 @@ async fn refused<H: SourceHarness>(harness: &H, wanted: Wanted) -> Option<Error>
 }
 
 /// Waiting does not mend it.
-pub async fn what_is_not_there_is_not_found_and_named<H: SourceHarness>(harness: &H) {
+pub async fn what_is_not_there_is_not_found_and_named(harness: &dyn SourceHarness) {
     let Some(error) = refused(harness, Wanted::Missing).await else { return };
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     assert!(error.to_string().contains("missing"), "{error}");
 }
 
 /// Waiting may mend it.
-pub async fn a_server_that_nobody_finds_is_unavailable<H: SourceHarness>(harness: &H) {
+pub async fn a_server_that_nobody_finds_is_unavailable(harness: &dyn SourceHarness) {
     let Some(error) = refused(harness, Wanted::Nobody).await else { return };
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }

@@ -6,6 +6,7 @@
 //! | everything arrives whole and in order, to one of those who share | `what_was_published_arrives_whole_and_in_order`, `what_comes_later_arrives_too`, `a_dropped_wait_loses_nothing`, `sources_of_one_queue_share_its_messages`, `what_is_staged_is_delivered_and_applied_once` |
 //! | what is no event arrives all the same, and can be set aside | `a_message_of_someone_else_is_no_event_and_can_be_parked` |
 //! | what was given back comes again, counted, and after its delay | `what_was_given_back_comes_again_and_is_counted`, `what_was_given_back_waits_for_the_delay` |
+//! | where the source says so, a key keeps its order when one of its messages is given back | `newer_messages_of_a_key_wait_for_one_that_was_given_back` |
 //! | what a consumer leaves behind comes again, whether it closed, was dropped or died | `what_a_dropped_subscription_left_comes_again_at_once`, `what_a_dead_consumer_left_comes_again`, `a_closed_subscription_has_given_back_what_nobody_saw` |
 //! | what was acknowledged or parked never comes again | `what_was_answered_never_comes_again` |
 //! | a lost stream is told, and the next one goes on; what waiting cannot mend is told apart | `a_lost_connection_is_told_and_the_next_subscription_goes_on`, `a_deleted_group_ends_the_subscription_and_is_made_again`, `what_is_not_there_is_not_found_and_named`, `a_server_that_nobody_finds_is_unavailable` |
@@ -39,6 +40,7 @@ macro_rules! __source_cases {
             again {
                 what_was_given_back_comes_again_and_is_counted,
                 what_was_given_back_waits_for_the_delay,
+                newer_messages_of_a_key_wait_for_one_that_was_given_back,
                 what_a_dropped_subscription_left_comes_again_at_once,
                 what_a_dead_consumer_left_comes_again,
                 a_closed_subscription_has_given_back_what_nobody_saw,
@@ -56,8 +58,8 @@ macro_rules! __source_cases {
 
 /// Every case of the suite.
 #[must_use]
-pub fn cases<H: SourceHarness>() -> Vec<Case<H>> {
-    crate::__source_cases!([table] H)
+pub fn cases() -> Vec<Case<dyn SourceHarness>> {
+    crate::__source_cases!([table] dyn SourceHarness)
 }
 
 /// Runs one case by its name on a fresh harness; what `source_conformance!` expands to.
@@ -65,7 +67,7 @@ pub fn cases<H: SourceHarness>() -> Vec<Case<H>> {
 /// # Panics
 /// When the source does not behave as the case says, or no case has this name.
 pub fn run<H: SourceHarness>(name: &'static str) {
-    run_named(H::NAME, &cases::<H>(), name, H::start());
+    run_named(H::name(), &cases(), name, async { Box::new(H::start().await) as Box<dyn SourceHarness> });
 }
 
 /// Expands to one test per case of the suite for sources.
@@ -88,13 +90,13 @@ mod tests {
             ("arriving", include_str!("arriving.rs")),
             ("failing", include_str!("failing.rs")),
         ];
-        lists(&super::cases::<MemoryBrokerHarness>(), &sources);
+        lists(&super::cases(), &sources);
     }
 
     #[test]
     fn the_table_of_promises_names_every_case_and_no_other() {
         let lines = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//! "));
-        promises(&super::cases::<MemoryBrokerHarness>(), &lines.collect::<Vec<_>>().join("\n"));
+        promises(&super::cases(), &lines.collect::<Vec<_>>().join("\n"));
     }
 
     mod on_the_broker_in_memory {

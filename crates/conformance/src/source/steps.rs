@@ -33,18 +33,18 @@ pub enum Wanted {
 }
 
 /// A source as a case wants it, or the usual one.
-pub(super) fn source_with<H: SourceHarness>(harness: &H, wanted: Wanted) -> Arc<dyn Source> {
+pub(super) fn source_with(harness: &dyn SourceHarness, wanted: Wanted) -> Arc<dyn Source> {
     harness.source_with(wanted).unwrap_or_else(|| harness.source())
 }
 
 /// Publishes this many events, by the transport's own sink if there is one.
-pub(super) async fn publish<H: SourceHarness>(harness: &H, count: usize) -> Vec<EventId> {
+pub(super) async fn publish(harness: &dyn SourceHarness, count: usize) -> Vec<EventId> {
     let batch = entries(count);
     publish_all(harness, &batch).await;
     ids(&batch)
 }
 
-pub(super) async fn publish_all<H: SourceHarness>(harness: &H, batch: &[Entry]) {
+pub(super) async fn publish_all(harness: &dyn SourceHarness, batch: &[Entry]) {
     match harness.sink() {
         Some(sink) => confirm(&*sink, batch).await,
         None => {
@@ -78,13 +78,13 @@ pub(super) async fn take(subscription: &mut Box<dyn Subscription>, count: usize)
 }
 
 /// Waits until this many messages of the broker are unanswered, if the broker reports that.
-pub(super) async fn handed_out<H: SourceHarness>(harness: &H, count: usize) {
+pub(super) async fn handed_out(harness: &dyn SourceHarness, count: usize) {
     eventually(SOON, async || harness.unanswered().await.is_none_or(|unanswered| unanswered == count)).await;
 }
 
 /// Asserts that these came, in this order if the broker keeps it for what comes again.
-pub(super) fn assert_came_again<H: SourceHarness>(
-    harness: &H,
+pub(super) fn assert_came_again(
+    harness: &dyn SourceHarness,
     mut arrived: Vec<EventId>,
     expected: &[EventId],
 ) {

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future::join;
+use pillarbox_core::limits::WAITS_MAX;
 use pillarbox_core::port::{
     Admin, AnnounceRequest, BlockingHead, ClaimOrder, ClaimRequest, CountBy, CountByRequest, CountGroup,
-    Effect, Filter, Pause, PauseChange, PauseRequest, PauseTo, RecentRequest, RouteCounts, RunId, Selection,
-    SelectionRequest, Skip, Store as _, Verdict,
+    Effect, Filter, Keep, Pause, PauseChange, PauseRequest, PauseTo, RecentRequest, RouteCounts, RunId,
+    Selection, SelectionRequest, SettleRequest, Skip, Store as _, Verdict, Waits, WaitsRequest,
 };
 use pillarbox_core::{
-    AuditKind, CircuitState, Event, EventId, Failure, FailureKind, OnDead, Standing, Status, Timestamp,
+    AuditKind, CircuitState, Entry, Event, EventId, Failure, FailureKind, OnDead, Standing, Status, Timestamp,
 };
 use tokio::sync::oneshot;
 
@@ -196,6 +197,65 @@ pub async fn a_listing_goes_on_behind_its_last_entry<H: StoreHarness>(harness: &
     }
 }
 
+/// Entries of other standings before the ones that match, and more of them behind, change nothing about a page: not their
+/// number, their priority or their due time, and not whether the page can be filled.
+pub async fn a_page_is_the_oldest_that_match_whatever_comes_before<H: StoreHarness>(harness: &H) {
+    if !announce(harness, Some(OnDead::Block)).await {
+        return;
+    }
+    let keyed = |n: u64| event(n).key(if n == 1 { "a".into() } else { format!("k{n}") });
+    assert_eq!(stage(harness, (1..=8).map(keyed).collect()).await.len(), 8);
+    let now = soon(harness).await;
+    for (entry, n) in claim(harness, 8, now).await.iter().zip(1..) {
+        let verdict = match n {
+            1 => dead(),
+            2 => Verdict::Delivered,
+            _ => retry(HOUR),
+        };
+        settle(harness, entry, verdict, now).await;
+    }
+    assert_eq!(stage(harness, (9..=70).map(|n| event(n).key("a")).collect()).await.len(), 62);
+    let others =
+        vec![event(71), event(72).priority(5), event(73).delay(HOUR), event(74).priority(200), event(75)];
+    assert_eq!(stage(harness, others).await.len(), 5);
+    for (standing, wanted) in [
+        (Standing::Is(Status::Pending), ids_of(71..=75)),
+        (Standing::Is(Status::Retrying), ids_of(3..=8)),
+        (Standing::Is(Status::InFlight), vec![]),
+        (Standing::Is(Status::Dead), ids_of([1])),
+        (Standing::Blocked, ids_of(9..=70)),
+    ] {
+        for limit in [1, 2, 40, 100] {
+            let filter = Filter::default().status(standing).limit(limit);
+            let (mut page, mut seen) = (filter.clone(), vec![]);
+            loop {
+                let entries = harness.store().list(page.clone()).await.unwrap();
+                assert!(entries.len() <= limit as usize, "{standing} {limit}");
+                let Some(last) = entries.last() else { break };
+                page = page.after(last.seq);
+                seen.extend(ids(&entries));
+            }
+            assert_eq!(seen, wanted, "{standing}, {limit} on a page");
+            let first: Vec<_> = wanted.iter().copied().take(limit as usize).collect();
+            assert_eq!(listed(harness, filter.route(route(ROUTE))).await, first, "{standing} of the route");
+        }
+    }
+    let waiting = SelectionRequest { limit: Some(3), effect: Effect::DryRun, ..matching(Filter::default()) };
+    let would = harness.store().cancel(waiting).await.unwrap();
+    assert_eq!(
+        (would.changed, would.cursor),
+        (3, Some(entry(harness, 5).await.seq)),
+        "the oldest of all that wait"
+    );
+    let pending = matching(Filter::default().status(Status::Pending));
+    let would = harness
+        .store()
+        .cancel(SelectionRequest { limit: Some(2), effect: Effect::DryRun, ..pending })
+        .await
+        .unwrap();
+    assert_eq!((would.changed, would.cursor), (2, Some(entry(harness, 72).await.seq)));
+}
+
 /// The largest group first; what has no value is a group too.
 pub async fn entries_are_counted_by_type_error_key_and_tenant<H: StoreHarness>(harness: &H) {
     let now = soon(harness).await;
@@ -264,6 +324,59 @@ pub async fn what_ended_lately_is_counted_per_route_and_status<H: StoreHarness>(
     assert_eq!(found.of(&route(ROUTE), Status::Dead), 2);
     assert_eq!(found.of(&route(ROUTE), Status::Delivered), 0);
     assert_eq!(recent(20, 10).await.ended.len(), 0);
+}
+
+async fn waits_of<H: StoreHarness>(harness: &H, on: &str, within: Duration, now: Timestamp) -> Waits {
+    let request = WaitsRequest { route: route(on), within, now: Some(now) };
+    harness.store().waits(request).await.unwrap()
+}
+
+fn waited<const N: usize>(waits: [Duration; N]) -> Waits {
+    let mut all = Waits::default();
+    waits.into_iter().for_each(|wait| all.add(wait));
+    all
+}
+
+/// The time from staging to delivery, retries included, of the deliveries of one route within the time.
+pub async fn how_long_deliveries_took_is_counted_per_route<H: StoreHarness>(harness: &H) {
+    assert_eq!(stage(harness, events(5)).await.len(), 5);
+    assert_eq!(stage_on(harness, "mails", vec![event(9)]).await.len(), 1);
+    let now = soon(harness).await;
+    let held = claim(harness, 9, now).await;
+    assert_eq!(ids(&held), ids_of(1..=5));
+    let after = |entry: &Entry, wait: Duration| entry.created_at.saturating_add(wait);
+    settle(harness, &held[0], Verdict::Delivered, after(&held[0], 5 * SECOND)).await;
+    settle(harness, &held[1], Verdict::Delivered, after(&held[1], 2 * HOUR)).await;
+    settle(harness, &held[2], dead(), after(&held[2], 2 * HOUR)).await;
+    settle(harness, &held[3], retry(SECOND), now).await;
+    let retried = claim_one(harness, now.saturating_add(2 * SECOND)).await;
+    settle(harness, &retried, Verdict::Delivered, after(&retried, 40 * SECOND)).await;
+    let deleted = settle_request(vec![(held[4].held(), Verdict::Delivered)], now);
+    let settled = harness.store().settle(SettleRequest { keep: Keep::No, ..deleted }).await.unwrap();
+    assert_eq!(settled.accepted, 1);
+    let mails = claim_as(harness, ClaimRequest { route: route("mails"), ..claim_request(9, now) }).await;
+    settle(harness, &mails[0], Verdict::Delivered, after(&mails[0], 20 * SECOND)).await;
+
+    let end = after(&held[1], 2 * HOUR + SECOND);
+    let wanted = waited([5 * SECOND, 40 * SECOND, 2 * HOUR]);
+    assert_eq!(waits_of(harness, ROUTE, 3 * HOUR, end).await, wanted, "what was deleted is not counted");
+    assert_eq!(waits_of(harness, ROUTE, HOUR, end).await, waited([2 * HOUR]), "only what ended lately");
+    assert_eq!(waits_of(harness, "mails", 3 * HOUR, end).await, waited([20 * SECOND]));
+    assert_eq!(waits_of(harness, "nobody", 3 * HOUR, end).await, Waits::default());
+}
+
+/// However many there are.
+pub async fn only_the_newest_deliveries_are_looked_at<H: StoreHarness>(harness: &H) {
+    let most = u64::from(WAITS_MAX);
+    assert_eq!(stage(harness, events(most + 1)).await.len() as u64, most + 1);
+    let now = soon(harness).await;
+    let held = claim(harness, WAITS_MAX + 1, now).await;
+    settle(harness, &held[0], Verdict::Delivered, now).await;
+    let end = now.saturating_add(2 * HOUR);
+    let rest = held[1..].iter().map(|entry| (entry.held(), Verdict::Delivered)).collect();
+    assert_eq!(settle_all(harness, rest, end).await.accepted, most);
+    let waits = waits_of(harness, ROUTE, 3 * HOUR, end).await;
+    assert_eq!((waits.entries(), waits.counts.last()), (most, Some(&most)), "{waits:?}");
 }
 
 /// Between two attempts, or staged with a delay: due at once, and what was spent stays spent.

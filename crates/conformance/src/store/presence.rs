@@ -71,22 +71,13 @@ pub async fn an_announced_relay_is_listed_as_it_said<H: StoreHarness>(harness: &
     };
     announce(&presence, open).await;
     let later = now.saturating_add(SECOND);
-    let wanted = RelaySeen {
-        run: RunId(-5),
-        route: route(ROUTE),
-        owner: "worker-1".into(),
-        mode: "run".into(),
-        wake: "poll".into(),
-        in_flight: 7,
-        circuit: CircuitState::Open,
-        down_since: Some(now.saturating_sub(Duration::from_secs(90))),
-        outages: 4,
-        reason: Some(outage().failure),
-        started_at: now,
-        seen_at: now,
-        unseen_for: SECOND,
-        lease_until: now.saturating_add(LEASE_OF_PRESENCE),
-    };
+    let mut wanted = RelaySeen::new(RunId(-5), route(ROUTE), "worker-1", now);
+    (wanted.mode, wanted.wake) = ("run".into(), "poll".into());
+    (wanted.in_flight, wanted.circuit) = (7, CircuitState::Open);
+    wanted.down_since = Some(now.saturating_sub(Duration::from_secs(90)));
+    (wanted.outages, wanted.reason) = (4, Some(outage().failure));
+    wanted.unseen_for = SECOND;
+    wanted.lease_until = now.saturating_add(LEASE_OF_PRESENCE);
     let listed = seen(&presence, later).await;
     assert_eq!(listed, [wanted]);
     assert!(listed[0].is_down() && !listed[0].is_gone());

@@ -14,7 +14,9 @@ struct Countless(MemoryBrokerHarness);
 
 #[async_trait]
 impl SourceHarness for Countless {
-    const NAME: &'static str = "memory broker without delivery counts";
+    fn name() -> &'static str {
+        "memory broker without delivery counts"
+    }
 
     async fn start() -> Self {
         Self(MemoryBrokerHarness::of(MemoryBroker::new().without_delivery_counts()))

@@ -28,7 +28,9 @@ mod memory {
 
     #[async_trait]
     impl SinkHarness for Harness {
-        const NAME: &'static str = "memory sink";
+        fn name() -> &'static str {
+            "memory sink"
+        }
 
         async fn start() -> Self {
             let sink = MemorySink::new();
@@ -60,7 +62,9 @@ mod handlers {
 
     #[async_trait]
     impl SinkHarness for Harness {
-        const NAME: &'static str = "handlers";
+        fn name() -> &'static str {
+            "handlers"
+        }
 
         async fn start() -> Self {
             let handled: Arc<Mutex<Vec<Received>>> = Arc::default();
@@ -97,7 +101,9 @@ mod file {
 
     #[async_trait]
     impl SinkHarness for Harness {
-        const NAME: &'static str = "file";
+        fn name() -> &'static str {
+            "file"
+        }
 
         async fn start() -> Self {
             let directory = tempfile::tempdir().unwrap();
@@ -134,7 +140,9 @@ mod null {
 
     #[async_trait]
     impl SinkHarness for Harness {
-        const NAME: &'static str = "null";
+        fn name() -> &'static str {
+            "null"
+        }
 
         async fn start() -> Self {
             Self

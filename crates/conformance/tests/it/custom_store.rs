@@ -8,11 +8,11 @@ use pillarbox_conformance::{MemoryHarness, StoreHarness, Tamper};
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
     AcceptRequest, Accepted, Admin, Changed, Claim, ClaimRequest, CountByRequest, CountGroup, ExtendRequest,
-    Extended, Filter, Inbox, InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest,
-    PurgeRequest, Purged, ReapRequest, Reaped, Recent, RecentRequest, RouteCounts, Schema, SchemaState,
-    SelectionRequest, SettleRequest, Settled, Stage, Store, Story,
+    Extended, Filter, Inbox, InventoryRequest, InventoryRow, LaneBacklog, Migrated, PauseChange,
+    PauseRequest, PurgeRequest, Purged, ReapRequest, Reaped, Recent, RecentRequest, RouteCounts, Schema,
+    SchemaState, SelectionRequest, SettleRequest, Settled, Stage, Store, Story, Waits, WaitsRequest,
 };
-use pillarbox_core::{AuditRecord, Entry, Event, EventId, Result, Staged, Timestamp};
+use pillarbox_core::{AuditRecord, Entry, Event, EventId, Result, RouteName, Staged, Timestamp};
 use pillarbox_testkit::{MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx};
 
 pillarbox_conformance::store_conformance!(CountingHarness);
@@ -86,6 +86,14 @@ impl Admin for CountingStore {
 
     async fn recent(&self, request: RecentRequest) -> Result<Recent> {
         self.inner().recent(request).await
+    }
+
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits> {
+        self.inner().waits(request).await
+    }
+
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>> {
+        self.inner().lanes_of(route).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {

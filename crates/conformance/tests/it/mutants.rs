@@ -179,7 +179,9 @@ struct FaultySink(MemorySink);
 
 #[async_trait]
 impl SinkHarness for FaultySink {
-    const NAME: &'static str = "a faulty sink";
+    fn name() -> &'static str {
+        "a faulty sink"
+    }
 
     async fn start() -> Self {
         Self(MemorySink::new())
@@ -201,7 +203,7 @@ async fn a_faulty_sink_is_found() {
         for name in ["every_entry_of_a_batch_is_reported_exactly_once", "a_large_batch_is_delivered"] {
             let harness = FaultySink::start().await;
             harness.0.on(Which::Any, reply.clone());
-            let cases = sink::cases::<FaultySink>();
+            let cases = sink::cases();
             let case = cases.iter().find(|case| case.name == name).unwrap();
             let outcome = AssertUnwindSafe((case.run)(&harness)).catch_unwind().await;
             assert!(outcome.is_err(), "{name} passes although the sink does {reply:?}");

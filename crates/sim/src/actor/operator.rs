@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::{
-    Admin, Effect, Filter, Lanes, Leases, ReapRequest, Selection, SelectionRequest, Steps, Store,
+    Admin, Effect, Filter, Lanes, Leases, Purging, ReapRequest, Selection, SelectionRequest, Steps, Store,
 };
 use pillarbox_core::{EventId, Result};
 use pillarbox_engine::{Retention, RetentionOptions};
@@ -52,7 +52,8 @@ async fn act(world: &World, admin: &Arc<dyn Admin>, rng: &mut Rng) -> Result<()>
         let mut options = RetentionOptions::default();
         options.delivered = rng.millis(0..=20_000);
         options.batch = rng.between_u32(1..=20);
-        if Retention::new(Arc::clone(admin), options)?.run_once().await? > 0 {
+        let purging = Purging { admin: Arc::clone(admin), sagas: None };
+        if Retention::of(purging, options)?.run_once().await? > 0 {
             chaos.strike(Fault::Purge);
         }
     }

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
+    PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest,
+    Story, Waits, WaitsRequest,
 };
-use pillarbox_core::{AuditRecord, Entry, EventId, Result, Status, Timestamp};
+use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
 
 use super::super::history::Happened;
 use super::Chaos;
@@ -66,6 +67,14 @@ impl Admin for RecordingAdmin {
 
     async fn recent(&self, request: RecentRequest) -> Result<Recent> {
         self.inner.recent(request).await
+    }
+
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits> {
+        self.inner.waits(request).await
+    }
+
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>> {
+        self.inner.lanes_of(route).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {

@@ -7,18 +7,18 @@ use std::time::Instant;
 
 use pillarbox_sim::{Fault, Plan, Run, failure_report, run, seeds};
 
-/// Seeds of a push: a thousand over all kinds of worlds.
-const SEEDS: u64 = 300;
+/// Seeds of a push: three hundred over all kinds of worlds. `cargo xtask ci --all` tries 200 of each kind.
+const SEEDS: u64 = 90;
 /// By lanes.
-const LANE_SEEDS: u64 = 200;
+const LANE_SEEDS: u64 = 60;
 /// By lanes and by rows.
-const MIXED_SEEDS: u64 = 200;
+const MIXED_SEEDS: u64 = 60;
 /// With relays that are killed often, by rows, by lanes and by both.
-const KILL_SEEDS: u64 = 100;
+const KILL_SEEDS: u64 = 40;
 /// With sagas.
-const SAGA_SEEDS: u64 = 150;
+const SAGA_SEEDS: u64 = 40;
 /// With sagas that are past their deadline.
-const OVERDUE_SEEDS: u64 = 50;
+const OVERDUE_SEEDS: u64 = 20;
 
 const ALL_SEEDS: u64 = SEEDS + LANE_SEEDS + MIXED_SEEDS + KILL_SEEDS + SAGA_SEEDS + OVERDUE_SEEDS;
 
@@ -151,13 +151,13 @@ fn strikes_with(reached: &BTreeMap<Fault, u64>, faults: &[Fault]) {
 }
 
 #[test]
-fn a_thousand_worlds_are_tried() {
-    const { assert!(ALL_SEEDS >= 1_000, "fewer worlds than promised") };
+fn three_hundred_worlds_are_tried() {
+    const { assert!(ALL_SEEDS >= 300, "fewer worlds than promised") };
 }
 
 #[test]
 fn the_same_seed_gives_the_same_history() {
-    for seed in seeds(20).unwrap().take(20) {
+    for seed in seeds(8).unwrap().take(8) {
         let draws = [Plan::draw, Plan::draw_lanes, Plan::draw_mixed, Plan::draw_killed, Plan::draw_sagas];
         for plan in draws.map(|draw| draw(seed)) {
             let (one, other) = (run(&plan).unwrap(), run(&plan).unwrap());
