@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
+    PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
 use sqlx::SqliteConnection;
@@ -22,6 +23,10 @@ use crate::store::SqliteStore;
 
 #[async_trait]
 impl Admin for SqliteStore {
+    fn connections(&self) -> Option<Pool> {
+        Some(self.all_pools())
+    }
+
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
         let s = &self.statements;
         // One transaction, so that an entry that moves is counted once.
@@ -38,7 +43,7 @@ impl Admin for SqliteStore {
             let route = routes.count(&mut row)?;
             routes.waits_since(&route, row.time()?, now);
         }
-        for row in &fetch(&s.count_ended, Bind::new(), &mut tx).await? {
+        for row in &fetch(&s.count_ended, Bind::new().number(COUNTED_MAX.into()), &mut tx).await? {
             routes.count(&mut Cells::of(row))?;
         }
         for row in &fetch(&s.count_handed, Bind::new().at(Some(now)), &mut tx).await? {
@@ -62,6 +67,10 @@ impl Admin for SqliteStore {
         Ok(routes.told())
     }
 
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>> {
+        self.lane_backlogs(route).await
+    }
+
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         filter.check()?;
         let asked = Asked::listed(&filter);
@@ -77,6 +86,10 @@ impl Admin for SqliteStore {
         let rows = groups.fetch_all(self.pool()).await.map_err(classify)?;
         let groups = rows.iter().map(Cells::of).map(|mut row| Ok((row.optional_text()?, row.count()?)));
         Ok(CountGroup::gather(request.by, groups.collect::<Result<Vec<_>>>()?))
+    }
+
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits> {
+        self.delivery_waits(request).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {

@@ -58,6 +58,11 @@ impl Writer {
         self.file.as_ref().map_or(Ok(()), |file| file.check())
     }
 
+    /// The pool of a line of our own; `None` on an application's pool.
+    pub(crate) fn own_pool(&self) -> Option<&SqlitePool> {
+        self.line.as_ref().map(|_| &self.pool)
+    }
+
     pub(crate) async fn close(&self) {
         self.pool.close().await;
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use pillarbox_core::port::Pool;
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Executor, SqlitePool};
@@ -120,6 +121,14 @@ impl Target {
             .map_err(classify)?;
         Ok(Writer::line(pool, self.busy_timeout))
     }
+}
+
+/// The connections of a pool.
+pub(crate) fn connections(pool: &SqlitePool) -> Pool {
+    let idle = u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
+    let max = pool.options().get_max_connections();
+    // Both change meanwhile, and are read one after the other.
+    Pool { open: pool.size().max(idle), idle, max }
 }
 
 /// A pool for applications that stage. It uses the write-ahead log, every commit is on disk when it returns,

@@ -14,6 +14,8 @@ use crate::store::SqliteStore;
 
 const NOW: &str = "select cast((julianday('now') - 2440587.5) * 86400000000 as integer)";
 const JOURNAL: &str = "pragma journal_mode";
+/// Writes nothing: the condition is never true, but the right to write is checked before it.
+const NOTHING: &str = "update {outbox} set attempts = attempts where seq < 0";
 const CHECK: &str = "pragma quick_check(1)";
 
 /// What runs for every batch or every minute, and the indexes that it goes by.
@@ -44,11 +46,8 @@ impl SqliteStore {
 
     /// Takes the write lock and gives it back: that shows the right to write, and who holds the lock for too long.
     async fn lock(&self) -> Result<Finding> {
-        match self.writer.begin().await {
-            Ok(transaction) => {
-                transaction.rollback().await.map_err(classify)?;
-                Ok(Finding::ok("write_lock", "this process can write to the file"))
-            }
+        match self.write_nothing().await {
+            Ok(()) => Ok(Finding::ok("write_lock", "this process can write to the file")),
             Err(error) if error.kind() == ErrorKind::Contention => Ok(Finding::problem(
                 "write_lock",
                 "another transaction holds the write lock of the file, and did not end while this check waited",
@@ -64,6 +63,15 @@ impl SqliteStore {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// On a file that cannot be written, SQLite gives the lock all the same, and refuses the first statement that
+    /// writes.
+    async fn write_nothing(&self) -> Result<()> {
+        let mut transaction = self.writer.begin().await?;
+        let statement = Sql::new(NOTHING, &self.statements.tables).with(SqliteArguments::default());
+        statement.execute(&mut *transaction).await.map_err(classify)?;
+        transaction.rollback().await.map_err(classify)
     }
 
     async fn integrity(&self) -> Result<Finding> {
@@ -94,14 +102,14 @@ impl SqliteStore {
             if let Some(index) = missed {
                 findings.push(Finding::problem(
                     "plans",
-                    format!("the statement {name} does not go by the index {index}, so it reads what it need not"),
+                    format!("the statement {name} does not use the index {index}, so it reads rows that it does not need"),
                     "The index is missing, or its statistics mislead the planner. Run `pillarbox migrate`, then \
                      `analyze` on the file.",
                 ));
             }
         }
         if findings.is_empty() {
-            findings.push(Finding::ok("plans", "every statement of a relay goes by its index"));
+            findings.push(Finding::ok("plans", "every statement of a relay uses its index"));
         }
         Ok(findings)
     }

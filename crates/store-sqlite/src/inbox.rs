@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::shared::NewOwner;
 use pillarbox_core::port::{self, AcceptBatch, AcceptRequest, Accepted, Origin, Position, Transactions};
 use pillarbox_core::{Error, EventId, Fence, Result, Timestamp};
-use pillarbox_host::{BatchMarks, Call, Step, accept_all};
+use pillarbox_host::{BatchMarks, Call, Operation, accept_all};
 use serde::Serialize;
 use sqlx::SqlitePool;
 
@@ -130,9 +130,9 @@ impl BatchMarks<Value> for Statements {
         Ok(Call::new(self.accept_many.shared(), values))
     }
 
-    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Step<Value, ()>> {
+    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Operation<Value, ()>> {
         let raise = raise(self, consumer, owner.origin, now);
-        Ok(Step::change(raise, |_| Ok(Step::Done(()))))
+        Ok(Operation::change(raise, |_| Ok(Operation::Done(()))))
     }
 }
 
@@ -167,10 +167,10 @@ impl Marking {
     }
 
     /// First the newest owner that was seen of the lane that the event comes from.
-    fn begin(self) -> Result<Step<Value, Accepted>> {
+    fn begin(self) -> Result<Operation<Value, Accepted>> {
         let Some(own) = self.request.origin.clone() else { return Ok(self.mark(None)) };
         let values = vec![Value::text(&self.request.consumer), Value::text(&own.lane)];
-        Ok(Step::ask(Call::new(self.statements.fence_of.shared(), values), move |rows| {
+        Ok(Operation::ask(Call::new(self.statements.fence_of.shared(), values), move |rows| {
             let known = match rows.first() {
                 Some(row) => {
                     let position = Position { stream: row.text(1)?.to_owned(), offset: row.number(2)? };
@@ -187,24 +187,24 @@ impl Marking {
     }
 
     /// A stale event is not marked. It may have been before.
-    fn refuse(self) -> Step<Value, Accepted> {
+    fn refuse(self) -> Operation<Value, Accepted> {
         let values = vec![Value::text(&self.request.consumer), Value::text(self.request.event_id)];
-        Step::ask(Call::new(self.statements.marked.shared(), values), |rows| {
+        Operation::ask(Call::new(self.statements.marked.shared(), values), |rows| {
             let marked = rows.first().map_or(Ok(false), |row| row.flag(0))?;
-            Ok(Step::Done(if marked { Accepted::Duplicate } else { Accepted::Stale }))
+            Ok(Operation::Done(if marked { Accepted::Duplicate } else { Accepted::Stale }))
         })
     }
 
-    fn mark(self, newer: Option<Origin>) -> Step<Value, Accepted> {
+    fn mark(self, newer: Option<Origin>) -> Operation<Value, Accepted> {
         let Self { statements, request } = self;
         let values =
             vec![Value::text(&request.consumer), Value::text(request.event_id), Value::at(request.now)];
-        Step::change(Call::new(statements.accept.shared(), values), move |marked| {
+        Operation::change(Call::new(statements.accept.shared(), values), move |marked| {
             let accepted = if marked.rows == 0 { Accepted::Duplicate } else { Accepted::Fresh };
             // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
-            let Some(origin) = newer else { return Ok(Step::Done(accepted)) };
+            let Some(origin) = newer else { return Ok(Operation::Done(accepted)) };
             let raise = raise(&statements, &request.consumer, origin, request.now);
-            Ok(Step::change(raise, move |_| Ok(Step::Done(accepted))))
+            Ok(Operation::change(raise, move |_| Ok(Operation::Done(accepted))))
         })
     }
 }

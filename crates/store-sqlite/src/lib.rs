@@ -47,6 +47,8 @@
 //! because a lost one only causes a redelivery. Deaths and the changes of operators do wait for it.
 //!
 //! Needs SQLite 3.38 or later in every program that opens the file. This crate includes its own SQLite.
+// Shows beside each item which feature has it, on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod batch;

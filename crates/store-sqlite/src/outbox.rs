@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use pillarbox_core::{Event, EventId, NewEntry, Result, Staged, check_name};
-use pillarbox_host::{Call, Staging, Step};
+use pillarbox_host::{Call, Operation, Staging};
 
 use crate::batch::batch;
 use crate::commit::{Tx, commit};
@@ -77,7 +77,7 @@ impl Outbox {
     /// that stage one key at the same time are unordered.
     ///
     /// Call it before staging. If you lock several keys, lock them in the same order everywhere, or the
-    /// database may detect a deadlock. On SQLite this takes the write lock of the file, whatever the key. A
+    /// database may detect a deadlock. On SQLite this takes the write lock of the file, for every key. A
     /// transaction that began with `BEGIN IMMEDIATE` has that lock already.
     ///
     /// # Errors
@@ -99,18 +99,21 @@ impl Outbox {
     }
 
     /// One event without the detour that any number of them take.
-    fn one(&self, entry: NewEntry) -> Result<Step<Value, Staged>> {
+    fn one(&self, entry: NewEntry) -> Result<Operation<Value, Staged>> {
         let id = entry.event_id;
         let call = Call::new(self.statements.stage_one.shared(), values(entry)?);
-        Ok(Step::change(call, move |changed| {
-            Ok(Step::Done(if changed.rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
+        Ok(Operation::change(call, move |changed| {
+            Ok(Operation::Done(if changed.rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
         }))
     }
 
-    pub(crate) fn many(&self, events: impl IntoIterator<Item = Event>) -> Result<Step<Value, Vec<Staged>>> {
+    pub(crate) fn many(
+        &self,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Result<Operation<Value, Vec<Staged>>> {
         let mut entries = self.staging.entries(events)?;
         if entries.is_empty() {
-            return Ok(Step::Done(Vec::new()));
+            return Ok(Operation::Done(Vec::new()));
         }
         if entries.len() == 1
             && let Some(entry) = entries.pop()
@@ -122,24 +125,24 @@ impl Outbox {
         let values =
             vec![Value::text(self.staging.route_text()), batch.json.into(), Value::Bytes(batch.payloads)];
         let newest = self.statements.stage_newest.shared();
-        Ok(Step::change(Call::new(self.statements.stage_many.shared(), values), move |changed| {
+        Ok(Operation::change(Call::new(self.statements.stage_many.shared(), values), move |changed| {
             let fresh: HashSet<EventId> = ids.iter().copied().collect();
             if changed.rows >= fresh.len() as u64 {
-                return Ok(Step::Done(Staged::tell(ids, fresh)));
+                return Ok(Operation::Done(Staged::tell(ids, fresh)));
             }
             // Having every row told back costs a quarter of staging it, and duplicates are rare: only then ask.
             let count = Value::Integer(i64::try_from(changed.rows).unwrap_or(i64::MAX));
-            Ok(Step::ask(Call::new(newest, vec![count]), |rows| {
+            Ok(Operation::ask(Call::new(newest, vec![count]), |rows| {
                 let fresh: Result<HashSet<EventId>> = rows.iter().map(|row| row.text(0)?.parse()).collect();
-                Ok(Step::Done(Staged::tell(ids, fresh?)))
+                Ok(Operation::Done(Staged::tell(ids, fresh?)))
             }))
         }))
     }
 
-    fn lock(&self, key: &str) -> Result<Step<Value, ()>> {
+    fn lock(&self, key: &str) -> Result<Operation<Value, ()>> {
         self.staging.route()?;
         check_name("key", key)?;
         let call = Call::new(self.statements.serialize.shared(), vec![]);
-        Ok(Step::change(call, |_| Ok(Step::Done(()))))
+        Ok(Operation::change(call, |_| Ok(Operation::Done(()))))
     }
 }

@@ -213,6 +213,7 @@ statements! {
         inbox_purge_audit,
         inbox_purgeable,
         inventory,
+        lanes_backlog,
         lanes_expired,
         lanes_fetch,
         lanes_free,
@@ -283,6 +284,7 @@ statements! {
         stale,
         suspects,
         sweep,
+        waits,
         withdraw,
     }
 }

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use pillarbox_core::Result;
+use pillarbox_core::port::Pool;
 use sqlx::pool::PoolConnection;
 use sqlx::{Sqlite, SqlitePool};
 
 use crate::call::Writer;
-use crate::connect::Target;
+use crate::connect::{Target, connections};
 use crate::error::classify;
 use crate::options::Options;
 use crate::sql::Statements;
@@ -91,6 +92,17 @@ impl SqliteStore {
         self.writer.close().await;
         self.reading.close().await;
         self.pool.close().await;
+    }
+
+    /// The connections of all pools.
+    pub(crate) fn all_pools(&self) -> Pool {
+        match self.writer.own_pool() {
+            Some(writer) => [writer, &self.reading, &self.pool]
+                .map(connections)
+                .into_iter()
+                .fold(Pool::default(), Pool::and),
+            None => connections(&self.pool),
+        }
     }
 
     /// A connection to read with.

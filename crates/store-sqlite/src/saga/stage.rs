@@ -3,7 +3,7 @@
 use pillarbox_core::Saga;
 use pillarbox_core::port::StagedSaga;
 use pillarbox_core::port::shared::SagaDraft;
-use pillarbox_host::{Call, Step};
+use pillarbox_host::{Call, Operation};
 
 use crate::driver::Transaction;
 use crate::outbox::Outbox;
@@ -18,7 +18,7 @@ impl Outbox {
         tx.run(self.staging.saga(saga).map(|draft| self.clone().saga_row(draft)))
     }
 
-    fn saga_row(self, draft: SagaDraft) -> Step<Value, StagedSaga> {
+    fn saga_row(self, draft: SagaDraft) -> Operation<Value, StagedSaga> {
         let columns = &draft.columns;
         let values = vec![
             Value::text(&columns.id),
@@ -31,9 +31,9 @@ impl Outbox {
             draft.timeout_micros.into(),
             draft.timeout_micros.filter(|_| draft.is_due).into(),
         ];
-        Step::ask(Call::new(self.statements.saga_stage.shared(), values), move |rows| {
+        Operation::ask(Call::new(self.statements.saga_stage.shared(), values), move |rows| {
             let Some(row) = rows.first() else {
-                return Ok(Step::Done(StagedSaga::Duplicate(draft.id)));
+                return Ok(Operation::Done(StagedSaga::Duplicate(draft.id)));
             };
             let (steps, staged) = draft.written(row.number(0)?)?;
             Ok(self.many(steps)?.map(move |_| staged))

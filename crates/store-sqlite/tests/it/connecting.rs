@@ -1,7 +1,7 @@
 //! URLs, files and who may read them.
 
 use pillarbox_conformance::StoreHarness;
-use pillarbox_core::port::{Admin, Filter, Schema, SchemaState, Store, Verdict};
+use pillarbox_core::port::{Admin, Depth, Doctor, Filter, Schema, SchemaState, Severity, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_sqlite::{Options, SqliteStore, app_pool};
 use tempfile::TempDir;
@@ -60,6 +60,26 @@ async fn a_read_only_store_reads_and_refuses_to_write() {
     assert_eq!(store.counts(None).await.unwrap()[0].undrained(), 2);
     let error = store.claim(wish(1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+    let found = store.examine(Depth::Start).await.unwrap();
+    let rights = found.iter().find(|finding| finding.check == "rights").expect("the doctor does not tell");
+    assert!(rights.severity == Severity::Problem && rights.reason.contains("read-only"), "{rights:?}");
+    let found = harness.store().examine(Depth::Start).await.unwrap();
+    assert!(found.iter().all(|finding| finding.severity == Severity::Ok), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_store_tells_the_connections_of_all_its_pools() {
+    let harness = SqliteHarness::start().await;
+    let told = |store: &SqliteStore| Admin::connections(store).unwrap();
+    let own = SqliteStore::connect(&url(&harness.directory), Options::default()).await.unwrap();
+    let pool = told(&own);
+    // Eight for applications and operators, four to read lanes with, and the writer.
+    assert_eq!(pool.max, 13);
+    assert!(pool.open >= 2 && pool.idle <= pool.open, "{pool:?}");
+    let one = SqliteStore::connect("sqlite::memory:", Options::default()).await.unwrap();
+    assert_eq!(told(&one).max, 1);
+    let shared = SqliteStore::new(own.pool().clone(), Options::default()).unwrap();
+    assert_eq!(told(&shared).max, 8, "the application's pool is counted once");
 }
 
 #[tokio::test]

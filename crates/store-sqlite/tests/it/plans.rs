@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use pillarbox_core::Status;
+use pillarbox_core::port::Admin as _;
 use pillarbox_store_sqlite::{Options, SqliteStore, statements};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Row};
@@ -107,9 +109,16 @@ async fn check_all(planned: &Planned, when: &str) {
     check(planned, when, "count_ready", &["USING COVERING INDEX pillarbox_outbox_ready"], true).await;
     check(planned, when, "count_due", &["USING COVERING INDEX pillarbox_outbox_due"], true).await;
     check(planned, when, "count_ended", &["USING COVERING INDEX pillarbox_outbox_ended"], true).await;
+    let counted = planned.plan("count_ended").await;
+    assert!(
+        !counted.iter().any(|step| step.contains("ORDER BY")),
+        "{when}: the newest are sorted: {counted:?}"
+    );
     // What ended or was accepted lately is found by its time.
     let ended = "USING COVERING INDEX pillarbox_outbox_ended (status=? AND settled_at>?)";
     check(planned, when, "recent_ended", &[ended], true).await;
+    let newest = "USING COVERING INDEX pillarbox_outbox_ended (status=? AND settled_at>? AND settled_at<?)";
+    check(planned, when, "waits", &[newest, row], false).await;
     let accepted = "INDEX pillarbox_inbox_age (accepted_at>?)";
     check(planned, when, "recent_accepted", &[accepted], true).await;
     // What an operator means is found by its ids, by the index of its status, or lane by lane, so that a page costs as
@@ -173,6 +182,7 @@ async fn check_lanes(planned: &Planned, when: &str) {
     check(planned, when, "lanes_next", &[row, next], false).await;
     check(planned, when, "lanes_passed", &[in_flight], false).await;
     check(planned, when, "lanes_in_flight", &[in_flight], false).await;
+    check(planned, when, "lanes_backlog", &["INDEX pillarbox_outbox_lane (route=? AND lane=?)"], false).await;
     // The lanes and sessions of a route are few.
     let dead = "USING COVERING INDEX pillarbox_outbox_dead (route=? AND lane=? AND key=? AND seq<?)";
     check(planned, when, "count_handed", &[in_flight, dead], true).await;
@@ -235,4 +245,24 @@ async fn among_10_000_sagas_no_step_scans_them_or_the_outbox() {
     check_sagas(&planned, "with the statistics of empty tables").await;
     execute("analyze").await;
     check_sagas(&planned, "with fresh statistics").await;
+}
+
+#[tokio::test]
+async fn of_what_is_kept_for_days_only_the_newest_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let planned = Planned::new(&directory).await;
+    for (at_least, counted) in [(false, 99_999), (true, 100_000)] {
+        sqlx::raw_sql(
+            "insert into pillarbox_outbox (route, type, payload, status, settled_at) \
+             with recursive n (i) as (select 1 union all select i + 1 from n where i < 99999) \
+             select iif(i % 2, 'orders', 'mails'), 't', '0', 'delivered', i from n",
+        )
+        .execute(planned.store.pool())
+        .await
+        .unwrap();
+        let counts = planned.store.counts(None).await.unwrap();
+        assert_eq!(counts.iter().map(|counts| counts.of(Status::Delivered)).sum::<u64>(), counted);
+        let all = counts.iter().map(|counts| counts.at_least.contains(&Status::Delivered));
+        assert_eq!(all.collect::<Vec<_>>(), [at_least; 2], "{counts:?}");
+    }
 }
