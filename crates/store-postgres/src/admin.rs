@@ -1,22 +1,23 @@
 //! What operators see.
 
 use async_trait::async_trait;
-use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
+    PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    SelectionRequest, Story, Waits, WaitsRequest,
 };
-use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, Status, Timestamp};
+use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, RouteName, Status, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::bind::Bind;
-use crate::call::{Again, Traffic};
+use crate::call::{Again, Traffic, Unit};
 use crate::error::{Phase, classify};
 use crate::lanes::mend::is_damage;
-use crate::meant::bind;
+use crate::meant::{Readers, groups, page};
 use crate::row::{Cells, WHOLE_COLUMNS, decode_whole};
 use crate::sql::Sql;
 use crate::store::PostgresStore;
@@ -31,7 +32,8 @@ impl Admin for PostgresStore {
         // The partial indexes know the answer. With old statistics the planner would rather read the table.
         let mut unit = self.unit(Traffic::Operator).await?;
         unit.script(&Sql::by_index()).await?;
-        let rows = unit.rows(&self.sql().counts, Bind::new().at(now).done()?).await?;
+        let rows =
+            unit.rows(&self.sql().counts, Bind::new().at(now).number(COUNTED_MAX.into()).done()?).await?;
         let most = Bind::new().number(HEADS_NAMED_MAX.into()).done()?;
         let behind = unit.rows(&self.sql().counts_blocked, most).await?;
         let pauses = unit.rows(&self.sql().pauses, Bind::new().done()?).await?;
@@ -57,21 +59,32 @@ impl Admin for PostgresStore {
         Ok(routes.told())
     }
 
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>> {
+        self.lane_backlogs(route).await
+    }
+
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         filter.check()?;
-        let arguments = bind(&Asked::listed(&filter), &self.readers().await?).done()?;
-        seen(&self.run(Traffic::Operator, Again::Always, &self.sql().list, arguments).await?)
+        self.listed(&Asked::listed(&filter)).await
     }
 
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {
         request.filter.check()?;
-        let arguments = bind(&Asked::counted(&request.filter), &self.readers().await?)
-            .text(request.by.as_str())
-            .number(request.filter.limit.into())
-            .done()?;
-        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().count_by, arguments).await?;
-        let groups = rows.iter().map(Cells::of).map(|mut row| Ok((row.optional_text()?, row.count()?)));
-        Ok(CountGroup::gather(request.by, groups.collect::<Result<Vec<_>>>()?))
+        let readers = self.readers().await?;
+        let unit = self.unit(Traffic::Operator).await?;
+        let rows = match self.grouped(unit, &request, &readers).await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                let unit = self.unit_again(Traffic::Operator, &error).await?;
+                self.grouped(unit, &request, &readers).await?
+            }
+            rows => rows?,
+        };
+        let found = rows.iter().map(Cells::of).map(|mut row| Ok((row.optional_text()?, row.count()?)));
+        Ok(CountGroup::gather(request.by, found.collect::<Result<Vec<_>>>()?))
+    }
+
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits> {
+        self.delivery_waits(request).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
@@ -82,11 +95,10 @@ impl Admin for PostgresStore {
     }
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {
-        let named = bind(&Asked::named(&[id]), &self.readers().await?).done()?;
-        let rows = self.run(Traffic::Operator, Again::Always, &self.sql().list, named).await?;
+        let entries = self.listed(&Asked::named(&[id])).await?;
         let arguments = Bind::new().value(id.0).done()?;
         let audit = self.run(Traffic::Operator, Again::Always, &self.sql().audit_of, arguments).await?;
-        Ok(Story::tell(seen(&rows)?, &records(&audit)?))
+        Ok(Story::tell(entries, &records(&audit)?))
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
@@ -115,6 +127,38 @@ impl Admin for PostgresStore {
 
     async fn purge_inbox(&self, request: PurgeRequest) -> Result<Purged> {
         self.purge_accepted(request).await
+    }
+}
+
+impl PostgresStore {
+    /// The entries that are asked for, oldest first.
+    async fn listed(&self, asked: &Asked<'_>) -> Result<Vec<Entry>> {
+        let readers = self.readers().await?;
+        let unit = self.unit(Traffic::Operator).await?;
+        match self.paged(unit, asked, &readers).await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                let unit = self.unit_again(Traffic::Operator, &error).await?;
+                seen(&self.paged(unit, asked, &readers).await?)
+            }
+            rows => seen(&rows?),
+        }
+    }
+
+    async fn paged(&self, mut unit: Unit, asked: &Asked<'_>, readers: &Readers) -> Result<Vec<PgRow>> {
+        let rows = page(&mut unit, &self.sql().list, asked, readers).await?;
+        unit.commit(Phase::Before).await?;
+        Ok(rows)
+    }
+
+    async fn grouped(
+        &self,
+        mut unit: Unit,
+        request: &CountByRequest,
+        readers: &Readers,
+    ) -> Result<Vec<PgRow>> {
+        let rows = groups(&mut unit, &self.sql().count_by, request, readers).await?;
+        unit.commit(Phase::Before).await?;
+        Ok(rows)
     }
 }
 

@@ -69,12 +69,17 @@ impl PostgresStore {
         let held = self.acquire(line).await?;
         match Unit::begin(held, self.begin_script(line), self.patience()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable && error.retry() == Retry::Later => {
-                tracing::debug!(%error, "the connection broke; the call is repeated on a new one");
-                let held = self.acquire_tested(line).await?;
-                Unit::begin(held, self.begin_script(line), self.patience()).await
+                self.unit_again(line, &error).await
             }
             answer => answer,
         }
+    }
+
+    /// The same on a new connection, after that of the first one broke with this error.
+    pub(crate) async fn unit_again(&self, line: Traffic, error: &Error) -> Result<Unit> {
+        tracing::debug!(%error, "the connection broke; the call is repeated on a new one");
+        let held = self.acquire_tested(line).await?;
+        Unit::begin(held, self.begin_script(line), self.patience()).await
     }
 
     /// How long the client waits for one answer.

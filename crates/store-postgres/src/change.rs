@@ -7,7 +7,7 @@ use pillarbox_core::{Result, Status, check_name};
 use crate::bind::Bind;
 use crate::call::Traffic;
 use crate::error::Phase;
-use crate::meant::bind;
+use crate::meant::page;
 use crate::row::Cells;
 use crate::store::PostgresStore;
 
@@ -18,7 +18,7 @@ impl PostgresStore {
         let readers = self.readers().await?;
         let asked = Asked::selected(&request, verb);
         let mut unit = self.unit(Traffic::Operator).await?;
-        let found = unit.rows(&self.sql().selected, bind(&asked, &readers).done()?).await?;
+        let found = page(&mut unit, &self.sql().selected, &asked, &readers).await?;
         let found = found.iter().map(|row| candidate(&mut Cells::of(row)));
         let (picked, mut changed) = sift(found, verb, asked.ids)?;
         if request.effect == Effect::Apply && !picked.is_empty() {

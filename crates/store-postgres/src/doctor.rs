@@ -37,10 +37,12 @@ const TRANSACTIONS: &str = "select age, holder from ( \
     ) as held where age >= $1 order by age desc limit $2";
 const SLOTS: &str = "select slot_name::text from pg_catalog.pg_replication_slots \
     where not active and (xmin is not null or catalog_xmin is not null) order by 1";
+const SERVER: &str = "select pg_catalog.pg_is_in_recovery(), \
+    current_setting('default_transaction_read_only')::boolean";
 const RIGHTS: &str = "select current_user::text, c.relname::text, w.what from pg_catalog.pg_class as c \
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
-    cross join (values ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) as w (what) \
-    where n.nspname = $1 and c.relname = any ($2) and c.relkind in ('r', 'p') \
+    join unnest($2::text[], $3::text[]) as w (relname, what) on w.relname = c.relname \
+    where n.nspname = $1 and c.relkind in ('r', 'p') \
         and not pg_catalog.has_table_privilege(c.oid, w.what) order by 2, 3";
 const INVALID: &str = "select i.relname::text from pg_catalog.pg_class as c \
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
@@ -55,8 +57,16 @@ const VACUUM: &str = "select current_setting('autovacuum')::boolean \
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace \
     left join pg_catalog.pg_stat_all_tables as s on s.relid = c.oid \
     where n.nspname = $1 and c.relname = $2";
-/// What relays write to. The other tables are for applications and operators.
-const WRITTEN: [&str; 6] = ["outbox", "audit", "lane", "lane_session", "relay", "route_state"];
+/// What relays and operators need, as `roles.sql` grants it. The other tables are for applications. The audit trail is
+/// append-only, and no route is ever forgotten.
+const NEEDED: [(&str, &[&str]); 6] = [
+    ("outbox", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("audit", &["SELECT", "INSERT"]),
+    ("lane", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("lane_session", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("relay", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("route_state", &["SELECT", "INSERT", "UPDATE"]),
+];
 /// Fewer dead rows are no concern, however few live ones there are.
 const DEAD_MIN: i64 = 50_000;
 
@@ -83,9 +93,37 @@ impl PostgresStore {
         }
     }
 
+    async fn writable(&self) -> Result<Finding> {
+        let rows = self.asked(SERVER, Bind::new()).await?;
+        let (standby, read_only) = match rows.first() {
+            Some(row) => (get(row, 0)?, get(row, 1)?),
+            None => (false, false),
+        };
+        Ok(if standby {
+            Finding::problem(
+                "server",
+                "the server is a standby, which takes no writes",
+                "Use the URL of the primary.",
+            )
+        } else if read_only {
+            Finding::problem(
+                "server",
+                "transactions are read-only by default (default_transaction_read_only), for this role, this \
+                 database or the whole server",
+                "Use the URL of the primary, or reset that setting.",
+            )
+        } else {
+            Finding::ok("server", "the server takes writes")
+        })
+    }
+
     async fn rights(&self) -> Result<Finding> {
-        let names: Vec<String> = WRITTEN.iter().map(|name| self.table(name)).collect();
-        let rows = self.asked(RIGHTS, Bind::new().text(&self.tables().schema).value(names)).await?;
+        let needed =
+            NEEDED.iter().flat_map(|(name, rights)| rights.iter().map(|right| (self.table(name), *right)));
+        let (names, rights): (Vec<String>, Vec<&str>) = needed.unzip();
+        let rights: Vec<String> = rights.into_iter().map(str::to_owned).collect();
+        let bind = Bind::new().text(&self.tables().schema).value(names).value(rights);
+        let rows = self.asked(RIGHTS, bind).await?;
         let Some(first) = rows.first() else {
             return Ok(Finding::ok("rights", "this role may do everything that a relay does"));
         };
@@ -93,18 +131,9 @@ impl PostgresStore {
         let lacking =
             rows.iter().map(|row| Ok(format!("{} on {}", get::<String>(row, 2)?, get::<String>(row, 1)?)));
         let lacking = lacking.collect::<Result<Vec<_>>>()?.join(", ");
-        // The audit trail is append-only: nobody needs more there than reading and adding.
-        let audit = self.table("audit");
-        let needed: Vec<&str> = lacking
-            .split(", ")
-            .filter(|right| *right != format!("UPDATE on {audit}") && *right != format!("DELETE on {audit}"))
-            .collect();
-        if needed.is_empty() {
-            return Ok(Finding::ok("rights", format!("the role {role} may do everything that a relay does")));
-        }
         Ok(Finding::problem(
             "rights",
-            format!("the role {role} lacks {}", needed.join(", ")),
+            format!("the role {role} lacks {lacking}"),
             "A relay of this role cannot work. Grant these rights; the guide of PostgreSQL has the statements.",
         ))
     }
@@ -218,7 +247,7 @@ impl PostgresStore {
                 findings.push(Finding::problem(
                     "plans",
                     format!(
-                        "the statement {name} does not go by the index {index}, so it reads what it need not"
+                        "the statement {name} does not use the index {index}, so it reads rows that it does not need"
                     ),
                     "The index is missing or cannot be used. Run `pillarbox migrate`, then look at the index \
                      findings of this report.",
@@ -227,7 +256,7 @@ impl PostgresStore {
         }
         unit.commit(Phase::Before).await?;
         if findings.is_empty() {
-            findings.push(Finding::ok("plans", "every statement of a relay goes by its index"));
+            findings.push(Finding::ok("plans", "every statement of a relay uses its index"));
         }
         Ok(findings)
     }
@@ -263,6 +292,7 @@ impl Doctor for PostgresStore {
 
     async fn examine(&self, depth: Depth) -> Result<Vec<Finding>> {
         let mut findings = vec![self.pooler()];
+        findings.extend(Finding::made("server", self.writable().await.map(|finding| vec![finding])));
         findings.extend(Finding::made("rights", self.rights().await.map(|finding| vec![finding])));
         if depth == Depth::Full {
             findings.extend(Finding::made("indexes", self.indexes().await));

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::shared::NewOwner;
 use pillarbox_core::port::{self, AcceptBatch, AcceptRequest, Accepted, Origin, Transactions};
 use pillarbox_core::{Error, ErrorKind, EventId, Result, Timestamp};
-use pillarbox_host::{BatchMarks, Call, Step, accept_all};
+use pillarbox_host::{BatchMarks, Call, Operation, accept_all};
 use sqlx::PgPool;
 
 use crate::commit::{Tx, commit_pooled};
@@ -105,18 +105,18 @@ impl Inbox {
         tx.run(accept_all(Arc::new(self.clone()), batch))
     }
 
-    fn mark(&self, request: AcceptRequest) -> Result<Step<Value, Accepted>> {
+    fn mark(&self, request: AcceptRequest) -> Result<Operation<Value, Accepted>> {
         request.check()?;
         let mut values =
             vec![Value::text(&request.consumer), Value::text(request.event_id), Value::at(request.now)];
         let Some(origin) = request.origin else {
-            return Ok(Step::change(self.call(&self.statements.accept, values), |marked| {
-                Ok(Step::Done(if marked.rows == 0 { Accepted::Duplicate } else { Accepted::Fresh }))
+            return Ok(Operation::change(self.call(&self.statements.accept, values), |marked| {
+                Ok(Operation::Done(if marked.rows == 0 { Accepted::Duplicate } else { Accepted::Fresh }))
             }));
         };
         values.extend(owner(origin.clone()));
         let raise = self.raised(&request.consumer, origin, request.now);
-        Ok(Step::ask(self.call(&self.statements.accept_origin, values), move |rows| {
+        Ok(Operation::ask(self.call(&self.statements.accept_origin, values), move |rows| {
             let row = rows.first().ok_or_else(|| {
                 Error::new(ErrorKind::Corrupt, "the database did not say whether the event is known")
             })?;
@@ -127,8 +127,8 @@ impl Inbox {
             };
             // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
             Ok(match row.flag(2)? {
-                true => Step::change(raise, move |_| Ok(Step::Done(accepted))),
-                false => Step::Done(accepted),
+                true => Operation::change(raise, move |_| Ok(Operation::Done(accepted))),
+                false => Operation::Done(accepted),
             })
         }))
     }
@@ -168,8 +168,8 @@ impl BatchMarks<Value> for Inbox {
         Ok(self.call(&self.statements.accept_many, values))
     }
 
-    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Step<Value, ()>> {
-        Ok(Step::change(self.raised(consumer, owner.origin, now), |_| Ok(Step::Done(()))))
+    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Operation<Value, ()>> {
+        Ok(Operation::change(self.raised(consumer, owner.origin, now), |_| Ok(Operation::Done(()))))
     }
 }
 

@@ -35,6 +35,8 @@
 //! ```
 //!
 //! Needs PostgreSQL 14 or later. Works through PgBouncer in transaction mode: see [`Mode`].
+// Shows beside each item which feature has it, on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod batch;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use pillarbox_core::{Event, EventId, Result, Staged, check_name};
-use pillarbox_host::{Call, Staging, Step};
+use pillarbox_host::{Call, Operation, Staging};
 
 use crate::batch::StageBatch;
 use crate::commit::{Tx, commit};
@@ -107,7 +107,7 @@ impl Outbox {
         Ok(())
     }
 
-    fn one(&self, event: Event) -> Result<Step<Value, Staged>> {
+    fn one(&self, event: Event) -> Result<Operation<Value, Staged>> {
         let known = event.id.is_some();
         let entry = self.staging.entry(&self.staging.route()?, event)?;
         let id = entry.event_id;
@@ -118,12 +118,15 @@ impl Outbox {
         } else {
             self.call(&self.statements.stage_fresh, values(entry)?)
         };
-        Ok(Step::change(call, move |changed| {
-            Ok(Step::Done(if changed.rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
+        Ok(Operation::change(call, move |changed| {
+            Ok(Operation::Done(if changed.rows == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
         }))
     }
 
-    pub(crate) fn many(&self, events: impl IntoIterator<Item = Event>) -> Result<Step<Value, Vec<Staged>>> {
+    pub(crate) fn many(
+        &self,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Result<Operation<Value, Vec<Staged>>> {
         let mut events: Vec<Event> = events.into_iter().collect();
         // One alone costs half as much by its own statement.
         if events.len() == 1
@@ -140,20 +143,20 @@ impl Outbox {
             batch.push(entry)?;
         }
         if ids.is_empty() {
-            return Ok(Step::Done(vec![]));
+            return Ok(Operation::Done(vec![]));
         }
         let call = self.call(&self.statements.stage_many, batch.values(route.as_str()));
-        Ok(Step::ask(call, |rows| {
+        Ok(Operation::ask(call, |rows| {
             let fresh: Result<HashSet<EventId>> = rows.iter().map(|row| row.text(0)?.parse()).collect();
-            Ok(Step::Done(Staged::tell(ids, fresh?)))
+            Ok(Operation::Done(Staged::tell(ids, fresh?)))
         }))
     }
 
-    fn lock(&self, key: &str) -> Result<Step<Value, ()>> {
+    fn lock(&self, key: &str) -> Result<Operation<Value, ()>> {
         let route = self.staging.route()?;
         check_name("key", key)?;
         let call = self.call(&self.statements.serialize, vec![Value::text(route), Value::text(key)]);
-        Ok(Step::change(call, |_| Ok(Step::Done(()))))
+        Ok(Operation::change(call, |_| Ok(Operation::Done(()))))
     }
 
     pub(crate) fn call(&self, sql: &Sql, values: Vec<Value>) -> Call<Value> {

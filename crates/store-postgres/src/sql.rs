@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox_core::statements;
+use pillarbox_core::{Status, statements};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
@@ -75,6 +75,31 @@ impl Sql {
         )
     }
 
+    /// The settings of a relay's calls, in this transaction: for what is found by the same indexes.
+    pub(crate) fn as_relay() -> Self {
+        Self(STEER.into())
+    }
+
+    /// For the statements of [`Meant`], in this transaction: few dead entries are expected to block a key, and there may be
+    /// many, each of which would be compared with each entry.
+    pub(crate) fn by_hash() -> Self {
+        Self("set local enable_nestloop = off; set local jit = off".into())
+    }
+
+    /// The same for a page of them, which with old statistics would be looked for in the whole table.
+    pub(crate) fn by_page() -> Self {
+        Self("set local enable_nestloop = off; set local enable_seqscan = off; set local jit = off".into())
+    }
+
+    /// The end of [`by_page`](Self::by_page), for what follows in the same transaction.
+    pub(crate) fn as_before() -> Self {
+        Self(
+            "set local enable_nestloop to default; set local enable_seqscan to default; \
+             set local jit to default"
+                .into(),
+        )
+    }
+
     /// Prepares the statement on the server, so that its plan can be asked for. `types` are those of its parameters.
     pub(crate) fn prepared(&self, types: &'static str) -> Self {
         // Constants, and names that went through `Ident`.
@@ -131,6 +156,82 @@ impl Sql {
     }
 }
 
+/// How the entries that an operator means are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By their ids.
+    Ids,
+    /// A page in the order of staging, where the status says it all.
+    Staged,
+    /// By the index of what is at its end, or in the order of staging if that is nearly everything.
+    Ended,
+    /// The first of what waits, by the index of what is open: many delivered ones may come before them, and many others wait
+    /// behind them.
+    Open,
+    /// All that retry, by the same index.
+    Retrying,
+    /// By the lanes of the dead entries that block a key.
+    Blocked,
+    /// By the lanes that are held, and what was claimed as a row.
+    InFlight,
+    /// Everything with one of the statuses.
+    All,
+}
+
+/// One statement over the entries that an operator means, in a text for each way to find them. The stored statuses stand in
+/// the text, because the planner uses a partial index only if it knows them.
+pub(crate) struct Meant([(Way, String); 8]);
+
+/// Where the stored statuses stand in a text.
+const STATUSES: &str = "{statuses}";
+
+impl Meant {
+    fn new(template: &'static str, tables: &Tables) -> Self {
+        let by = |way: Way, scope: &str| {
+            let scope = scope.replace("{wanted}", "array[{statuses}]::{status}[]");
+            (way, tables.fill(&tables.fill(template).replace("{scope}", &scope)))
+        };
+        let all = include_str!("sql/meant_all.sql");
+        let lanes = |dead: &str, part: &str, besides: &str| {
+            let text = include_str!("sql/meant_lanes.sql").replace("{besides}", besides);
+            text.replace("{dead}", dead).replace("{parts}", part)
+        };
+        let blocked = lanes(include_str!("sql/heads_open.sql"), include_str!("sql/part_blocked.sql"), "");
+        let claimed = include_str!("sql/besides_claimed.sql");
+        let in_flight = lanes("{heads_meant}", include_str!("sql/part_held.sql"), claimed);
+        Self([
+            by(Way::Ids, include_str!("sql/meant_ids.sql")),
+            by(Way::Staged, include_str!("sql/meant_staged.sql")),
+            by(Way::Ended, &all.replace("{dead}", include_str!("sql/heads_none.sql"))),
+            by(Way::Open, include_str!("sql/meant_open.sql")),
+            by(Way::Retrying, include_str!("sql/meant_retrying.sql")),
+            by(Way::Blocked, &blocked),
+            by(Way::InFlight, &in_flight),
+            by(Way::All, &all.replace("{dead}", "{heads}")),
+        ])
+    }
+
+    /// The text that finds entries with these stored statuses in this way.
+    pub(crate) fn of(&self, way: Way, statuses: &[Status]) -> Sql {
+        let text = self.0.iter().find(|(known, _)| *known == way).map_or("", |(_, text)| text);
+        let names: Vec<String> = statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
+        Sql(text.replace(STATUSES, &names.join(", ")).into())
+    }
+
+    fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
+        for (way, _) in &self.0 {
+            let statuses: &[Status] = match way {
+                Way::Ids | Way::Staged | Way::All => &Status::ALL,
+                Way::Ended => &[Status::Dead],
+                Way::Retrying => &[Status::Retrying],
+                Way::Open | Way::Blocked => &[Status::Pending, Status::Retrying],
+                Way::InFlight => &[Status::Pending, Status::InFlight, Status::Retrying],
+            };
+            self.of(*way, statuses).name(&format!("{name}.{way:?}"), texts);
+        }
+    }
+}
+
 statements! {
     /// What an outbox runs, in the application's own transaction.
     Staging { serialize, stage_one, stage_fresh, stage_lean, stage_many, saga_stage, saga_exists }
@@ -169,8 +270,8 @@ statements! {
         routes,
         counts,
         counts_blocked,
-        count_by,
-        list,
+        count_by: Meant,
+        list: Meant,
         readers,
         inventory,
         audit,
@@ -181,16 +282,18 @@ statements! {
         pauses,
         pause_lock,
         pause_set,
-        selected,
+        selected: Meant,
         purge,
         purgeable,
         recent_ended,
         recent_accepted,
+        waits,
         inbox_purge,
         inbox_purgeable,
         announce,
         withdraw,
         relays,
+        lanes_backlog,
         lanes_bury,
         lanes_counts,
         lanes_heads,
@@ -200,6 +303,7 @@ statements! {
         lanes_expired,
         lanes_fetch,
         lanes_hand_over,
+        lanes_holders,
         lanes_join,
         lanes_leave,
         lanes_lock,

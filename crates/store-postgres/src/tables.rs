@@ -25,6 +25,10 @@ const DRAWN: &str = include_str!("sql/lanes_drawn.sql");
 
 /// Parts of the statements by which operators see and change entries.
 const MATCHING: &str = include_str!("sql/matching.sql");
+const NARROWED: &str = include_str!("sql/narrowed.sql");
+const NARROW: &str = include_str!("sql/narrow.sql");
+const OPEN_ROUTE: &str = include_str!("sql/open_route.sql");
+const HEADS_MEANT: &str = include_str!("sql/heads_meant.sql");
 const CHANGING: &str = include_str!("sql/changing.sql");
 const HEADS: &str = include_str!("sql/heads.sql");
 
@@ -35,7 +39,7 @@ pub(crate) struct Tables {
     pub(crate) schema: String,
     /// The bare prefix, for lookups in the catalogue; always bound as a value.
     pub(crate) prefix: String,
-    names: [(&'static str, String); 52],
+    names: [(&'static str, String); 56],
 }
 
 impl Tables {
@@ -52,6 +56,10 @@ impl Tables {
             names: [
                 // These have names in them.
                 ("{matching}", MATCHING.to_owned()),
+                ("{narrowed}", NARROWED.to_owned()),
+                ("{narrow}", NARROW.to_owned()),
+                ("{open_route}", OPEN_ROUTE.to_owned()),
+                ("{heads_meant}", HEADS_MEANT.to_owned()),
                 ("{changing}", CHANGING.to_owned()),
                 ("{heads}", HEADS.to_owned()),
                 ("{writers}", WRITERS.to_owned()),

@@ -1,6 +1,7 @@
 //! Reading by lanes: which session holds which lane, the entries of a lane, and their outcomes.
 
 mod attend;
+mod backlog;
 mod hint;
 pub(crate) mod mend;
 mod read;

@@ -42,6 +42,8 @@ impl SagaAdmin for PostgresStore {
             .value(filter.name)
             .value(filter.subject.as_ref().map(|subject| subject.kind.clone()))
             .value(filter.subject.map(|subject| subject.value))
+            .at(filter.after.map(|after| after.created_at))
+            .value(filter.after.map(|after| after.id.to_string()))
             .number(filter.limit.into())
             .done()?;
         let rows = self.run(Traffic::Operator, Again::Always, &self.sql().saga_list, arguments).await?;

@@ -3,7 +3,7 @@
 use pillarbox_core::port::StagedSaga;
 use pillarbox_core::port::shared::SagaDraft;
 use pillarbox_core::{Error, ErrorKind, Result, Saga};
-use pillarbox_host::Step;
+use pillarbox_host::Operation;
 
 use crate::driver::Transaction;
 use crate::outbox::Outbox;
@@ -21,7 +21,7 @@ impl Outbox {
         tx.run(self.staging.saga(saga).and_then(|draft| self.clone().try_saga(draft, TRIES)))
     }
 
-    fn try_saga(self, draft: SagaDraft, tries: usize) -> Result<Step<Value, StagedSaga>> {
+    fn try_saga(self, draft: SagaDraft, tries: usize) -> Result<Operation<Value, StagedSaga>> {
         if tries == 0 {
             return Err(Error::new(
                 ErrorKind::Contention,
@@ -41,15 +41,15 @@ impl Outbox {
             Value::Integer(draft.timeout_micros),
             Value::Integer(draft.timeout_micros.filter(|_| draft.is_due)),
         ];
-        Ok(Step::ask(self.call(&self.statements.saga_stage, values), move |rows| {
+        Ok(Operation::ask(self.call(&self.statements.saga_stage, values), move |rows| {
             if let Some(row) = rows.first() {
                 let (steps, staged) = draft.written(row.number(0)?)?;
                 return Ok(self.many(steps)?.map(move |_| staged));
             }
             let call = self.call(&self.statements.saga_exists, vec![Value::text(&draft.columns.id)]);
-            Ok(Step::ask(call, move |rows| match rows.is_empty() {
+            Ok(Operation::ask(call, move |rows| match rows.is_empty() {
                 true => self.try_saga(draft, tries - 1),
-                false => Ok(Step::Done(StagedSaga::Duplicate(draft.id))),
+                false => Ok(Operation::Done(StagedSaga::Duplicate(draft.id))),
             }))
         }))
     }

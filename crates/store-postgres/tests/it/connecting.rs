@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox_conformance::StoreHarness;
-use pillarbox_core::port::{Admin, ExtendRequest, Filter, Schema, Store, Verdict};
+use pillarbox_core::port::{Admin, Depth, Doctor, ExtendRequest, Filter, Schema, Severity, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_postgres::{Mode, Options, PostgresStore};
 use sqlx::postgres::PgPoolOptions;
@@ -101,6 +101,13 @@ async fn a_server_that_takes_no_writes_is_read_only_and_worth_waiting_for() {
         (ErrorKind::ReadOnly, Retry::Later, Some("25006"))
     );
     assert_eq!(store.list(Filter::default()).await.unwrap().len(), 1, "reading goes on");
+    let server = async |store: &PostgresStore| {
+        let found = store.examine(Depth::Start).await.unwrap();
+        found.into_iter().find(|finding| finding.check == "server").expect("the doctor does not tell")
+    };
+    let finding = server(&store).await;
+    assert!(finding.severity == Severity::Problem && finding.reason.contains("read-only"), "{finding:?}");
+    assert_eq!(server(&harness.store()).await.severity, Severity::Ok);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillarbox_conformance::StoreHarness;
-use pillarbox_core::port::{Admin, ExtendRequest, Filter, Store, Verdict};
+use pillarbox_core::port::{Admin, CountBy, CountByRequest, ExtendRequest, Filter, Store, Verdict};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_postgres::{Options, PostgresStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
@@ -142,6 +142,9 @@ async fn what_may_be_done_twice_is_sent_again_by_itself() {
     assert_eq!(store.list(Filter::default()).await.unwrap().len(), 1);
     proxy.inject(Fault::Cut("SELECT 1"));
     assert_eq!(store.list(Filter::default()).await.unwrap().len(), 1);
+    proxy.inject(Fault::Cut("SELECT 1"));
+    let by_type = CountByRequest { filter: Filter::default(), by: CountBy::Type };
+    assert_eq!(store.count_by(by_type).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! The plans of what a relay runs: by index, without a sort, whatever the planner knows of the table.
 
 use pillarbox_conformance::StoreHarness;
+use pillarbox_core::Status;
+use pillarbox_core::port::Admin as _;
 use pillarbox_store_postgres::statements;
 use sqlx::{PgConnection, Row};
 
@@ -31,7 +33,7 @@ pub(crate) struct Subject {
 }
 
 macro_rules! subject {
-    ($name:literal, $types:literal, $values:expr, $by:expr) => {
+    ($name:literal, $types:expr, $values:expr, $by:expr) => {
         $crate::plans::Subject { name: $name, types: $types, values: $values.into(), by: &$by }
     };
 }
@@ -102,6 +104,13 @@ fn subjects() -> Vec<Subject> {
         ),
         subject!("recent_ended", "timestamptz, bigint", "null, 10000000", ["outbox_ended"]),
         subject!("recent_accepted", "timestamptz, bigint", "null, 10000000", ["inbox_age"]),
+        subject!(
+            "waits",
+            "timestamptz, bigint, text, bigint, bigint",
+            "null, 10000000, 'orders', 1000, 20000",
+            ["outbox_ended"]
+        ),
+        subject!("lanes_backlog", "text, bigint", "'orders', 1000", ["outbox_lane", "lane_pkey"]),
         subject!(
             "lanes_read",
             "text, uuid, bigint[], bigint[], bigint[], boolean",
@@ -179,11 +188,12 @@ pub(crate) async fn fill(harness: &Direct) {
 pub(crate) async fn plan(connection: &mut PgConnection, harness: &Direct, subject: &Subject) -> String {
     let statements = statements(&harness.options);
     let text = &statements.iter().find(|(name, _)| name == subject.name).unwrap().1;
-    let prepare = format!("prepare {} ({}) as {text}", subject.name, subject.types);
+    let name = subject.name.replace('.', "_");
+    let prepare = format!("prepare {name} ({}) as {text}", subject.types);
     sqlx::raw_sql(harness.sql(&prepare)).execute(&mut *connection).await.unwrap();
-    let explain = format!("explain (costs off) execute {} ({})", subject.name, subject.values);
+    let explain = format!("explain (costs off) execute {name} ({})", subject.values);
     let rows = sqlx::raw_sql(harness.sql(&explain)).fetch_all(&mut *connection).await.unwrap();
-    let deallocate = format!("deallocate {}", subject.name);
+    let deallocate = format!("deallocate {name}");
     sqlx::raw_sql(harness.sql(&deallocate)).execute(connection).await.unwrap();
     rows.iter().map(|row| row.get::<String, _>(0)).collect::<Vec<_>>().join("\n")
 }
@@ -346,16 +356,34 @@ async fn counting_goes_by_the_partial_indexes() {
     // As the store does before it counts.
     let settings = "set enable_seqscan = off; set enable_bitmapscan = off";
     sqlx::raw_sql(settings).execute(&mut connection).await.unwrap();
-    let counts = subject!("counts", "timestamptz", "null", ["outbox_open", "outbox_ended"]);
+    let counts = subject!("counts", "timestamptz, bigint", "null, 100000", ["outbox_open", "outbox_ended"]);
     let stale = plan(&mut connection, &harness, &counts).await;
     harness.execute("analyze {s}.pillarbox_outbox").await;
     let fresh = plan(&mut connection, &harness, &counts).await;
     for plan in [stale, fresh] {
         assert!(!plan.contains("Seq Scan") && !plan.contains("Bitmap"), "{plan}");
+        let newest = plan.matches("Index Only Scan Backward using pillarbox_outbox_ended").count();
+        assert_eq!(newest, 2, "what is kept for days is read from its end, up to a limit: {plan}");
         for index in counts.by {
             assert!(plan.contains(&format!("Index Only Scan using pillarbox_{index}")), "{plan}");
         }
     }
+}
+
+#[tokio::test]
+async fn of_what_is_kept_for_days_only_the_newest_are_counted() {
+    let harness = Direct::start().await;
+    let deliver = "insert into {s}.pillarbox_outbox (route, type, payload, status, settled_at) \
+        select case when n % 2 = 0 then 'orders' else 'mails' end, 't', '0', 'delivered', now() \
+        from generate_series(1, 99999) as n";
+    harness.execute(deliver).await;
+    let counts = harness.store().counts(None).await.unwrap();
+    let delivered: Vec<u64> = counts.iter().map(|counts| counts.of(Status::Delivered)).collect();
+    assert_eq!((delivered, counts[0].at_least.len()), (vec![50_000, 49_999], 0));
+    harness.execute(deliver).await;
+    let counts = harness.store().counts(None).await.unwrap();
+    assert_eq!(counts.iter().map(|counts| counts.of(Status::Delivered)).sum::<u64>(), 100_000);
+    assert!(counts.iter().all(|counts| counts.at_least.contains(&Status::Delivered)), "{counts:?}");
 }
 
 #[tokio::test]
@@ -379,6 +407,72 @@ async fn with_200_000_pending_entries_what_is_blocked_is_counted_by_index() {
     for plan in [stale, fresh] {
         assert!(!plan.contains("Seq Scan on pillarbox_outbox"), "{plan}");
         check_indexes(&blocked, &plan, "what is blocked");
+    }
+}
+
+/// A page of a list by each way to find its entries. The way over the index of open entries, too, reads the table only by the
+/// numbers of its rows.
+#[tokio::test]
+async fn with_200_000_pending_entries_a_page_of_each_standing_goes_by_an_index() {
+    const TYPES: &str = "text, bigint, text, text, text, text, text, timestamptz, timestamptz, bigint, uuid[], text[], \
+        bigint[], bigint[], timestamptz, bigint, boolean";
+    let harness = Direct::start().await;
+    fill(&harness).await;
+    harness
+        .execute(
+            "insert into {s}.pillarbox_route_state (route, on_dead) values ('orders', 'block'); \
+             update {s}.pillarbox_outbox set key = 'k-' || seq % 1000; \
+             update {s}.pillarbox_outbox set status = 'dead', settled_at = now() where seq in (5, 17)",
+        )
+        .await;
+    let values = |standing: &str, most: &str| {
+        format!(
+            "{standing}, {most}, null, null, null, null, null, null, null, null, null, '{{}}', '{{}}', '{{}}', null, 100, false"
+        )
+    };
+    let subjects = [
+        subject!("list.Staged", TYPES, values("null", "null"), ["outbox_pkey", "outbox_ended"]),
+        subject!("list.Ended", TYPES, values("null", "null"), ["outbox_ended", "outbox_pkey"]),
+        subject!(
+            "list.Open",
+            TYPES,
+            values("'pending'", "200"),
+            ["outbox_open", "outbox_ended", "outbox_pkey"]
+        ),
+        subject!(
+            "list.Retrying",
+            TYPES,
+            values("'retrying'", "null"),
+            ["outbox_open", "outbox_ended", "outbox_pkey"]
+        ),
+        subject!(
+            "list.Blocked",
+            TYPES,
+            values("'blocked'", "16"),
+            ["outbox_lane", "outbox_ended", "outbox_open", "outbox_pkey"]
+        ),
+        subject!(
+            "list.InFlight",
+            TYPES,
+            values("'in_flight'", "null"),
+            ["outbox_lane", "outbox_ended", "outbox_open", "outbox_pkey"]
+        ),
+    ];
+    let mut connection = connect().await;
+    // As the store does before it looks for a page.
+    let settings = "set enable_nestloop = off; set enable_seqscan = off; set jit = off; \
+        set plan_cache_mode = force_custom_plan";
+    sqlx::raw_sql(settings).execute(&mut connection).await.unwrap();
+    for statistics in [Statistics::Stale, Statistics::Fresh] {
+        if statistics == Statistics::Fresh {
+            harness.execute("analyze {s}.pillarbox_outbox").await;
+        }
+        for subject in &subjects {
+            let plan = plan(&mut connection, &harness, subject).await;
+            let what = format!("{} with {statistics:?} statistics:\n{plan}", subject.name);
+            assert!(!plan.contains("Seq Scan on pillarbox_outbox"), "reads the table: {what}");
+            check_indexes(subject, &plan, &what);
+        }
     }
 }
 

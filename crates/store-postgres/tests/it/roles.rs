@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pillarbox_conformance::StoreHarness;
 use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, Effect, Entropy, Filter, InventoryRequest, Origin, Position, Presence,
-    PurgeRequest, SagaAdmin, Schema, SchemaState, Store, Transactions, Verdict,
+    AcceptRequest, Accepted, Admin, Depth, Doctor, Effect, Entropy, Filter, InventoryRequest, Origin,
+    Position, Presence, PurgeRequest, SagaAdmin, Schema, SchemaState, Severity, Store, Transactions, Verdict,
 };
 use pillarbox_core::{ErrorKind, Event, Fence, Reference, Saga, Step};
 use pillarbox_host::OsEntropy;
@@ -75,6 +75,22 @@ async fn refused(store: &PostgresStore, sql: AssertSqlSafe<String>) {
     let text = sql.0.clone();
     let error = sqlx::raw_sql(sql).execute(connection).await.expect_err(&text);
     assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("42501"), "{text}: {error}");
+}
+
+#[tokio::test]
+async fn the_doctor_tells_who_may_work_on_the_entries() {
+    let harness = Direct::start().await;
+    let roles = Roles::grant(&harness).await;
+    for (role, expected) in
+        [("relay", Severity::Ok), ("read", Severity::Problem), ("stage", Severity::Problem)]
+    {
+        let store = roles.store(role, harness.options.clone()).await;
+        let found = store.examine(Depth::Start).await.unwrap();
+        let rights = found.iter().find(|finding| finding.check == "rights").unwrap();
+        assert_eq!(rights.severity, expected, "{role}: {rights:?}");
+        store.pool().close().await;
+    }
+    roles.drop(&harness).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,7 @@
+($3::text is null or o.route = $3) and ($4::text is null or o.type = $4)
+            and ($5::text is null or o.key = $5) and ($6::text is null or o.tenant = $6)
+            and ($7::text is null or starts_with(o.last_error || ': ', $7))
+            and ($8::timestamptz is null or coalesce(o.settled_at, o.created_at) >= $8)
+            and ($9::timestamptz is null or coalesce(o.settled_at, o.created_at) < $9)
+            and ($10::bigint is null or o.seq > $10)
+            and (not $17::boolean or o.due_at > coalesce($15::timestamptz, statement_timestamp()))
