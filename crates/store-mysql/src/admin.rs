@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
+    PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
 use sqlx::MySqlConnection;
@@ -16,7 +17,8 @@ use sqlx::mysql::MySqlRow;
 use crate::bind::Bind;
 use crate::call::Traffic;
 use crate::error::{Phase, classify};
-use crate::meant::{bind, text};
+use crate::meant::{bind, number, text};
+use crate::reap::route_after;
 use crate::row::{COLUMNS, Cells, decode};
 use crate::sql::{Sql, Statements};
 use crate::store::MySqlStore;
@@ -50,6 +52,10 @@ impl Admin for MySqlStore {
         Ok(routes.told())
     }
 
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>> {
+        self.lane_backlogs(route).await
+    }
+
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         filter.check()?;
         let asked = Asked::listed(&filter);
@@ -65,6 +71,10 @@ impl Admin for MySqlStore {
         let rows = self.rows(Traffic::Operator, &groups).await?;
         let groups = rows.iter().map(Cells::of).map(|mut row| Ok((row.optional_text()?, row.count()?)));
         Ok(CountGroup::gather(request.by, groups.collect::<Result<Vec<_>>>()?))
+    }
+
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits> {
+        self.delivery_waits(request).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
@@ -134,8 +144,20 @@ async fn tally(
         let route = routes.count(&mut row)?;
         routes.waits_since(&route, row.time()?, now);
     }
-    for row in &fetch(&s.count_ended, Bind::new(), tx).await? {
-        routes.count(&mut Cells::of(row))?;
+    let limits = [
+        (Status::Delivered, i64::from(COUNTED_MAX)),
+        (Status::Dead, i64::MAX),
+        (Status::Discarded, i64::from(COUNTED_MAX)),
+    ];
+    for (status, limit) in limits {
+        let mut before = Vec::new();
+        while let Some(route) = route_after(s, number(status), before, tx).await? {
+            let ended = Bind::new().number(number(status)).bytes(route.clone()).number(limit);
+            before = route;
+            for row in &fetch(&s.count_ended, ended, tx).await? {
+                routes.count(&mut Cells::of(row))?;
+            }
+        }
     }
     for row in &fetch(&s.count_handed, at(), tx).await? {
         routes.handed(&mut Cells::of(row))?;

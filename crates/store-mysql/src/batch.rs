@@ -2,7 +2,7 @@
 
 use pillarbox_core::port::shared::StageBatch;
 use pillarbox_core::{Error, NewEntry, Result};
-use pillarbox_host::Step;
+use pillarbox_host::Operation;
 
 use crate::bind::Bind;
 use crate::sql::Statements;
@@ -25,13 +25,13 @@ pub(crate) fn batch(entries: &[NewEntry]) -> Result<StageBatch> {
 pub(crate) fn check_packet<R: Send + 'static>(
     bytes: usize,
     statements: &Statements,
-    next: Step<Value, R>,
-) -> Result<Step<Value, R>> {
+    next: Operation<Value, R>,
+) -> Result<Operation<Value, R>> {
     let needed = bytes.saturating_add(AROUND);
     if needed <= PACKET_LEAST {
         return Ok(next);
     }
-    Ok(Step::ask(statements.packet.call(Bind::new())?, move |rows| {
+    Ok(Operation::ask(statements.packet.call(Bind::new())?, move |rows| {
         let most = rows.first().map_or(Ok(i64::MAX), |row| row.number(0))?;
         if usize::try_from(most).is_ok_and(|most| needed > most) {
             return Err(Error::too_large(format!(

@@ -9,7 +9,9 @@ use pillarbox_core::port::{
     Claim, ClaimOrder, ClaimRequest, Company, ExtendRequest, Extended, Purging, ReapRequest, Reaped,
     SettleRequest, Settled, Steps, Store,
 };
-use pillarbox_core::{COMPANY_MAX, Fence, Held, Result, RouteName, Status, Timestamp, company};
+use pillarbox_core::{
+    COMPANY_MAX, Error, ErrorKind, Fence, Held, Result, RouteName, Status, Timestamp, company,
+};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
@@ -174,7 +176,10 @@ impl Take<'_> {
         let request = self.request;
         let seqs: Vec<i64> = found.iter().map(|found| found.row.entry.seq).collect();
         let bind = Bind::new().at(Some(now)).number(micros(request.lease)).text(&request.owner);
-        self.statements.claim_take.execute(&bind, seqs, tx).await?;
+        let taken = self.statements.claim_take.execute(&bind, seqs, tx).await?;
+        if taken != found.len() as u64 {
+            return Err(Error::new(ErrorKind::Contention, "another relay has taken some of these entries"));
+        }
         for found in &mut found {
             let entry = &mut found.row.entry;
             entry.status = Status::InFlight;

@@ -17,6 +17,9 @@ use crate::sql::script;
 /// A connection that lay idle for longer is tested before it is used again.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 
+/// The one character set that has every text.
+const CHARSET: &str = "utf8mb4";
+
 /// The oldest versions that this crate works with.
 const MARIADB_LEAST: (u32, u32) = (10, 6);
 const MYSQL_LEAST: (u32, u32) = (8, 4);
@@ -35,6 +38,10 @@ pub(crate) fn target(url: &str, options: &Options) -> Result<MySqlConnectOptions
     let target = target.disable_statement_logging().pipes_as_concat(false);
     if target.get_database().is_none_or(str::is_empty) {
         return Err(Error::invalid("the URL names no database; write mysql://user@host/database"));
+    }
+    if !target.get_charset().eq_ignore_ascii_case(CHARSET) {
+        let text = "the URL names a character set that cannot hold every text; write charset=utf8mb4, or leave it out";
+        return Err(Error::invalid(text));
     }
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let named = query.split('&').any(|pair| matches!(pair.split('=').next(), Some("sslmode" | "ssl-mode")));

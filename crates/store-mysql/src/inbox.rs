@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use pillarbox_core::port::shared::NewOwner;
 use pillarbox_core::port::{self, AcceptBatch, AcceptRequest, Accepted, Origin, Position, Transactions};
 use pillarbox_core::{Error, EventId, Fence, Result, Timestamp};
-use pillarbox_host::{BatchMarks, Call, Step, accept_all};
+use pillarbox_host::{BatchMarks, Call, Operation, accept_all};
 use serde::Serialize;
 use sqlx::MySqlPool;
 
@@ -123,7 +123,7 @@ impl BatchMarks<Value> for Statements {
         self.accept_many.call(Bind::new().bytes(consumer).bytes(list(events)?).at(now))
     }
 
-    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Step<Value, ()>> {
+    fn raise(&self, consumer: &str, owner: NewOwner, now: Option<Timestamp>) -> Result<Operation<Value, ()>> {
         raise(self, consumer, owner, now)
     }
 }
@@ -139,7 +139,7 @@ fn raise(
     consumer: &str,
     newer: NewOwner,
     now: Option<Timestamp>,
-) -> Result<Step<Value, ()>> {
+) -> Result<Operation<Value, ()>> {
     let NewOwner { origin, known, .. } = newer;
     let lane = Bind::new().bytes(consumer).bytes(origin.lane);
     let owner = lane
@@ -148,12 +148,12 @@ fn raise(
         .bytes(origin.position.stream)
         .number(origin.position.offset)
         .at(now);
-    let raise = Step::change(statements.fence_raise.call(owner)?, |_| Ok(Step::Done(())));
+    let raise = Operation::change(statements.fence_raise.call(owner)?, |_| Ok(Operation::Done(())));
     if !known {
         return Ok(raise);
     }
-    Ok(Step::ask(statements.fence_lock.call(lane)?, move |rows| {
-        Ok(if rows.is_empty() { Step::Done(()) } else { raise })
+    Ok(Operation::ask(statements.fence_lock.call(lane)?, move |rows| {
+        Ok(if rows.is_empty() { Operation::Done(()) } else { raise })
     }))
 }
 
@@ -169,10 +169,10 @@ impl Marking {
     }
 
     /// First the newest owner that was seen of the lane that the event comes from.
-    fn begin(self) -> Result<Step<Value, Accepted>> {
+    fn begin(self) -> Result<Operation<Value, Accepted>> {
         let Some(own) = self.request.origin.clone() else { return self.mark(None) };
         let bind = Bind::new().bytes(self.request.consumer.as_str()).bytes(own.lane.as_str());
-        Ok(Step::ask(self.statements.fence_of.call(bind)?, move |rows| {
+        Ok(Operation::ask(self.statements.fence_of.call(bind)?, move |rows| {
             let known = match rows.first() {
                 Some(row) => {
                     let position = Position { stream: row.text(1)?.to_owned(), offset: row.number(2)? };
@@ -193,16 +193,16 @@ impl Marking {
     }
 
     /// A stale event is not marked. It may have been before.
-    fn refuse(self) -> Result<Step<Value, Accepted>> {
-        Ok(Step::ask(self.statements.marked.call(self.event())?, |rows| {
+    fn refuse(self) -> Result<Operation<Value, Accepted>> {
+        Ok(Operation::ask(self.statements.marked.call(self.event())?, |rows| {
             let marked = rows.first().map_or(Ok(false), |row| row.flag(0))?;
-            Ok(Step::Done(if marked { Accepted::Duplicate } else { Accepted::Stale }))
+            Ok(Operation::Done(if marked { Accepted::Duplicate } else { Accepted::Stale }))
         }))
     }
 
-    fn mark(self, newer: Option<NewOwner>) -> Result<Step<Value, Accepted>> {
+    fn mark(self, newer: Option<NewOwner>) -> Result<Operation<Value, Accepted>> {
         let bind = self.event().at(self.request.now);
-        Ok(Step::change(self.statements.accept.call(bind)?, move |marked| {
+        Ok(Operation::change(self.statements.accept.call(bind)?, move |marked| {
             let accepted = if marked.told == DUPLICATE { Accepted::Duplicate } else { Accepted::Fresh };
             // Also for a duplicate: what a new owner publishes first is what the last one may have published already.
             match newer {
@@ -210,7 +210,7 @@ impl Marking {
                     let AcceptRequest { consumer, now, .. } = self.request;
                     Ok(raise(&self.statements, &consumer, newer, now)?.map(move |()| accepted))
                 }
-                None => Ok(Step::Done(accepted)),
+                None => Ok(Operation::Done(accepted)),
             }
         }))
     }

@@ -24,7 +24,7 @@
 //!
 //! Staging needs a transaction. A pool or a connection outside of one does not compile:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! # async fn example(pool: sqlx::MySqlPool) -> Result<(), Box<dyn std::error::Error>> {
 //! let mut connection = pool.acquire().await?;
 //! pillarbox_store_mysql::Outbox::new("orders")
@@ -41,6 +41,8 @@
 //! ```
 //!
 //! Needs MariaDB 10.6 or MySQL 8.4, or later, with InnoDB. The nodes of a Galera cluster share the work.
+// Shows beside each item which feature has it, on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod batch;

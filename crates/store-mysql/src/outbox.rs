@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use pillarbox_core::{Error, Event, EventId, NewEntry, Result, Staged, check_name};
-use pillarbox_host::{Row, Staging, Step};
+use pillarbox_host::{Operation, Row, Staging};
 
 use crate::batch::{batch, check_packet};
 use crate::bind::Bind;
@@ -108,20 +108,23 @@ impl Outbox {
     }
 
     /// One event without the detour that any number of them take.
-    fn one(&self, entry: NewEntry) -> Result<Step<Value, Staged>> {
+    fn one(&self, entry: NewEntry) -> Result<Operation<Value, Staged>> {
         let (id, bytes) = (entry.event_id, entry.event.payload.len());
         let bind = params(entry)?.into_iter().fold(Bind::new(), Bind::param);
-        let one = Step::change(self.statements.stage_one.call(bind)?, move |changed| {
+        let one = Operation::change(self.statements.stage_one.call(bind)?, move |changed| {
             // The server tells the number of a new row, and zero for one that was there.
-            Ok(Step::Done(if changed.told == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
+            Ok(Operation::Done(if changed.told == 0 { Staged::Duplicate(id) } else { Staged::Fresh(id) }))
         });
         check_packet(bytes, &self.statements, one)
     }
 
-    pub(crate) fn many(&self, events: impl IntoIterator<Item = Event>) -> Result<Step<Value, Vec<Staged>>> {
+    pub(crate) fn many(
+        &self,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Result<Operation<Value, Vec<Staged>>> {
         let mut entries = self.staging.entries(events)?;
         if entries.is_empty() {
-            return Ok(Step::Done(Vec::new()));
+            return Ok(Operation::Done(Vec::new()));
         }
         if entries.len() == 1
             && let Some(entry) = entries.pop()
@@ -134,24 +137,24 @@ impl Outbox {
         let bind = Bind::new().bytes(self.staging.route_text()).bytes(batch.json);
         let ask = self.statements.stage_fresh.call(bind.clone())?;
         let call = self.statements.stage_many.call(bind.bytes(batch.payloads))?;
-        let many = Step::change(call, move |changed| {
+        let many = Operation::change(call, move |changed| {
             if changed.rows >= ids.len() as u64 {
                 let fresh = ids.iter().copied().collect();
-                return Ok(Step::Done(Staged::tell(ids, fresh)));
+                return Ok(Operation::Done(Staged::tell(ids, fresh)));
             }
             // Duplicates are rare: only then ask which.
-            Ok(Step::ask(ask, move |rows| Ok(Step::Done(told(ids, &rows)?))))
+            Ok(Operation::ask(ask, move |rows| Ok(Operation::Done(told(ids, &rows)?))))
         });
         check_packet(bytes, &self.statements, many)
     }
 
-    fn lock(&self, key: &str) -> Result<Step<Value, ()>> {
+    fn lock(&self, key: &str) -> Result<Operation<Value, ()>> {
         let route = self.staging.route()?;
         check_name("key", key)?;
         let bind = Bind::new().bytes(route.as_str()).bytes(key);
         let end = self.statements.serialize_end.call(bind.clone())?;
-        Ok(Step::change(self.statements.serialize.call(bind)?, |_| {
-            Ok(Step::change(end, |_| Ok(Step::Done(()))))
+        Ok(Operation::change(self.statements.serialize.call(bind)?, |_| {
+            Ok(Operation::change(end, |_| Ok(Operation::Done(()))))
         }))
     }
 }

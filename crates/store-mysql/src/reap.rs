@@ -70,6 +70,17 @@ impl MySqlStore {
     }
 }
 
+/// The next route that has entries in a part of the open index, as one transaction sees it.
+pub(crate) async fn route_after(
+    statements: &Statements,
+    part: i64,
+    before: Vec<u8>,
+    connection: &mut MySqlConnection,
+) -> Result<Option<Vec<u8>>> {
+    let rows = statements.routes.with(Bind::new().number(part).bytes(before))?.rows(connection).await?;
+    Ok(rows.first().map(|row| Cells::of(row).bytes().flatten().unwrap_or_default()))
+}
+
 struct Reap<'a> {
     statements: &'a Statements,
     request: &'a ReapRequest,

@@ -1,6 +1,7 @@
-//! What ended and what was accepted lately.
+//! What ended and what was accepted lately, and how long deliveries took.
 
-use pillarbox_core::port::{Recent, RecentRequest};
+use pillarbox_core::limits::WAITS_MAX;
+use pillarbox_core::port::{Recent, RecentRequest, Waits, WaitsRequest};
 use pillarbox_core::{Result, Status};
 
 use crate::bind::Bind;
@@ -26,5 +27,15 @@ impl MySqlStore {
         let accepted = self.rows(Traffic::Operator, &s.recent_accepted.with(bind())?).await?;
         accepted.iter().map(Cells::of).try_for_each(|mut row| recent.accept(&mut row))?;
         Ok(recent)
+    }
+
+    pub(crate) async fn delivery_waits(&self, request: WaitsRequest) -> Result<Waits> {
+        let bind = Bind::new().at(request.now).number(micros(request.within));
+        let bind = bind.number(number(Status::Delivered)).bytes(request.route.as_str());
+        let look = self.statements.waits.with(bind.number(WAITS_MAX.into()))?;
+        let rows = self.rows(Traffic::Operator, &look).await?;
+        let mut waits = Waits::default();
+        rows.iter().map(Cells::of).try_for_each(|mut row| waits.count(&mut row))?;
+        Ok(waits)
     }
 }

@@ -1,12 +1,14 @@
 //! The tables: how they should be, how they are, and how to get there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::shared::{Columns, Found, TABLES, lacks};
 use pillarbox_core::port::{Migrated, Schema, SchemaState};
 use pillarbox_core::{Error, ErrorKind, Result};
 use sqlx::MySqlConnection;
+use tokio::time::sleep;
 
 use crate::batch::PACKET_LEAST;
 use crate::bind::Bind;
@@ -31,6 +33,12 @@ create index {open_index} on {probe} (twice);
 create trigger {probe_trigger} before delete on {probe} for each row set @pillarbox_probe = 1;
 insert into {probe} (id) values (1)";
 const PROBE_END: &str = "drop table if exists {probe}";
+
+/// How often a migration is tried on a cluster, and a part of the pause between two tries.
+const TRIES: u32 = 16;
+const PAUSE: Duration = Duration::from_millis(50);
+/// A table, an index, a row or a trigger that is there already; one that is not there; a deadlock.
+const OVERTAKEN: [&str; 7] = ["1050", "1061", "1062", "1359", "1146", "1360", "1213"];
 
 /// What only these servers need besides the tables that all stores have.
 const MORE_TABLES: [(&str, &[&str]); 2] =
@@ -85,6 +93,28 @@ impl Schema for MySqlStore {
     }
 
     async fn migrate(&self) -> Result<Migrated> {
+        let mut tries = 1;
+        loop {
+            match self.migrate_once().await {
+                // On a cluster the lock is known to one node: a migration on another one was in the way, or was faster.
+                Err(error) if tries < TRIES && was_overtaken(&error) && self.is_clustered().await? => {
+                    tries += 1;
+                    // Not the same pause for both of them.
+                    sleep(PAUSE.saturating_mul(1 + (pillarbox_host::random_u64() % 16) as u32)).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn plan(&self) -> Result<String> {
+        let look = self.look().await?;
+        Ok(look.scripts(&self.statements.tables, self.options()).join("\n"))
+    }
+}
+
+impl MySqlStore {
+    async fn migrate_once(&self) -> Result<Migrated> {
         let (tables, mut connection) = (&self.statements.tables, self.apart().await?);
         let connection = &mut connection;
         Server::ask(connection).await?;
@@ -110,11 +140,12 @@ impl Schema for MySqlStore {
         }
         Ok(Migrated { from: look.found.version, to: VERSION })
     }
+}
 
-    async fn plan(&self) -> Result<String> {
-        let look = self.look().await?;
-        Ok(look.scripts(&self.statements.tables, self.options()).join("\n"))
-    }
+/// Whether an error may come of another migration at the same time: what was to be made is there, what was there is gone, or
+/// a statement was ended in favour of another node's.
+fn was_overtaken(error: &Error) -> bool {
+    error.code().is_some_and(|code| OVERTAKEN.contains(&code))
 }
 
 /// Settings of the server that a store depends on.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use pillarbox_core::Result;
 use pillarbox_core::port::Pool;
 use sqlx::{Connection, MySqlPool};
+use tokio::sync::OnceCell;
 
+use crate::bind::Bind;
 use crate::connect::{self, Server};
 use crate::error::{Phase, classify};
 use crate::options::{Options, Traffic};
-use crate::sql::Statements;
+use crate::sql::{Sql, Statements};
 use crate::tables::Tables;
 
 /// Connections that relays read with, those that only claims, reaps and purges use, and those for sagas.
@@ -28,7 +30,11 @@ pub struct MySqlStore {
 struct Inner {
     pools: Pools,
     options: Options,
+    clustered: OnceCell<bool>,
 }
+
+/// A row on a node of a Galera cluster. MySQL knows no such variable.
+const CLUSTERED: &str = "show variables where variable_name = 'wsrep_on' and value = 'ON'";
 
 /// Connections are opened when they are needed, so an unused pool costs nothing.
 enum Pools {
@@ -87,7 +93,8 @@ impl MySqlStore {
 
     fn build(pools: Pools, options: Options) -> Self {
         let statements = Arc::new(Statements::new(Tables::new(&options)));
-        Self { inner: Arc::new(Inner { pools, options }), statements }
+        let inner = Inner { pools, options, clustered: OnceCell::new() };
+        Self { inner: Arc::new(inner), statements }
     }
 
     /// The connections of all pools.
@@ -129,6 +136,15 @@ impl MySqlStore {
             (Pools::Own([.., reserved, _]), Traffic::Reserved) => reserved,
             (Pools::Own([.., sagas]), Traffic::Sagas) => sagas,
         }
+    }
+
+    /// Whether the server is a node of a Galera cluster, whose locks are not known to the other nodes. It is asked once.
+    pub(crate) async fn is_clustered(&self) -> Result<bool> {
+        let ask = || async {
+            let look = Sql::new(CLUSTERED, &self.statements.tables).with(Bind::new())?;
+            Ok(!self.rows(Traffic::Reading, &look).await?.is_empty())
+        };
+        self.inner.clustered.get_or_try_init(ask).await.copied()
     }
 
     /// Whether the connections are set as this crate needs them.

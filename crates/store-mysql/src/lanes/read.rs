@@ -13,7 +13,7 @@ use super::session;
 use crate::bind::Bind;
 use crate::call::Traffic;
 use crate::row::{Cells, decode};
-use crate::sql::{Bound, Statements};
+use crate::sql::{Bound, PerLane, Statements};
 use crate::store::MySqlStore;
 
 pub(super) async fn heads(store: &MySqlStore, request: HeadsRequest) -> Result<Vec<Head>> {
@@ -64,7 +64,8 @@ impl OpenLanes for Looks<'_> {
             deep.extend(flat);
         }
         if !deep.is_empty() {
-            put(&self.0.rows(Traffic::Reading, &one_by_one(self.0, route, &deep)?).await?, &mut open)?;
+            let look = one_by_one(&self.0.statements.lanes_open, route, &deep)?;
+            put(&self.0.rows(Traffic::Reading, &look).await?, &mut open)?;
         }
         open.values_mut().for_each(|seqs| seqs.sort_unstable());
         Ok(open)
@@ -99,9 +100,9 @@ impl OpenLanes for Looks<'_> {
     }
 }
 
-/// The look at each of these lanes by itself.
-fn one_by_one(store: &MySqlStore, route: &RouteName, asks: &[OpenAsk]) -> Result<Bound> {
-    let (sql, arms) = store.statements.lanes_open.of(asks.len());
+/// A look at each of these lanes by itself.
+pub(super) fn one_by_one(look: &PerLane, route: &RouteName, asks: &[OpenAsk]) -> Result<Bound> {
+    let (sql, arms) = look.of(asks.len());
     // An arm that nobody asked for finds nothing: there is no such lane.
     let arm = |bind: Bind, ask: Option<&OpenAsk>| {
         let (lane, limit) = ask.map_or((-1, 0), |ask| (i64::from(ask.lane), i64::from(ask.limit)));

@@ -22,7 +22,9 @@ pub(super) async fn settle(store: &MySqlStore, request: LaneSettleRequest) -> Re
     // The same row twice: the first verdict counts.
     let mut seen = HashSet::with_capacity(request.settlements.len());
     let first = request.settlements.iter().filter(|settlement| seen.insert(settlement.held)).collect();
-    let batch = LaneSettle { statements: &store.statements, request: &request, settlements: first };
+    let is_clustered = store.is_clustered().await?;
+    let batch =
+        LaneSettle { statements: &store.statements, request: &request, settlements: first, is_clustered };
     let is_plain = batch.settlements.iter().all(|settlement| settlement.verdict == Verdict::Delivered);
     let at_once = if is_plain { store.together(Traffic::Reserved, &DeliverAll(&batch)).await? } else { None };
     let mut settled = match at_once {
@@ -39,12 +41,18 @@ struct LaneSettle<'a> {
     statements: &'a Statements,
     request: &'a LaneSettleRequest,
     settlements: Vec<&'a LaneSettlement>,
+    /// Whether the locks of this transaction are unknown to other nodes.
+    is_clustered: bool,
 }
 
 impl<'a> LaneSettle<'a> {
     /// The verdicts on entries of lanes that the session holds. No other session gets these before the transaction ends.
     async fn of_held_lanes(&self, tx: &mut MySqlConnection) -> Result<Vec<&'a LaneSettlement>> {
         let bind = session(&self.request.route, self.request.session);
+        if self.is_clustered {
+            // Before the lanes, as a heartbeat and a burial do it.
+            self.statements.lanes_certify.with(bind.clone())?.execute(tx).await?;
+        }
         let mut lanes: BTreeMap<u8, Fence> = BTreeMap::new();
         for row in &self.statements.lanes_share.with(bind)?.rows(tx).await? {
             let mut row = Cells::of(row);

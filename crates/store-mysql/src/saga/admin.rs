@@ -40,6 +40,8 @@ impl SagaAdmin for MySqlStore {
             .optional_text(filter.name)
             .optional_text(kind)
             .optional_text(value)
+            .at(filter.after.map(|after| after.created_at))
+            .optional_text(filter.after.map(|after| after.id.to_string()))
             .number(filter.limit.into());
         let rows = self.rows(Traffic::Operator, &self.statements.saga_list.with(bind)?).await?;
         rows.iter().map(|row| saga(row, 0)).collect()

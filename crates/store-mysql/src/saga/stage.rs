@@ -3,7 +3,7 @@
 use pillarbox_core::port::StagedSaga;
 use pillarbox_core::port::shared::SagaDraft;
 use pillarbox_core::{Error, ErrorKind, Result, Saga};
-use pillarbox_host::Step;
+use pillarbox_host::Operation;
 
 use crate::bind::Bind;
 use crate::driver::Transaction;
@@ -22,7 +22,7 @@ impl Outbox {
         tx.run(self.staging.saga(saga).and_then(|draft| self.clone().try_saga(draft, TRIES)))
     }
 
-    fn try_saga(self, draft: SagaDraft, tries: u32) -> Result<Step<Value, StagedSaga>> {
+    fn try_saga(self, draft: SagaDraft, tries: u32) -> Result<Operation<Value, StagedSaga>> {
         if tries == 0 {
             return Err(Error::new(
                 ErrorKind::Contention,
@@ -41,16 +41,16 @@ impl Outbox {
             .bytes(columns.body.as_str())
             .optional_number(draft.timeout_micros)
             .flag(draft.is_due);
-        Ok(Step::change(self.statements.saga_stage.call(bind)?, move |changed| {
+        Ok(Operation::change(self.statements.saga_stage.call(bind)?, move |changed| {
             if changed.rows > 0 {
                 let generation = i64::try_from(changed.told).unwrap_or(i64::MAX);
                 let (steps, staged) = draft.written(generation)?;
                 return Ok(self.many(steps)?.map(move |_| staged));
             }
             let id = Bind::new().bytes(draft.columns.id.as_str());
-            Ok(Step::ask(self.statements.saga_known.call(id)?, move |rows| match rows.is_empty() {
+            Ok(Operation::ask(self.statements.saga_known.call(id)?, move |rows| match rows.is_empty() {
                 true => self.try_saga(draft, tries - 1),
-                false => Ok(Step::Done(StagedSaga::Duplicate(draft.id))),
+                false => Ok(Operation::Done(StagedSaga::Duplicate(draft.id))),
             }))
         }))
     }

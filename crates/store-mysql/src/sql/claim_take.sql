@@ -1,4 +1,5 @@
--- Takes rows that this transaction has locked under a lease. ?1 now, ?2 lease in microseconds, ?3 owner
+-- Takes rows that this transaction has locked under a lease. Whether they are still free is asked once more: a claim must not
+-- depend on what the server skips. ?1 now, ?2 lease in microseconds, ?3 owner
 update {outbox} force index (primary)
 set
   status = 'in_flight',
@@ -10,4 +11,4 @@ set
   leased_at = ?1,
   last_attempt_at = ?1,
   room = ''
-where seq in ({list})
+where seq in ({list}) and status <> 'in_flight'

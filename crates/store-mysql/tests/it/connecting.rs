@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use pillarbox_conformance::StoreHarness;
-use pillarbox_core::ErrorKind;
-use pillarbox_core::port::Admin;
+use pillarbox_core::port::{Admin, Schema, SchemaState, Store, Verdict};
+use pillarbox_core::{Entry, ErrorKind};
 use pillarbox_store_mysql::{MySqlStore, Options};
+use pillarbox_testkit::eventually;
 use sqlx::mysql::MySqlPoolOptions;
+use sqlx::{AssertSqlSafe, MySqlConnection};
+use tokio::task::JoinSet;
 
-use crate::harness::{Database, MySqlHarness, unique, url};
-use crate::steps::{claim, stage};
+use crate::harness::{Database, MEETING, MySqlHarness, unique, url};
+use crate::steps::{claim, settling, stage};
 
 #[tokio::test]
 async fn a_store_on_a_given_pool_works_whatever_its_sessions_are_set_to() {
@@ -90,4 +93,52 @@ async fn a_lock_that_is_not_let_go_of_is_contention_and_no_hang() {
     };
     let error = pillarbox_core::port::Store::extend(&*store, request).await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Contention, Some("1205")), "{error}");
+}
+
+#[tokio::test]
+async fn a_url_with_another_character_set_is_refused_with_the_one_to_write() {
+    let database = Database::new().await;
+    let url = format!("{}?charset=latin1", database.url());
+    let error = MySqlStore::connect(&url, Options::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("charset=utf8mb4") && !error.to_string().contains('\n'), "{error}");
+    // The pool of an application may have it. There a migration says so.
+    let pool = MySqlPoolOptions::new().connect(&url).await.unwrap();
+    let store = MySqlStore::new(pool, Options::default()).unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("charset=utf8mb4") && !error.to_string().contains('\n'), "{error}");
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Missing, "something was made");
+}
+
+async fn run(connection: &mut MySqlConnection, text: &str) {
+    sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_settle_that_the_server_ends_in_a_deadlock_is_tried_again_and_counts() {
+    let harness = MySqlHarness::start().await;
+    let store = harness.store();
+    stage(&harness, 2).await;
+    let claimed = claim(&store, 2).await;
+    let lock =
+        |entry: &Entry| format!("select seq from pillarbox_outbox where seq = {} for update", entry.seq);
+    // This one has written more, so it is the other one that the server ends.
+    let mut other = harness.database.connect().await;
+    run(&mut other, MEETING).await;
+    run(&mut other, "start transaction; update ruin set n = n + 1").await;
+    run(&mut other, &lock(&claimed[1])).await;
+    let mut settles = JoinSet::new();
+    settles.spawn({
+        let (store, request) = (store.clone(), settling(&claimed, &Verdict::Delivered));
+        async move { store.settle(request).await.unwrap().accepted }
+    });
+    // It has the first entry, and waits for the second.
+    let first = format!("{} skip locked", lock(&claimed[0]));
+    eventually(Duration::from_secs(60), async || harness.database.rows(&first).await.is_empty()).await;
+    // Only the end of its transaction gives the first entry away, and it cannot commit.
+    run(&mut other, &lock(&claimed[0])).await;
+    run(&mut other, "rollback").await;
+    assert_eq!(settles.join_all().await, [2]);
+    assert!(claim(&store, 2).await.is_empty());
 }

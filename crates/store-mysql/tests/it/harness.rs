@@ -126,7 +126,7 @@ impl Drop for Database {
 }
 
 /// Two transactions meet at these rows, for a deadlock.
-const MEETING: &str = "create table ruin (id int primary key, n int not null default 0) engine = InnoDB; \
+pub(crate) const MEETING: &str = "create table ruin (id int primary key, n int not null default 0) engine = InnoDB; \
     insert into ruin (id) with recursive n as (select 1 as i union all select i + 1 from n where i < 200) select i from n";
 
 impl MySqlHarness {

@@ -12,6 +12,7 @@ mod drivers;
 mod faults;
 mod harness;
 mod lanes;
+mod on_two_nodes;
 mod own_server;
 mod plain_sql;
 mod plans;

@@ -119,10 +119,11 @@ async fn check_all(planned: &Planned, when: &str) {
         "purge",
         "purgeable",
         "recent_ended",
+        "waits",
     ] {
         check(planned, when, name, open).await;
     }
-    for name in ["lanes_open", "lanes_all"] {
+    for name in ["lanes_open", "lanes_all", "lanes_waiting"] {
         check(planned, when, name, "pillarbox_outbox_lane").await;
     }
     for name in [
