@@ -74,7 +74,10 @@ impl MongoStore {
         match self.kill_abandoned().await {
             Ok(0) => {}
             Ok(count) => {
-                tracing::warn!(count, "ended transactions that relays left open; were these relays killed?");
+                tracing::warn!(
+                    "ended {count} transactions that stopped relays had left open; their entries are delivered again. \
+                     If this repeats, check why relays are killed"
+                );
             }
             Err(error) => {
                 tracing::debug!(%error, "abandoned transactions were not looked for; the server will end them");

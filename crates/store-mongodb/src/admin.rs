@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use mongodb::bson::{Bson, Document, doc};
-use pillarbox_core::limits::HEADS_NAMED_MAX;
+use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountBy, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, PauseChange,
-    PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest, Story,
+    Admin, Changed, CountBy, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
+    PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest,
+    Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, RouteName, Status, Timestamp};
 
@@ -40,6 +41,11 @@ impl Admin for MongoStore {
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
         self.adopt_if_allowed().await?;
         self.together(Traffic::Operator, &Count { tables: &self.tables, now }).await
+    }
+
+    async fn lanes_of(&self, route: &RouteName) -> Result<Vec<LaneBacklog>> {
+        self.adopt_if_allowed().await?;
+        self.lane_backlogs(route).await
     }
 
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
@@ -83,6 +89,10 @@ impl Admin for MongoStore {
         groups.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         groups.truncate(usize::try_from(request.filter.limit).unwrap_or(usize::MAX));
         Ok(CountGroup::gather(request.by, groups))
+    }
+
+    async fn waits(&self, request: WaitsRequest) -> Result<Waits> {
+        self.delivery_waits(request).await
     }
 
     async fn inventory(&self, request: InventoryRequest) -> Result<Vec<InventoryRow>> {
@@ -226,17 +236,22 @@ impl Count<'_> {
         Ok(())
     }
 
-    /// What is at its end, by its index alone.
+    /// What is at its end, by its index alone. Of the delivered and of the discarded only the newest.
     async fn ended(&self, routes: &mut RouteTally, tx: &mut Link<'_>) -> Result<()> {
-        let statuses =
-            [Status::Delivered, Status::Dead, Status::Discarded].map(|status| status.as_str().to_owned());
-        let filter = doc! { "status": { "$in": statuses.to_vec() }, "settled_at": { "$gte": 0 } };
         let group = doc! { "_id": { "route": "$route", "status": "$status" }, "entries": { "$sum": 1_i64 } };
-        let mut command =
-            aggregate(&self.tables.outbox, vec![doc! { "$match": filter }, doc! { "$group": group }]);
-        command.insert("hint", self.tables.index(ENDED));
-        for row in tx.ask(command, Reading::Newest).await? {
-            count(&row, routes)?;
+        for status in [Status::Delivered, Status::Dead, Status::Discarded] {
+            let filter = doc! { "status": status.as_str(), "settled_at": { "$gte": 0 } };
+            let mut pipeline = vec![doc! { "$match": filter }];
+            if status != Status::Dead {
+                pipeline.push(doc! { "$sort": { "settled_at": -1 } });
+                pipeline.push(doc! { "$limit": i64::from(COUNTED_MAX) });
+            }
+            pipeline.push(doc! { "$group": group.clone() });
+            let mut command = aggregate(&self.tables.outbox, pipeline);
+            command.insert("hint", self.tables.index(ENDED));
+            for row in tx.ask(command, Reading::Newest).await? {
+                count(&row, routes)?;
+            }
         }
         Ok(())
     }

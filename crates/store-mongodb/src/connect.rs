@@ -84,7 +84,7 @@ pub(crate) fn database(client: &Client, options: &Options) -> Result<Database> {
     })
 }
 
-/// Refuses a server that is too old, or that has no transactions.
+/// Refuses a server that is too old, that has no transactions, or that is not the primary.
 pub(crate) async fn check(client: &Client, database: &str, patience: Duration) -> Result<()> {
     let ask = async {
         let database = client.database(database);
@@ -105,6 +105,12 @@ pub(crate) async fn check(client: &Client, database: &str, patience: Duration) -
         let text = "the server is not a member of a replica set, so it has no transactions. Start mongod with --replSet \
             NAME and run rs.initiate() once; a set of one node is enough";
         return Err(Error::new(ErrorKind::Unsupported, text));
+    }
+    // The driver asks the primary, unless the URL tells it to ask one node.
+    if hello.get_bool("isWritablePrimary") != Ok(true) {
+        let text = "the server is not the primary of its replica set now, so it accepts no writes. Remove \
+            directConnection=true from the URL and name the set there with replicaSet=NAME, so that the primary is found";
+        return Err(Error::new(ErrorKind::ReadOnly, text));
     }
     Ok(())
 }

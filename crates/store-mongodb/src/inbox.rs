@@ -113,8 +113,10 @@ impl Inbox {
 
     async fn accept_all_once(&self, tx: &mut ClientSession, batch: &AcceptBatch) -> Result<Vec<Accepted>> {
         let lanes = AcceptPlan::lanes(batch);
-        let known =
-            if lanes.is_empty() { Vec::new() } else { self.known(tx, &batch.consumer, &lanes).await? };
+        let known = match lanes.is_empty() {
+            true => Vec::new(),
+            false => self.known(self.link(tx)?, &batch.consumer, &lanes).await?,
+        };
         let plan = AcceptPlan::new(batch, known);
         let stale: Vec<Document> = plan.stale().into_iter().map(|id| mark_id(&batch.consumer, id)).collect();
         let mut seen = BTreeSet::new();
@@ -147,16 +149,25 @@ impl Inbox {
     /// handler.
     async fn remember(&self, tx: &mut ClientSession, consumer: &str, origin: &Origin, at: i64) -> Result<()> {
         let raise = raise(&self.tables, consumer, origin, at);
-        if self.is_free(tx, &raise).await? {
+        if self.is_own(tx, consumer, &origin.lane).await? || self.is_free(tx, &raise).await? {
             self.link(tx)?.write(raise).await?;
         }
         Ok(())
     }
 
+    /// Whether this transaction itself has remembered the owner of a lane that it sees: others see an earlier one.
+    async fn is_own(&self, tx: &mut ClientSession, consumer: &str, lane: &str) -> Result<bool> {
+        let Some(seen) = self.known(self.link(tx)?, consumer, &[lane]).await?.pop() else {
+            return Ok(false);
+        };
+        let by_others = self.known(self.apart(tx)?, consumer, &[lane]).await?.pop();
+        Ok(seen.is_newer(by_others.as_ref()))
+    }
+
     async fn accept_once(&self, tx: &mut ClientSession, request: &AcceptRequest) -> Result<Accepted> {
         let own = request.origin.as_ref();
         let known = match own {
-            Some(own) => self.known(tx, &request.consumer, &[&own.lane]).await?.pop(),
+            Some(own) => self.known(self.link(tx)?, &request.consumer, &[&own.lane]).await?.pop(),
             None => None,
         };
         if own.zip(known.as_ref()).is_some_and(|(own, newest)| own.is_stale(newest)) {
@@ -176,10 +187,10 @@ impl Inbox {
     }
 
     /// The newest owners that were seen of these lanes.
-    async fn known(&self, tx: &mut ClientSession, consumer: &str, lanes: &[&str]) -> Result<Vec<Origin>> {
+    async fn known(&self, mut link: Link<'_>, consumer: &str, lanes: &[&str]) -> Result<Vec<Origin>> {
         let owners: Vec<Document> = lanes.iter().map(|lane| owner_id(consumer, lane)).collect();
         let find = Find::new(&self.tables.inbox_fence, doc! { "_id": { "$in": owners } });
-        let found = self.link(tx)?.find(find).await?;
+        let found = link.find(find).await?;
         let known = |found: &Document| {
             let position =
                 Position { stream: text(found, "stream").to_owned(), offset: number(found, "position") };

@@ -41,6 +41,7 @@ impl Index {
             && keys.iter().zip(self.keys.iter()).all(same)
             && part == self.part
             && is_unique == self.is_needed
+            && !found.contains_key("collation")
     }
 }
 

@@ -28,7 +28,7 @@
 //! Staging needs a session with a transaction. A client or a collection does not compile, and a session without a
 //! transaction is refused before anything is written:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0308
 //! # async fn example(client: mongodb::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! pillarbox_store_mongodb::Outbox::new("orders")
 //!     .stage(&mut client.clone(), pillarbox_core::Event::json("order.placed", &7)?)

@@ -1,7 +1,8 @@
-//! What ended and what was accepted lately.
+//! What ended and what was accepted lately, and how long deliveries took.
 
 use mongodb::bson::{Document, doc};
-use pillarbox_core::port::{Recent, RecentRequest};
+use pillarbox_core::limits::{WAITS_LOOKED_MAX, WAITS_MAX};
+use pillarbox_core::port::{Recent, RecentRequest, Waits, WaitsRequest};
 use pillarbox_core::{Result, Status};
 
 use crate::call::{Reading, Traffic};
@@ -36,6 +37,30 @@ impl MongoStore {
             recent.accept(&mut Cells::values(cells))?;
         }
         Ok(recent)
+    }
+
+    /// The index is in the order of settling for all routes together: so it is followed from its end until
+    /// there are enough deliveries of this route.
+    pub(crate) async fn delivery_waits(&self, request: WaitsRequest) -> Result<Waits> {
+        let mut link = self.link(Traffic::Operator);
+        let since = link.now_or(request.now).await?.saturating_sub(request.within).as_micros();
+        let delivered = doc! { "status": Status::Delivered.as_str(), "settled_at": { "$gt": since } };
+        let wait = doc! { "$subtract": ["$settled_at", "$created_at"] };
+        let pipeline = vec![
+            doc! { "$match": delivered },
+            doc! { "$sort": { "status": -1, "settled_at": -1 } },
+            doc! { "$limit": i64::from(WAITS_LOOKED_MAX) },
+            doc! { "$match": { "route": request.route.as_str(), "created_at": { "$gte": 0 } } },
+            doc! { "$limit": i64::from(WAITS_MAX) },
+            doc! { "$project": { "_id": 0, "wait": wait } },
+        ];
+        let mut command = aggregate(&self.tables.outbox, pipeline);
+        command.insert("hint", self.tables.index(ENDED));
+        let mut waits = Waits::default();
+        for row in link.ask(command, Reading::Newest).await? {
+            waits.count(&mut Cells::of(&row, &["wait"]))?;
+        }
+        Ok(waits)
     }
 }
 

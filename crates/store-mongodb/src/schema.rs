@@ -53,6 +53,7 @@ impl Schema for MongoStore {
         if matches!(state, SchemaState::Newer { .. } | SchemaState::Damaged { .. }) {
             state.check()?;
         }
+        look.check_collations()?;
         look.check_foreign()?;
         let commands = look.commands(self);
         if !commands.is_empty() {
@@ -72,6 +73,7 @@ impl Schema for MongoStore {
 
     async fn plan(&self) -> Result<String> {
         let look = self.look().await?;
+        look.check_collations()?;
         look.check_foreign()?;
         let mut lines: Vec<String> = look.commands(self).iter().map(shown).collect();
         if look.found.version < VERSION {
@@ -152,6 +154,8 @@ struct Look {
     found: Found,
     /// The collections that are there, with their validators.
     collections: BTreeMap<String, Document>,
+    /// Collections whose names are not compared byte by byte.
+    collated: Vec<String>,
     /// Indexes of our names that are others.
     foreign: Vec<String>,
     /// Indexes to make, by their collections.
@@ -161,25 +165,29 @@ struct Look {
 impl Look {
     async fn look(store: &MongoStore) -> Result<Self> {
         let (tables, database) = (&store.tables, store.database());
-        let failed = |error: mongodb::error::Error| classify(&error, Phase::Before);
-        let mut there = BTreeMap::new();
+        let (mut there, mut collated) = (BTreeMap::new(), Vec::new());
+        let wanted = collections(tables);
         let list =
             doc! { "listCollections": 1, "filter": { "name": { "$regex": format!("^{}_", tables.prefix) } } };
         for found in cursor(&database, list).await? {
             let options = found.get_document("options").cloned().unwrap_or_default();
             let validator = options.get_document("validator").cloned().unwrap_or_default();
-            there.insert(found.get_str("name").unwrap_or_default().to_owned(), validator);
+            let name = found.get_str("name").unwrap_or_default().to_owned();
+            if options.contains_key("collation") && wanted.iter().any(|(wanted, _)| *wanted == name) {
+                collated.push(name.clone());
+            }
+            there.insert(name, validator);
         }
         let version = match there.contains_key(&tables.schema) {
             true => version(store).await?,
             false => 0,
         };
-        let wanted = collections(tables);
         // The collection of versions is gone, and the others are there.
         let lost = !there.contains_key(&tables.schema)
             && wanted.iter().filter(|(name, _)| there.contains_key(name)).count() == wanted.len() - 1;
         let version = if lost { VERSION } else { version };
-        let mut differences: Vec<String> = Vec::new();
+        let collation = |name: &String| format!("the collection {name} has a collation");
+        let mut differences: Vec<String> = collated.iter().map(collation).collect();
         let (mut foreign, mut lacking, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for (name, _) in &wanted {
             let mut named: BTreeMap<String, Document> = BTreeMap::new();
@@ -209,12 +217,25 @@ impl Look {
                 }
             }
         }
-        let _ = failed;
         // A migration that broke off has not written its version: it goes on.
         if version == 0 {
             differences.clear();
         }
-        Ok(Self { found: Found { version, differences, missing }, collections: there, foreign, lacking })
+        let found = Found { version, differences, missing };
+        Ok(Self { found, collections: there, collated, foreign, lacking })
+    }
+
+    /// Indexes take over the collation of their collection: then `a` and `A` can be one key, and one id.
+    fn check_collations(&self) -> Result<()> {
+        if self.collated.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "a collection has a collation, in which different keys can be equal: {}. Nothing was changed. Drop it or create \
+             it without a collation, or use another prefix",
+            self.collated.join(", ")
+        );
+        Err(Error::new(ErrorKind::Schema, text))
     }
 
     fn check_foreign(&self) -> Result<()> {

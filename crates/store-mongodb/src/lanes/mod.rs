@@ -1,6 +1,7 @@
 //! Lanes: a session leases them, reads them in order and settles; nothing is written per entry before that.
 
 mod attend;
+mod backlog;
 mod bury;
 mod read;
 mod settle;

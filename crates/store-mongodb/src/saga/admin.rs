@@ -39,6 +39,11 @@ impl SagaAdmin for MongoStore {
         if let Some(subject) = filter.subject {
             wanted.extend(doc! { "subject_kind": subject.kind, "subject_value": subject.value });
         }
+        if let Some(after) = filter.after {
+            let at = after.created_at.as_micros();
+            let same_time = doc! { "created_at": at, "_id": { "$gt": after.id.to_string() } };
+            wanted.extend(doc! { "$or": [{ "created_at": { "$gt": at } }, same_time] });
+        }
         if filter.limit == 0 {
             return Ok(vec![]);
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod consuming;
+mod drivers;
 mod faults;
 mod harness;
 mod lanes;

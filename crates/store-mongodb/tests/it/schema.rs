@@ -1,9 +1,9 @@
 //! Migrations: complete, repeatable, never half made, and refused with one clear line.
 
 use mongodb::Client;
-use mongodb::bson::{Document, doc};
-use pillarbox_core::ErrorKind;
+use mongodb::bson::{Bson, Document, doc};
 use pillarbox_core::port::{Schema, SchemaState};
+use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_mongodb::{MongoStore, Options};
 
 use crate::harness::{Database, MongoHarness, unique, url};
@@ -96,6 +96,82 @@ async fn a_foreign_index_of_the_same_name_is_named_and_nothing_is_made() {
     assert!(error.to_string().contains("pillarbox_outbox_open of pillarbox_outbox"), "{error}");
     assert!(error.to_string().contains("Nothing was changed"), "{error}");
     assert_eq!(names(&harness.database).await, ["pillarbox_outbox"]);
+}
+
+#[tokio::test]
+async fn a_collection_in_which_two_keys_could_be_one_is_named_and_nothing_is_made() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let (store, database) = (harness.another().await, harness.database.open());
+    let loose = doc! { "locale": "en", "strength": 1 };
+    // A collection that is not ours may have one.
+    database.run_command(doc! { "create": "pillarbox_notes", "collation": loose.clone() }).await.unwrap();
+    database.run_command(doc! { "create": "pillarbox_lane", "collation": loose }).await.unwrap();
+    for error in [store.migrate().await.unwrap_err(), store.plan().await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Schema);
+        let text = error.to_string();
+        assert!(
+            text.contains("has a collation") && text.contains(": pillarbox_lane. Nothing was changed"),
+            "{text}"
+        );
+        assert!(!text.contains('\n'), "{text}");
+    }
+    assert_eq!(names(&harness.database).await, ["pillarbox_lane", "pillarbox_notes"]);
+    database.collection::<Document>("pillarbox_lane").drop().await.unwrap();
+    store.migrate().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_index_of_our_name_with_a_collation_is_a_foreign_one() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let (store, database) = (harness.another().await, harness.database.open());
+    store.migrate().await.unwrap();
+    let sagas = database.collection::<Document>("pillarbox_saga");
+    sagas.drop_index("pillarbox_saga_open").await.unwrap();
+    let loose = doc! { "key": { "route": 1, "ended_at": 1 }, "name": "pillarbox_saga_open",
+    "collation": { "locale": "en", "strength": 1 } };
+    database.run_command(doc! { "createIndexes": "pillarbox_saga", "indexes": [loose] }).await.unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert!(error.to_string().contains("pillarbox_saga_open of pillarbox_saga"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_plan_prints_makes_everything_that_a_migration_makes() {
+    let harness = MongoHarness::unmigrated(Options::default()).await;
+    let store = harness.another().await;
+    let plan = store.plan().await.unwrap();
+    for line in plan.lines() {
+        // As mongosh reads it: the argument is extended JSON.
+        let command = line.strip_prefix("db.runCommand(").and_then(|line| line.strip_suffix(");")).unwrap();
+        let command: serde_json::Value = serde_json::from_str(command).unwrap();
+        let Bson::Document(command) = Bson::try_from(command).unwrap() else { panic!("{line}") };
+        harness.database.run(command).await;
+    }
+    assert_eq!(store.inspect().await.unwrap(), SchemaState::Ready { warnings: vec![] });
+    assert_eq!(store.plan().await.unwrap(), "");
+    // The validator is there as well.
+    assert!(!harness.database.insert(doc! { "route": "orders" }).await);
+    let migrated = store.migrate().await.unwrap();
+    assert_eq!((migrated.from, migrated.to), (1, 1));
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_the_primary_is_refused_with_the_setting_to_change() {
+    let own = Own::start("mongodb", "PILLARBOX_TEST_MONGODB");
+    let url = own.url.replace("/?", "/shop?directConnection=true&");
+    let url = url.replace("replicaSet=rs0&", "");
+    let store = MongoStore::connect(&url, Options::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    // The only member of the set gives up its place, and does not take it again before the test has ended.
+    let client = Client::with_uri_str(&url).await.unwrap();
+    let down = doc! { "replSetStepDown": 600, "force": true };
+    client.database("admin").run_command(down).await.unwrap();
+    for error in
+        [MongoStore::connect(&url, Options::default()).await.unwrap_err(), store.migrate().await.unwrap_err()]
+    {
+        assert_eq!((error.kind(), error.retry()), (ErrorKind::ReadOnly, Retry::Later), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("Remove directConnection=true") && !text.contains('\n'), "{text}");
+    }
 }
 
 /// A user of this database alone, with this role.
