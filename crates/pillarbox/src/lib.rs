@@ -19,8 +19,8 @@
 //! - `postgres`: `pillarbox::postgres`, an outbox in a PostgreSQL database.
 //! - `mongodb`: `pillarbox::mongodb`, an outbox in a MongoDB database.
 //! - `mysql`: `pillarbox::mysql`, an outbox in a MySQL or MariaDB database.
-//! - `amqp`, `mqtt`, `nats`, `redis`, `sqs`: delivery to, and consumption from, RabbitMQ, MQTT 5, NATS JetStream, Redis
-//!   Streams and Amazon SQS.
+//! - `amqp`, `kafka`, `mqtt`, `nats`, `redis`, `sqs`: delivery to, and consumption from, RabbitMQ, Kafka, MQTT 5, NATS
+//!   JetStream, Redis Streams and Amazon SQS. `kafka` needs Rust 1.95.
 //! - `metrics`: `pillarbox::metrics`, OpenMetrics of relays, consumers and the store.
 //! - `dashboard`: `pillarbox::dashboard`, health, an API and a live page as a router for axum 0.8.
 //! - `otel`: `pillarbox::otel`, traces with OpenTelemetry.
@@ -40,19 +40,26 @@
 
 // By hand: what an application names. Everything else of the parts stays in their crates.
 pub use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, Presence, SagaAdmin, SagaFilter, Sagas, Sink, Source, Store, Transactions,
+    AcceptRequest, Accepted, Admin, SagaAdmin, Sagas, Sink, Source, Store, Transactions,
 };
 pub use pillarbox_core::{
-    AuditKind, AuditRecord, Backoff, CircuitState, Entry, Error, ErrorKind, Event, EventId, Failure,
-    FailureKind, Headers, HybridClock, Ident, Jitter, OnDead, Outcome, PayloadError, Received, Reference,
-    Result, RouteName, Saga, SagaId, SagaRecord, SagaStatus, Staged, Status, Step, StepState, Timestamp,
-    TypedEvent,
+    Backoff, Entry, Error, ErrorKind, Event, EventId, Failure, FailureKind, Headers, HybridClock, Ident,
+    Jitter, OnDead, Outcome, PayloadError, Received, Reference, Result, RouteName, Saga, SagaId, SagaStatus,
+    Staged, Status, Step, Timestamp, TypedEvent,
 };
 pub use pillarbox_engine::{
-    Consumer, ConsumerOptions, ConsumerTally, Handle, Observe, Relay, RelayOptions, RelayState, Retention,
-    RetentionOptions, Tally, sink,
+    Consumer, ConsumerOptions, ConsumerTally, Handle, Relay, RelayOptions, Retention, RetentionOptions,
+    Tally, sink,
 };
 pub use pillarbox_host::process_clock;
+
+/// For programs that watch and operate an outbox: what [`Admin`] and [`SagaAdmin`] return about sagas and the audit
+/// trail, the state of relays, and the observer of deliveries. The requests and the other answers are in [`port`].
+pub mod operate {
+    pub use pillarbox_core::port::{Presence, RelaySeen, SagaFilter};
+    pub use pillarbox_core::{AuditKind, AuditRecord, CircuitState, SagaRecord, StepState};
+    pub use pillarbox_engine::{Observe, RelayState};
+}
 
 /// For authors of a store, a destination or a source: the traits to implement, with their requests and answers. The
 /// suites of the crate `pillarbox-conformance` test an implementation. Applications need nothing from here by name,
@@ -123,6 +130,12 @@ pub mod dashboard {
 #[cfg(feature = "http")]
 pub mod http {
     pub use pillarbox_transport_http::*;
+}
+
+/// Kafka.
+#[cfg(feature = "kafka")]
+pub mod kafka {
+    pub use pillarbox_transport_kafka::*;
 }
 
 /// MQTT 5.

@@ -29,6 +29,14 @@ mod rabbitmq_postgres {
     pillarbox_conformance::consumer_conformance!(crate::broker::RabbitMq, crate::inbox::Postgres);
 }
 
+mod kafka_sqlite {
+    pillarbox_conformance::consumer_conformance!(crate::broker::Kafka, crate::inbox::Sqlite);
+}
+
+mod kafka_postgres {
+    pillarbox_conformance::consumer_conformance!(crate::broker::Kafka, crate::inbox::Postgres);
+}
+
 mod mqtt_sqlite {
     pillarbox_conformance::consumer_conformance!(crate::broker::Mqtt, crate::inbox::Sqlite);
 }

@@ -1,5 +1,6 @@
 //! The brokers: a queue or stream of each test's own, behind a proxy that can cut its connections.
 
+mod kafka;
 mod mqtt;
 mod nats;
 mod rabbitmq;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use pillarbox::Source;
 use pillarbox_testkit::{Fault, FaultProxy, eventually};
 
+pub(crate) use kafka::Kafka;
 pub(crate) use mqtt::Mqtt;
 pub(crate) use nats::Nats;
 pub(crate) use rabbitmq::RabbitMq;

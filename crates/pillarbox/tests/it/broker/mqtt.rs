@@ -21,7 +21,9 @@ pub(crate) struct Mqtt {
 
 #[async_trait]
 impl SourceHarness for Mqtt {
-    const NAME: &'static str = "mosquitto";
+    fn name() -> &'static str {
+        "mosquitto"
+    }
 
     async fn start() -> Self {
         let server = variable("PILLARBOX_TEST_MQTT");

@@ -23,7 +23,9 @@ pub(crate) struct Nats {
 
 #[async_trait]
 impl SourceHarness for Nats {
-    const NAME: &'static str = "nats";
+    fn name() -> &'static str {
+        "nats"
+    }
 
     async fn start() -> Self {
         let server = variable("PILLARBOX_TEST_NATS");

@@ -24,7 +24,9 @@ pub(crate) struct RabbitMq {
 
 #[async_trait]
 impl SourceHarness for RabbitMq {
-    const NAME: &'static str = "rabbitmq";
+    fn name() -> &'static str {
+        "rabbitmq"
+    }
 
     async fn start() -> Self {
         let server = variable("PILLARBOX_TEST_AMQP");

@@ -21,7 +21,9 @@ pub(crate) struct Redis {
 
 #[async_trait]
 impl SourceHarness for Redis {
-    const NAME: &'static str = "redis";
+    fn name() -> &'static str {
+        "redis"
+    }
 
     async fn start() -> Self {
         let server = variable("PILLARBOX_TEST_REDIS");

@@ -5,14 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pillarbox::operate::{SagaFilter, SagaRecord};
 use pillarbox::port::{
     AuditSink, NewAudit, SagaEnd, SagaHooks, Sagas, StepSettleRequest, StepsSettled, SweepRequest, Swept,
 };
 use pillarbox::sink::{HandlerError, Handlers, Handling};
-use pillarbox::{
-    Backoff, Jitter, Reference, Relay, RelayOptions, Result, Saga, SagaAdmin, SagaFilter, SagaRecord,
-    SagaStatus, Step,
-};
+use pillarbox::{Backoff, Jitter, Reference, Relay, RelayOptions, Result, Saga, SagaAdmin, SagaStatus, Step};
 
 use super::Point;
 use super::backend::{Backend, Postgres, ROUTE, Sqlite};

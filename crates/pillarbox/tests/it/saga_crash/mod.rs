@@ -8,7 +8,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use pillarbox::{AuditKind, Ident, SagaAdmin, SagaFilter, SagaRecord, SagaStatus, StepState};
+use pillarbox::operate::{AuditKind, SagaFilter, SagaRecord, StepState};
+use pillarbox::{Ident, SagaAdmin, SagaStatus};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::{unique, variable};
