@@ -41,6 +41,16 @@ pub(crate) fn headers(envelope: &Envelope<'_>, expected_stream: Option<&str>) ->
     headers
 }
 
+/// How many bytes headers have on the wire.
+pub(crate) fn bytes(headers: &HeaderMap) -> usize {
+    let of_value = |name: &str, value: &HeaderValue| name.len() + value.as_str().len() + ": \r\n".len();
+    let of_header = |(name, values): (&HeaderName, &Vec<HeaderValue>)| {
+        let name: &str = name.as_ref();
+        values.iter().map(|value| of_value(name, value)).sum::<usize>()
+    };
+    "NATS/1.0\r\n\r\n".len() + headers.iter().map(of_header).sum::<usize>()
+}
+
 fn attribute(name: &str) -> String {
     [ATTRIBUTE_PREFIX, name].concat()
 }
@@ -205,6 +215,17 @@ mod tests {
         assert_eq!(received.headers, entry.headers);
         assert_eq!(received.event_id, entry.event_id);
         assert_eq!((received.key, received.tenant), (entry.key, entry.tenant));
+    }
+
+    #[test]
+    fn the_size_of_headers_is_what_they_have_on_the_wire() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(bytes(&headers), "NATS/1.0\r\n\r\n".len());
+        headers.insert("one", "first");
+        headers.append("two", "second");
+        headers.append("two", "third");
+        let wire = "NATS/1.0\r\none: first\r\ntwo: second\r\ntwo: third\r\n\r\n";
+        assert_eq!(bytes(&headers), wire.len());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::error;
 use crate::options::{Login, Options};
+use crate::sink::Batches;
 
 /// How often an idle connection is tried; the third silence in a row ends it.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -38,6 +39,8 @@ pub(crate) struct Connection {
 #[derive(Clone)]
 pub(crate) struct Live {
     pub(crate) context: Context,
+    /// What its streams have said about batches.
+    pub(crate) batches: Arc<Batches>,
     signals: Arc<Signals>,
 }
 
@@ -120,6 +123,11 @@ impl Live {
 pub(crate) struct Denials(broadcast::Receiver<String>);
 
 impl Denials {
+    /// Resolves when one of these subjects is refused.
+    pub(crate) async fn until(&mut self, is_meant: impl Fn(&str) -> bool) {
+        while !is_meant(&self.next().await) {}
+    }
+
     /// The next refused subject.
     pub(crate) async fn next(&mut self) -> String {
         loop {
@@ -184,7 +192,7 @@ async fn open(options: &Options) -> Result<Live> {
         .max_ack_inflight(CONFIRMS_MAX)
         .ack_timeout(options.confirm_timeout)
         .build(client);
-    Ok(Live { context, signals })
+    Ok(Live { context, batches: Arc::new(Batches::new()), signals })
 }
 
 async fn settings(options: &Options) -> Result<ConnectOptions> {

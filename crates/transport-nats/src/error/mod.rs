@@ -12,6 +12,7 @@
 //! | larger than the server's `max_payload` or the stream's `max_msg_size` | rejected | – |
 //! | not a subject after the template was filled | rejected | – |
 //! | the same id is just being stored | later | – |
+//! | an atomic batch is refused as a whole | none: its messages are sent again one by one | – |
 //! | dropped as a repetition of the same event id | confirmed | – |
 //! | no confirmation in time | unknown | – |
 //! | connection lost after the message was written | unknown, or down if nobody answers any more | unavailable |
@@ -35,13 +36,50 @@ pub(crate) fn unconfirmed(error: &PublishError, subject: &str) -> Outcome {
     match error.kind() {
         PublishErrorKind::StreamNotFound => no_stream(subject),
         PublishErrorKind::MaxPayloadExceeded => too_large(&error.to_string()),
-        PublishErrorKind::TimedOut => Outcome::unknown("no_answer", "no confirmation in time"),
+        PublishErrorKind::TimedOut => no_answer(),
         PublishErrorKind::BrokenPipe => lost(),
         _ => match error.source().and_then(|source| source.downcast_ref::<Refusal>()) {
             Some(refusal) => refused(refusal, subject),
-            None => Outcome::unknown("unreadable", "the server's answer cannot be read as a confirmation"),
+            None => unreadable(),
         },
     }
+}
+
+/// What it means that an atomic batch, which is stored as a whole or not at all, was not confirmed.
+pub(crate) enum Whole {
+    /// Nothing of it is stored; what JetStream said, if it said something.
+    NotStored(Option<ErrorCode>),
+    /// It may be stored.
+    Unknown(Outcome),
+    /// It may be stored, and the connection is gone.
+    Lost,
+}
+
+/// What the server said to the last message of an atomic batch, or that it said nothing.
+pub(crate) fn whole(error: &PublishError) -> Whole {
+    match error.kind() {
+        PublishErrorKind::BrokenPipe => Whole::Lost,
+        PublishErrorKind::StreamNotFound => Whole::NotStored(None),
+        PublishErrorKind::TimedOut => Whole::Unknown(no_answer()),
+        _ => match error.source().and_then(|source| source.downcast_ref::<Refusal>()) {
+            Some(refusal) => Whole::NotStored(Some(refusal.error_code())),
+            None => Whole::Unknown(unreadable()),
+        },
+    }
+}
+
+/// The server confirmed the last message of a batch, and not the batch.
+pub(crate) fn not_whole() -> Outcome {
+    Outcome::unknown("not_whole", "the server confirmed one message of a batch, and not the whole batch")
+}
+
+/// No confirmation came.
+pub(crate) fn no_answer() -> Outcome {
+    Outcome::unknown("no_answer", "no confirmation in time")
+}
+
+fn unreadable() -> Outcome {
+    Outcome::unknown("unreadable", "the server's answer cannot be read as a confirmation")
 }
 
 /// What kept a message from being handed to the connection.

@@ -100,6 +100,21 @@ fn a_confirmation_that_does_not_come_is_unknown() {
 }
 
 #[test]
+fn a_batch_is_sent_again_only_if_the_server_says_that_nothing_of_it_is_stored() {
+    let refused = PublishError::with_source(PublishErrorKind::Other, refusal(400, 10201, "duplicate"));
+    let known = ErrorCode::ATOMIC_PUBLISH_CONTAINS_DUPLICATE_MESSAGE;
+    assert!(matches!(whole(&refused), Whole::NotStored(Some(code)) if code == known));
+    let told = |kind| whole(&PublishError::new(kind));
+    assert!(matches!(told(PublishErrorKind::StreamNotFound), Whole::NotStored(None)));
+    assert!(matches!(told(PublishErrorKind::BrokenPipe), Whole::Lost));
+    for (kind, code) in [(PublishErrorKind::TimedOut, "no_answer"), (PublishErrorKind::Other, "unreadable")] {
+        let Whole::Unknown(outcome) = told(kind) else { panic!("{code}") };
+        check(outcome, FailureKind::Unknown, code, "confirmation");
+    }
+    check(not_whole(), FailureKind::Unknown, "not_whole", "batch");
+}
+
+#[test]
 fn what_was_never_written_is_down() {
     let never = |kind| unsent(&PublishError::new(kind));
     check(never(PublishErrorKind::TimedOut), FailureKind::Down, "no_answer", "");

@@ -34,11 +34,11 @@ const OF_TRANSCRIPTS: [&str; 4] = ["stream", "connect_timeout", "credentials", "
 
 /// Settings of a sink, a source or a transcript: `nats://host:port/subject?name=value&…`.
 ///
-/// `tls://` uses TLS whatever the server says. The host may be preceded by `user:password@` or `token@`.
+/// `tls://` always uses TLS. The host may be preceded by `user:password@` or `token@`.
 /// Several hosts of one cluster are separated by commas. The parameters have the names of the fields.
 ///
-/// `nats+core://` and `tls+core://` publish to core NATS and not to a stream. The server keeps nothing of it: who does not
-/// listen at that moment never gets the event.
+/// `nats+core://` and `tls+core://` publish to core NATS and not to a stream. The server keeps nothing of it. A service
+/// that is not subscribed at that moment never gets the event.
 ///
 /// ```
 /// # use pillarbox_transport_nats::Options;
@@ -53,7 +53,7 @@ pub struct Options {
     /// Scheme, host and port of each server.
     pub(crate) servers: Vec<String>,
     pub(crate) login: Login,
-    pub(crate) place: Place,
+    pub(crate) medium: Medium,
     /// The path of the URL. For a sink it is the subject to publish to, which may contain `{type}`, `{key}`
     /// and `{route}`. For a source it is the subjects to consume, and wildcards are allowed. Default: none,
     /// and a sink needs one.
@@ -91,10 +91,10 @@ pub struct Options {
 
 /// Where a sink publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Medium {
     /// To a stream of JetStream, which keeps the message and confirms it.
     Stream,
-    /// To whoever listens at that moment.
+    /// To the subscribers of that moment.
     Core,
 }
 
@@ -110,11 +110,11 @@ of_urls!(Options);
 
 impl Options {
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
-        let (place, hosts, first) = split_hosts(url)?;
-        let allowed = match place {
-            Place::Stream => allowed,
-            Place::Core if allowed == OF_SINKS => &OF_CORE,
-            Place::Core => {
+        let (medium, hosts, first) = split_hosts(url)?;
+        let allowed = match medium {
+            Medium::Stream => allowed,
+            Medium::Core if allowed == OF_SINKS => &OF_CORE,
+            Medium::Core => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     "core NATS keeps no messages, so there is nothing to consume or to read. Subscribe with a client of \
@@ -126,7 +126,7 @@ impl Options {
         let parsed = Url::parse(&first).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
         let mut options = Self {
             servers: servers(parsed.scheme(), &hosts)?,
-            place,
+            medium,
             login: login(&parsed)?,
             subject: path(&parsed)?.parse()?,
             stream: None,
@@ -318,12 +318,12 @@ fn check_name(what: &str, name: &str) -> Result<()> {
 }
 
 /// Where to publish, the hosts, and the URL with the first of them alone: several hosts are no URL to others.
-fn split_hosts(url: &str) -> Result<(Place, Vec<String>, String)> {
+fn split_hosts(url: &str) -> Result<(Medium, Vec<String>, String)> {
     let unknown = || Error::invalid("not a URL: it must begin with nats:// or tls://");
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
-    let (scheme, place) = match scheme.strip_suffix("+core") {
-        Some(scheme) => (scheme, Place::Core),
-        None => (scheme, Place::Stream),
+    let (scheme, medium) = match scheme.strip_suffix("+core") {
+        Some(scheme) => (scheme, Medium::Core),
+        None => (scheme, Medium::Stream),
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, behind) = rest.split_at(end);
@@ -333,7 +333,7 @@ fn split_hosts(url: &str) -> Result<(Place, Vec<String>, String)> {
     };
     let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
     let first = format!("{scheme}://{user}{}{behind}", hosts.first().map_or("", String::as_str));
-    Ok((place, hosts, first))
+    Ok((medium, hosts, first))
 }
 
 fn servers(scheme: &str, hosts: &[String]) -> Result<Vec<String>> {

@@ -1,6 +1,9 @@
-//! Publishing to JetStream: a whole batch is written, then its confirmations are reported as they come.
+//! Publishing to JetStream: a whole batch is written, then its confirmations are reported as they come. Entries of one
+//! key follow each other, so that one that fails stops those behind it.
 
+mod batches;
 mod delivery;
+mod runs;
 
 use async_trait::async_trait;
 use pillarbox_core::port::{Report, Sink, SinkCapabilities};
@@ -9,8 +12,9 @@ use tokio::sync::Mutex;
 
 use crate::connection::Connection;
 use crate::error;
-use crate::options::{Options, Place};
+use crate::options::{Medium, Options};
 
+pub(crate) use batches::Batches;
 use delivery::Delivery;
 
 /// What the server's limit of a message leaves for headers: it counts them and the payload together.
@@ -22,6 +26,9 @@ const HEADERS_BYTES: usize = 16 * 1024;
 /// `Nats-Msg-Id`, so the server drops a duplicate within the stream's duplicate window. That window belongs
 /// to the stream, not to the subject. If two routes publish the same event id into one stream, the stream
 /// holds one message.
+///
+/// Many entries of one key go together as one atomic batch, if the stream has `allow_atomic` set. That needs NATS 2.12
+/// or newer. Otherwise each of them goes when the one before it is stored.
 pub struct NatsSink {
     connection: Connection,
     /// Whose turn it is to write. First come, first served, also while all wait for the connection.
@@ -64,7 +71,10 @@ impl Sink for NatsSink {
         let mut capabilities = SinkCapabilities::default();
         capabilities.system = "nats";
         capabilities.payload_bytes_max = Some(self.payload_bytes_max());
-        capabilities.deduplicates = self.connection.options().place == Place::Stream;
+        let is_stored = self.connection.options().medium == Medium::Stream;
+        capabilities.deduplicates = is_stored;
+        // Entries of one key go one after the other, or as one batch that a stream stores as a whole or not at all.
+        capabilities.ordered_prefix = is_stored;
         // Written to a file, but synced to the disk only now and then, unless the server is configured
         // otherwise.
         capabilities.durable = false;

@@ -49,7 +49,9 @@ impl<V: Version> Core<V> {
 
 #[async_trait]
 impl<V: Version> SinkHarness for Core<V> {
-    const NAME: &'static str = V::NAME;
+    fn name() -> &'static str {
+        V::NAME
+    }
 
     async fn start() -> Self {
         let (server, name) = (variable(V::VARIABLE), fresh("core"));

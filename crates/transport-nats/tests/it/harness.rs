@@ -1,9 +1,10 @@
 //! Streams of their own for tests, servers of their own where a test needs another configuration, and what arrived.
 
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use async_nats::ConnectOptions;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{Config, Stream};
 use async_nats::jetstream::{self, Context};
@@ -26,6 +27,11 @@ pub(crate) fn variable(name: &str) -> String {
     })
 }
 
+/// The configuration of a stream that takes atomic batches.
+pub(crate) fn atomic(config: Config) -> Config {
+    Config { allow_atomic_publish: true, ..config }
+}
+
 /// A stream that no other test knows.
 pub(crate) struct OwnStream {
     /// Where the server is, without a subject.
@@ -44,9 +50,19 @@ impl OwnStream {
         Self::on(&variable(DEBIAN), change).await
     }
 
+    /// A stream of the latest server that takes atomic batches.
+    pub(crate) async fn atomic() -> Self {
+        Self::on(&variable(LATEST), atomic).await
+    }
+
     pub(crate) async fn on(server: &str, change: impl FnOnce(Config) -> Config) -> Self {
         let name = fresh("t");
-        let context = jetstream::new(async_nats::connect(server).await.unwrap());
+        let login = server.split_once("://").and_then(|(_, rest)| rest.split_once('@')?.0.split_once(':'));
+        let options = match login {
+            Some((user, password)) => ConnectOptions::with_user_and_password(user.into(), password.into()),
+            None => ConnectOptions::new(),
+        };
+        let context = jetstream::new(options.connect(server).await.unwrap());
         let config = Config { name: name.clone(), subjects: vec![format!("{name}.>")], ..Config::default() };
         context.create_stream(change(config)).await.unwrap();
         Self { server: server.to_owned(), name, context }
@@ -84,17 +100,34 @@ impl OwnStream {
 
     /// The event ids that the stream holds, in its order.
     pub(crate) async fn stored_ids(&self) -> Vec<EventId> {
-        let id = |message: StreamMessage| message.headers.get("ce-id").unwrap().as_str().parse().unwrap();
-        self.stored().await.into_iter().map(id).collect()
+        self.stored().await.iter().map(event_id).collect()
     }
+}
+
+/// The event id of a stored message.
+pub(crate) fn event_id(message: &StreamMessage) -> EventId {
+    message.headers.get("ce-id").unwrap().as_str().parse().unwrap()
 }
 
 /// A server with a configuration of its own.
 pub(crate) struct Server(OwnServer);
 
 impl Server {
-    /// Starts it with these lines in its configuration, beside its address. `DATA` in them is its directory.
+    /// Starts Debian's with these lines in its configuration, beside its address. `DATA` in them is its directory.
     pub(crate) async fn start(configuration: &str) -> Self {
+        // Debian installs it for administrators, outside of most paths.
+        let programs = ["/usr/sbin/nats-server", "nats-server"];
+        let program = programs.into_iter().find(|program| Path::new(program).exists());
+        Self::start_program(program.unwrap_or("nats-server").into(), configuration).await
+    }
+
+    /// The same with the latest one, which is installed beside Python.
+    pub(crate) async fn start_latest(configuration: &str) -> Self {
+        let program = Path::new(&variable("PILLARBOX_TEST_PYTHON")).with_file_name("nats-server");
+        Self::start_program(program, configuration).await
+    }
+
+    async fn start_program(program: PathBuf, configuration: &str) -> Self {
         let server = OwnServer::start(|port| {
             let directory = tempfile::tempdir().unwrap();
             let data = directory.path().join("data").display().to_string();
@@ -102,10 +135,7 @@ impl Server {
             let text = format!("host: \"127.0.0.1\"\nport: {port}\n{configuration}\n");
             std::fs::write(directory.path().join("nats.conf"), text).unwrap();
             move || {
-                // Debian installs it for administrators, outside of most paths.
-                let programs = ["/usr/sbin/nats-server", "nats-server"];
-                let program = programs.into_iter().find(|program| Path::new(program).exists());
-                let mut command = Command::new(program.unwrap_or("nats-server"));
+                let mut command = Command::new(&program);
                 command.arg("--config").arg(directory.path().join("nats.conf"));
                 command
             }

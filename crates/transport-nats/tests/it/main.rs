@@ -7,9 +7,11 @@
 mod core;
 mod errors;
 mod harness;
+mod order;
 mod outage;
 mod readback;
 mod relay;
+mod sink;
 mod source;
 mod suites;
 mod tls;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::Config;
 use async_trait::async_trait;
 use pillarbox_conformance::delivery::SOON;
 use pillarbox_conformance::process::OwnServer;
@@ -17,7 +18,7 @@ use pillarbox_core::{EventId, RouteName};
 use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_nats::{NatsSink, NatsSource, NatsTranscript};
 
-use crate::harness::{DEBIAN, JETSTREAM, LATEST, OwnStream, Server};
+use crate::harness::{DEBIAN, JETSTREAM, LATEST, OwnStream, Server, atomic, variable};
 
 /// Which server.
 pub(crate) trait Version: Send + Sync + 'static {
@@ -26,6 +27,8 @@ pub(crate) trait Version: Send + Sync + 'static {
     /// Whether it remembers all of several that are given back while nobody asks. The older one forgets one of them until
     /// `ack_wait` is over.
     const REMEMBERS: bool;
+    /// What its streams are made with.
+    fn config(config: Config) -> Config;
 }
 
 pub(crate) struct Debian;
@@ -34,6 +37,10 @@ impl Version for Debian {
     const NAME: &'static str = "nats";
     const VARIABLE: &'static str = DEBIAN;
     const REMEMBERS: bool = false;
+
+    fn config(config: Config) -> Config {
+        config
+    }
 }
 
 pub(crate) struct Latest;
@@ -42,6 +49,10 @@ impl Version for Latest {
     const NAME: &'static str = "nats-latest";
     const VARIABLE: &'static str = LATEST;
     const REMEMBERS: bool = true;
+
+    fn config(config: Config) -> Config {
+        atomic(config)
+    }
 }
 
 /// A stream with a subject for what was parked, and a proxy between the server and its consumers.
@@ -57,7 +68,7 @@ struct On<V> {
 
 impl<V: Version> On<V> {
     async fn new() -> Self {
-        let place = OwnStream::new(V::VARIABLE).await;
+        let place = OwnStream::on(&variable(V::VARIABLE), V::config).await;
         let sink = Arc::new(NatsSink::new(&place.to()).unwrap());
         let (proxy, through) = FaultProxy::before(&place.server);
         Self { place, sink, proxy, through, sources: Mutex::default(), version: PhantomData }
@@ -74,7 +85,9 @@ impl<V: Version> On<V> {
 
 #[async_trait]
 impl<V: Version> SinkHarness for On<V> {
-    const NAME: &'static str = V::NAME;
+    fn name() -> &'static str {
+        V::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await
@@ -125,7 +138,9 @@ pub(crate) fn percent_decoded(text: &str) -> String {
 
 #[async_trait]
 impl<V: Version> SourceHarness for On<V> {
-    const NAME: &'static str = V::NAME;
+    fn name() -> &'static str {
+        V::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await

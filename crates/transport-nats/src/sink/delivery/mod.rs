@@ -1,5 +1,7 @@
 //! One batch on its way: what was written, what was confirmed, and what is left when the connection goes.
 
+mod following;
+
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,20 +10,23 @@ use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErro
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::{HeaderMap, Subject};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use pillarbox_core::port::Report;
 use pillarbox_core::{Entry, Envelope, Outcome};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::binding;
 use crate::connection::{Connection, Denials, Live};
 use crate::error;
-use crate::options::{self, Place};
+use crate::options::{self, Medium};
+
+use super::runs::{Divided, divide};
 
 /// The right to write: the delivery that has it writes a whole batch.
 type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 /// Tells which entries were written, with the confirmations to wait for.
-type Written = mpsc::UnboundedSender<(usize, PublishAckFuture)>;
+type Written = mpsc::UnboundedSender<(usize, Subject, PublishAckFuture)>;
 
 /// A batch that is being delivered. Dropped before its end, it leaves a connection behind that nobody trusts: some
 /// confirmation did not come in time.
@@ -30,12 +35,14 @@ pub(super) struct Delivery<'a> {
     live: Live,
     batch: &'a [Entry],
     report: &'a dyn Report,
+    divided: Divided,
     progress: Mutex<Progress>,
+    /// Told when every entry has its outcome.
+    done: Notify,
 }
 
-#[derive(Default)]
 struct Progress {
-    /// Subjects of the entries without an outcome, by index; `None` once there is one.
+    /// The entries without an outcome, by index; `None` once there is one.
     open: Vec<Option<Open>>,
     left: usize,
     denied: BTreeSet<String>,
@@ -47,6 +54,8 @@ enum Open {
     Waiting,
     /// Written to this subject; the server's word is missing.
     Written(Subject),
+    /// Written as one of its key. What it waits for is known where its key is followed.
+    Following,
 }
 
 impl<'a> Delivery<'a> {
@@ -57,8 +66,9 @@ impl<'a> Delivery<'a> {
         report: &'a dyn Report,
     ) -> Self {
         let open = vec![Some(Open::Waiting); batch.len()];
-        let progress = Progress { open, left: batch.len(), denied: BTreeSet::new() };
-        Self { connection, live, batch, report, progress: Mutex::new(progress) }
+        let progress = Mutex::new(Progress { open, left: batch.len(), denied: BTreeSet::new() });
+        let (divided, done) = (divide(batch), Notify::new());
+        Self { connection, live, batch, report, divided, progress, done }
     }
 
     pub(super) async fn run(self, payload_bytes_max: usize, turn: Turn<'_>) {
@@ -67,17 +77,22 @@ impl<'a> Delivery<'a> {
             // Before anything is written: a refusal may come before anybody waits for it.
             let denials = self.live.denials();
             let deliver = async {
-                match self.connection.options().place {
-                    Place::Stream => {
-                        tokio::join!(self.write(payload_bytes_max, turn, written), self.confirm(confirms));
+                match self.connection.options().medium {
+                    Medium::Stream => {
+                        let runs = self.divided.runs.iter();
+                        let runs = join_all(runs.map(|run| self.follow(run, payload_bytes_max)));
+                        let write = self.write(payload_bytes_max, turn, written);
+                        tokio::join!(write, self.confirm(confirms), runs);
                     }
-                    Place::Core => self.pass_on(payload_bytes_max, turn).await,
+                    Medium::Core => self.pass_on(payload_bytes_max, turn).await,
                 }
             };
             tokio::select! {
                 biased;
                 () = deliver => {}
                 () = self.listen(denials) => {}
+                // What was refused has no confirmation that could be waited for.
+                () = self.done.notified() => {}
                 () = self.live.lost() => {}
             }
         }
@@ -86,9 +101,10 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Writes the entries in their order, and before those of later deliveries.
+    /// Writes the entries that go by themselves, in their order and before those of later deliveries.
     async fn write(&self, payload_bytes_max: usize, _turn: Turn<'_>, written: Written) {
-        for (index, entry) in self.batch.iter().enumerate() {
+        for index in self.divided.single.iter().copied() {
+            let entry = &self.batch[index];
             let (subject, headers) = match self.address(entry, payload_bytes_max) {
                 Ok(addressed) => addressed,
                 Err(outcome) => {
@@ -101,16 +117,16 @@ impl<'a> Delivery<'a> {
             match publish.await {
                 Ok(confirm) => {
                     // Done before the next await, so that a denial cannot come in between.
-                    self.progress().open[index] = Some(Open::Written(subject));
+                    self.mark(index, Open::Written(subject.clone()));
                     // The receiver lives as long as we do.
-                    let _ = written.send((index, confirm));
+                    let _ = written.send((index, subject, confirm));
                 }
                 Err(error) => self.settle(index, error::unsent(&error)),
             }
         }
     }
 
-    /// Publishes the entries in their order to whoever listens. They count as delivered once the server has taken them all
+    /// Publishes the entries in their order to the subscribers of this moment. They count as delivered once the server has taken them all
     /// from the connection.
     async fn pass_on(&self, payload_bytes_max: usize, _turn: Turn<'_>) {
         let client = self.live.client();
@@ -120,7 +136,7 @@ impl<'a> Delivery<'a> {
                 Ok((subject, headers)) => {
                     let payload = entry.payload.clone().into();
                     match client.publish_with_headers(subject.clone(), headers, payload).await {
-                        Ok(()) => self.progress().open[index] = Some(Open::Written(subject)),
+                        Ok(()) => self.mark(index, Open::Written(subject)),
                         Err(error) => self.settle(index, error::not_passed_on(&error)),
                     }
                 }
@@ -161,37 +177,47 @@ impl<'a> Delivery<'a> {
     }
 
     /// Reports the confirmations as they come, while more is being written.
-    async fn confirm(&self, mut written: mpsc::UnboundedReceiver<(usize, PublishAckFuture)>) {
+    async fn confirm(&self, mut written: mpsc::UnboundedReceiver<(usize, Subject, PublishAckFuture)>) {
         let mut awaited = FuturesUnordered::new();
         let mut writing = true;
         while writing || !awaited.is_empty() {
             tokio::select! {
-                Some((index, confirmed)) = awaited.next(), if !awaited.is_empty() => self.confirmed(index, confirmed),
+                Some((index, subject, confirmed)) = awaited.next(), if !awaited.is_empty() => {
+                    self.confirmed(index, &subject, confirmed);
+                }
                 next = written.recv(), if writing => match next {
-                    Some((index, confirm)) => awaited.push(async move { (index, confirm.into_future().await) }),
+                    Some((index, subject, confirm)) => {
+                        awaited.push(async move { (index, subject, confirm.into_future().await) });
+                    }
                     None => writing = false,
                 },
             }
         }
     }
 
-    fn confirmed(&self, index: usize, confirmed: Result<PublishAck, PublishError>) {
+    /// Takes the confirmation of one entry, and returns it if the entry is stored.
+    fn confirmed(
+        &self,
+        index: usize,
+        subject: &Subject,
+        confirmed: Result<PublishAck, PublishError>,
+    ) -> Option<PublishAck> {
         let error = match confirmed {
             // A repetition that the server dropped is as good as stored: it was stored before.
-            Ok(_stored_or_repeated) => return self.settle(index, Outcome::Confirmed),
+            Ok(stored_or_repeated) => {
+                self.settle(index, Outcome::Confirmed);
+                return Some(stored_or_repeated);
+            }
             Err(error) => error,
         };
         match error.kind() {
             // Whether that means unknown or down is decided for all entries at once, in `lose`.
-            PublishErrorKind::BrokenPipe => return,
+            PublishErrorKind::BrokenPipe => return None,
             PublishErrorKind::TimedOut => self.live.distrust(),
             _ => {}
         }
-        let subject = match &self.progress().open[index] {
-            Some(Open::Written(subject)) => subject.clone(),
-            _ => return,
-        };
-        self.settle(index, error::unconfirmed(&error, &subject));
+        self.settle(index, error::unconfirmed(&error, subject));
+        None
     }
 
     /// Hears which subjects the server refuses. It answers no publish that it refuses, so without this the entries
@@ -215,13 +241,19 @@ impl<'a> Delivery<'a> {
     async fn lose(&self) {
         self.live.distrust();
         let reopened = self.connection.live().await;
+        for run in &self.divided.runs {
+            let is_open = |index: &usize| self.progress().open[*index].is_some();
+            if let Some(first) = run.iter().position(is_open) {
+                self.hold_back(&run[first + 1..]);
+            }
+        }
         let open = self.progress().open.clone();
         for (index, open) in open.into_iter().enumerate() {
             let outcome = match (open, &reopened) {
                 (None, _) => continue,
                 (Some(_), Err(error)) => error::down(error),
                 (Some(Open::Waiting), Ok(_)) => error::lost_before(),
-                (Some(Open::Written(_)), Ok(_)) => error::lost(),
+                (Some(Open::Written(_) | Open::Following), Ok(_)) => error::lost(),
             };
             self.settle(index, outcome);
         }
@@ -232,7 +264,22 @@ impl<'a> Delivery<'a> {
         if progress.open[index].take().is_some() {
             progress.left -= 1;
             self.report.outcome(index, outcome);
+            if progress.left == 0 {
+                self.done.notify_one();
+            }
         }
+    }
+
+    /// Notes that an entry is written, unless it has its outcome.
+    fn mark(&self, index: usize, written: Open) {
+        if let Some(open) = &mut self.progress().open[index] {
+            *open = written;
+        }
+    }
+
+    /// Nothing of these is stored. They are written again.
+    fn reopen(&self, indexes: &[usize]) {
+        indexes.iter().for_each(|index| self.mark(*index, Open::Waiting));
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
