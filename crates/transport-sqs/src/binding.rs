@@ -62,9 +62,9 @@ pub(crate) fn read(message: &mut Message) -> Content {
     let text = message.body.take().unwrap_or_default();
     let mut headers = Headers::new();
     for (name, value) in message.message_attributes.take().into_iter().flatten() {
-        if let Some(value) = value.string_value {
-            headers.insert(name, value);
-        }
+        // Headers are texts. The type of an attribute says whether it holds bytes.
+        let value = value.string_value.or_else(|| Some(STANDARD.encode(value.binary_value?)));
+        headers.extend(value.map(|value| (name, value)));
     }
     match structured(&text) {
         Some((attributes, others, body)) => {
@@ -115,6 +115,8 @@ fn is_json(content_type: Option<&String>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_sqs::primitives::Blob;
+    use aws_sdk_sqs::types::MessageAttributeValue;
     use pillarbox_conformance::delivery::entry;
     use pillarbox_core::{Event, Received};
 
@@ -168,6 +170,23 @@ mod tests {
             assert_eq!((content.attributes.len(), content.body.as_slice()), (0, text.as_bytes()));
             assert!(Received::decode(content.attributes, content.headers, content.body).is_err());
         }
+    }
+
+    #[test]
+    fn attributes_of_others_are_headers_and_their_bytes_are_base64() {
+        let of = |kind: &str| MessageAttributeValue::builder().data_type(kind);
+        let attributes = [
+            ("shop", of("String").string_value("north")),
+            ("weight", of("Number.kg").string_value("7")),
+            ("seal", of("Binary.png").binary_value(Blob::new([0, 0xff, 13]))),
+            ("nothing", of("Binary")),
+        ];
+        let message = attributes.into_iter().fold(Message::builder().body("{}"), |message, (name, value)| {
+            message.message_attributes(name, value.build().unwrap())
+        });
+        let headers = read(&mut message.build()).headers;
+        let expected = [("seal", "AP8N"), ("shop", "north"), ("weight", "7")];
+        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     }
 
     #[test]

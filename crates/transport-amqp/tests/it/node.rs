@@ -1,14 +1,15 @@
 //! RabbitMQ nodes of a test's own, which it may stop, kill and start again.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pillarbox_conformance::process::free_port;
 use pillarbox_testkit::eventually;
 use tempfile::TempDir;
 
@@ -20,10 +21,6 @@ const NAMES: &str = "/usr/bin/epmd";
 const SOON: Duration = Duration::from_secs(300);
 const MACHINE: &str =
     "-noinput +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}";
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 fn listens(port: u16) -> bool {
     TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).is_ok()
@@ -44,6 +41,13 @@ struct Node {
     process: Mutex<Option<Child>>,
 }
 
+impl Node {
+    /// The process, also after a failed assertion: what ends it must not fail too, or nobody learns what failed first.
+    fn process(&self) -> MutexGuard<'_, Option<Child>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Cluster {
     /// Starts so many nodes.
     pub(crate) async fn start(count: usize) -> Self {
@@ -61,10 +65,12 @@ impl Cluster {
         let cluster = Self { directory, names_port, names, nodes };
         eventually(SOON, async || listens(names_port)).await;
         cluster.lay_out();
-        for index in 0..count {
+        // The others join the first. A node that finds nobody for five seconds goes on alone, for ever.
+        cluster.restart(0).await;
+        for index in 1..count {
             cluster.launch(index);
         }
-        for index in 0..count {
+        for index in 1..count {
             cluster.answers(index).await;
         }
         cluster
@@ -77,7 +83,7 @@ impl Cluster {
 
     /// Kills a node as a power cut would.
     pub(crate) fn kill(&self, index: usize) {
-        if let Some(mut process) = self.nodes[index].process.lock().unwrap().take() {
+        if let Some(mut process) = self.nodes[index].process().take() {
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -100,7 +106,7 @@ impl Cluster {
     async fn answers(&self, index: usize) {
         let port = self.nodes[index].port;
         eventually(SOON, async || {
-            if let Some(process) = self.nodes[index].process.lock().unwrap().as_mut() {
+            if let Some(process) = self.nodes[index].process().as_mut() {
                 let ended = process.try_wait().unwrap();
                 assert!(ended.is_none(), "the node ended: {}", self.log(index));
             }
@@ -148,7 +154,7 @@ impl Cluster {
             .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", MACHINE);
         server.stdout(log.try_clone().unwrap()).stderr(log).process_group(0);
         let server = server.spawn().expect("rabbitmq-server is installed");
-        *self.nodes[index].process.lock().unwrap() = Some(server);
+        *self.nodes[index].process() = Some(server);
     }
 
     /// One of RabbitMQ's programs, for a node.

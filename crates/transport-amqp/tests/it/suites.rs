@@ -107,7 +107,9 @@ impl<K: Kind> On<K> {
 
 #[async_trait]
 impl<K: Kind> SinkHarness for On<K> {
-    const NAME: &'static str = K::NAME;
+    fn name() -> &'static str {
+        K::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await
@@ -152,7 +154,9 @@ fn context(delivery: &Delivery) -> BTreeMap<String, String> {
 
 #[async_trait]
 impl<K: Kind> SourceHarness for On<K> {
-    const NAME: &'static str = K::NAME;
+    fn name() -> &'static str {
+        K::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await

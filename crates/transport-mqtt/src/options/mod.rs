@@ -33,7 +33,7 @@ const OF_TRANSCRIPTS: [&str; 2] = ["connect_timeout", "ca"];
 /// have the names of the fields.
 ///
 /// `mqtt+qos0://` and `mqtts+qos0://` publish with quality of service 0. The server does not acknowledge it and
-/// keeps nothing for a subscriber that is away: who is not connected at that moment never gets the event.
+/// keeps nothing for a subscriber that is away: it never gets the event.
 ///
 /// ```
 /// # use pillarbox_transport_mqtt::Options;
@@ -48,7 +48,7 @@ pub struct Options {
     pub(crate) server: Server,
     /// User and password. Never shown.
     pub(crate) login: Option<(String, String)>,
-    pub(crate) place: Place,
+    pub(crate) medium: Medium,
     /// The path of the URL. For a sink it is the topic to publish to, which may contain `{type}`, `{key}` and
     /// `{route}`. For a source it is the filter of the topics to consume, and wildcards are allowed. Default:
     /// none, and both a sink and a source need one.
@@ -92,10 +92,10 @@ pub(crate) struct Server {
 
 /// How a sink publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Medium {
     /// The server acknowledges, and keeps the message for subscribers that are away.
     Session,
-    /// To whoever is connected at that moment.
+    /// To the subscribers that are connected at that moment.
     Qos0,
 }
 
@@ -105,11 +105,11 @@ impl Options {
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
         // The parser's own error is shown without the URL, which holds a password.
         let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
-        let (server, place) = server(&parsed)?;
-        let allowed = match place {
-            Place::Session => allowed,
-            Place::Qos0 if allowed == OF_SINKS => &OF_QOS_0,
-            Place::Qos0 => {
+        let (server, medium) = server(&parsed)?;
+        let allowed = match medium {
+            Medium::Session => allowed,
+            Medium::Qos0 if allowed == OF_SINKS => &OF_QOS_0,
+            Medium::Qos0 => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     "a message of quality of service 0 is not kept and cannot be acknowledged, so there is nothing to \
@@ -120,7 +120,7 @@ impl Options {
         let mut options = Self {
             server,
             login: login(&parsed)?,
-            place,
+            medium,
             topic: path(&parsed)?.parse()?,
             qos: 1,
             source: "pillarbox".into(),
@@ -221,10 +221,10 @@ impl Options {
 
     /// The quality of service with which a sink publishes.
     pub(crate) fn publish_qos(&self) -> QoS {
-        match (self.place, self.qos) {
-            (Place::Qos0, _) => QoS::AtMostOnce,
-            (Place::Session, 2) => QoS::ExactlyOnce,
-            (Place::Session, _) => QoS::AtLeastOnce,
+        match (self.medium, self.qos) {
+            (Medium::Qos0, _) => QoS::AtMostOnce,
+            (Medium::Session, 2) => QoS::ExactlyOnce,
+            (Medium::Session, _) => QoS::AtLeastOnce,
         }
     }
 
@@ -276,14 +276,14 @@ impl fmt::Debug for Options {
     }
 }
 
-fn server(url: &Url) -> Result<(Server, Place)> {
+fn server(url: &Url) -> Result<(Server, Medium)> {
     if url.cannot_be_a_base() {
         // What stands before the colon may be a user's name, and is not shown.
         return Err(Error::invalid("not a URL: it must begin with mqtt:// or mqtts://"));
     }
-    let (scheme, place) = match url.scheme().strip_suffix("+qos0") {
-        Some(scheme) => (scheme, Place::Qos0),
-        None => (url.scheme(), Place::Session),
+    let (scheme, medium) = match url.scheme().strip_suffix("+qos0") {
+        Some(scheme) => (scheme, Medium::Qos0),
+        None => (url.scheme(), Medium::Session),
     };
     let tls = match scheme {
         "mqtt" => false,
@@ -301,7 +301,7 @@ fn server(url: &Url) -> Result<(Server, Place)> {
     let host = url.host_str().filter(|host| !host.is_empty());
     let host = host.ok_or_else(|| Error::invalid("the URL has no host"))?.to_owned();
     let port = url.port().unwrap_or(if tls { PORT_DEFAULT_TLS } else { PORT_DEFAULT });
-    Ok((Server { tls, host, port }, place))
+    Ok((Server { tls, host, port }, medium))
 }
 
 fn login(url: &Url) -> Result<Option<(String, String)>> {

@@ -10,7 +10,7 @@ use tokio::sync::{MutexGuard, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
 use crate::connection::{Connection, Live};
-use crate::options::{Place, escape, publishable};
+use crate::options::{Medium, escape, publishable};
 use crate::{binding, error};
 
 use super::HEADERS_BYTES;
@@ -61,7 +61,7 @@ impl<'a> Delivery<'a> {
             }
             if self.written == self.batch.len() {
                 turn = None;
-                if answers.is_empty() && self.connection.options().place == Place::Qos0 {
+                if answers.is_empty() && self.connection.options().medium == Medium::Qos0 {
                     self.taken().await;
                 }
             }

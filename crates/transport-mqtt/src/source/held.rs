@@ -1,12 +1,15 @@
 //! What a source remembers of messages: how often each was handed out, and which were given back.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pillarbox_core::Received;
 use rumqttc::Publish;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::binding;
 
 /// How often each unanswered message was handed out, by its packet id. A server sends an unanswered message again
 /// under the id that it had, also over the next connection of the session.
@@ -41,6 +44,8 @@ impl Counts {
 #[derive(Clone)]
 pub(super) struct Message {
     pub(super) publish: Publish,
+    /// How many messages of its connection had arrived by then.
+    number: i64,
     /// Its place among the messages of its connection. `None`: the server sent it before, over another one.
     pub(super) place: Option<i64>,
     /// Whether it was given back here.
@@ -48,10 +53,16 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// A message that arrived at this place.
-    pub(super) fn arrived(publish: Publish, place: i64) -> Self {
-        let place = Some(place).filter(|_| !publish.dup);
-        Self { publish, place, returned: false }
+    /// The message of this number that arrived.
+    pub(super) fn arrived(publish: Publish, number: i64) -> Self {
+        let place = Some(number).filter(|_| !publish.dup);
+        Self { publish, number, place, returned: false }
+    }
+
+    /// Its ordering key.
+    fn key(&self) -> Option<String> {
+        let (attributes, _) = binding::read(self.publish.properties.clone());
+        Received::key_of(&attributes).map(ToOwned::to_owned)
     }
 
     /// Whether it was sent or handed out before.
@@ -60,10 +71,10 @@ impl Message {
     }
 }
 
-/// The messages of one subscription that were given back, in the order in which they were.
+/// The messages of one subscription that were given back, and the newer ones of their keys.
 #[derive(Default)]
 pub(super) struct Returned {
-    messages: Mutex<VecDeque<(Instant, Message)>>,
+    messages: Mutex<pillarbox_host::Returned<String, Message, Instant>>,
     added: Notify,
 }
 
@@ -71,26 +82,36 @@ impl Returned {
     /// Gives a message back. It is due after the delay.
     pub(super) fn push(&self, message: Message, delay: Duration) {
         let message = Message { returned: true, ..message };
-        self.messages().push_back((Instant::now() + delay, message));
+        self.messages().push(message.key(), message.number, Instant::now() + delay, message);
         self.added.notify_one();
     }
 
-    /// The first message, if it is due.
-    pub(super) fn pop(&self) -> Option<Message> {
+    /// Takes a message that has just arrived, and returns it if nothing of its key was given back.
+    pub(super) fn arrive(&self, message: Message) -> Option<Message> {
         let mut messages = self.messages();
-        messages.pop_front_if(|(due, _)| *due <= Instant::now()).map(|(_, message)| message)
+        // Reading the key is only worth it after a failure.
+        if messages.is_empty() {
+            Some(message)
+        } else {
+            messages.arrive(message.key(), message.number, message)
+        }
+    }
+
+    /// The next message that may be handed out.
+    pub(super) fn pop(&self) -> Option<Message> {
+        self.messages().pop(Instant::now())
     }
 
     /// Resolves when the first message is due, or another one was given back.
     pub(super) async fn changed(&self) {
-        let due = self.messages().front().map(|(due, _)| *due);
+        let due = self.messages().due();
         match due {
             Some(due) => tokio::time::sleep_until(due).await,
             None => self.added.notified().await,
         }
     }
 
-    fn messages(&self) -> MutexGuard<'_, VecDeque<(Instant, Message)>> {
+    fn messages(&self) -> MutexGuard<'_, pillarbox_host::Returned<String, Message, Instant>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

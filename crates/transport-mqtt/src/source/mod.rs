@@ -21,7 +21,7 @@ use subscription::MqttSubscription;
 /// The server keeps the session of `client_id`: the subscription, the messages that came while the source was away,
 /// and those that it has not answered. The server sends an unanswered message again when that session connects again,
 /// and to no other one. MQTT knows no negative answer, so a message that is given back waits in this process and is
-/// handed out again. If a second source connects with the same `client_id`, it takes over the session.
+/// handed out again. Newer messages of its key wait behind it, those of other keys do not. If a second source connects with the same `client_id`, it takes over the session.
 ///
 /// MQTT has no count of deliveries, only a flag. The count of a message is exact while this source lives, and after
 /// that it is at least 2 for a message that was sent before. A source takes part with quality of service 1.
@@ -75,7 +75,8 @@ impl MqttSource {
 impl Source for MqttSource {
     fn capabilities(&self) -> SourceCapabilities {
         let keeps_parked = self.shared.parking.is_some();
-        SourceCapabilities::default().delivery_count(true).keeps_parked(keeps_parked).system("mqtt")
+        let capabilities = SourceCapabilities::default().delivery_count(true).keeps_parked(keeps_parked);
+        capabilities.returns_in_order(true).system("mqtt")
     }
 
     fn name(&self) -> Option<&str> {

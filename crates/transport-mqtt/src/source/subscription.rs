@@ -100,7 +100,10 @@ impl Subscription for MqttSubscription {
                 arrived = self.arrived.recv() => {
                     let publish = arrived.ok_or_else(|| self.lost())?;
                     self.count += 1;
-                    return Ok(Some(self.message(held::Message::arrived(publish, self.count))));
+                    let arrived = held::Message::arrived(publish, self.count);
+                    if let Some(message) = self.returned.arrive(arrived) {
+                        return Ok(Some(self.message(message)));
+                    }
                 }
                 () = self.returned.changed() => {}
             }

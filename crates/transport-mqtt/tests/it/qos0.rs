@@ -26,7 +26,9 @@ fn unacknowledged(url: &str) -> String {
 
 #[async_trait]
 impl SinkHarness for Qos0 {
-    const NAME: &'static str = "mosquitto, quality of service 0";
+    fn name() -> &'static str {
+        "mosquitto, quality of service 0"
+    }
 
     async fn start() -> Self {
         let place = OwnTopic::new().await;

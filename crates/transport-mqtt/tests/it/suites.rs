@@ -103,7 +103,9 @@ pub(crate) fn context(publish: Publish) -> BTreeMap<String, String> {
 
 #[async_trait]
 impl<Q: Quality> SinkHarness for On<Q> {
-    const NAME: &'static str = Q::NAME;
+    fn name() -> &'static str {
+        Q::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await
@@ -124,7 +126,9 @@ impl<Q: Quality> SinkHarness for On<Q> {
 
 #[async_trait]
 impl SourceHarness for On<AtLeastOnce> {
-    const NAME: &'static str = AtLeastOnce::NAME;
+    fn name() -> &'static str {
+        AtLeastOnce::NAME
+    }
 
     async fn start() -> Self {
         Self::with_session().await

@@ -23,7 +23,7 @@
 use pillarbox_core::{Error, ErrorKind, Outcome};
 use redis::{ErrorKind as Cause, RedisError};
 
-use crate::options::Place;
+use crate::options::Medium;
 
 /// What an error means for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +40,10 @@ enum Means {
 
 /// The outcome of a command that publishes to this stream or channel. `None`: the connection is gone, and the sink asks whether
 /// anybody is there before it decides.
-pub(crate) fn unconfirmed(error: &RedisError, place: Place, name: &str) -> Option<Outcome> {
+pub(crate) fn unconfirmed(error: &RedisError, medium: Medium, name: &str) -> Option<Outcome> {
     let (means, hint) = meaning(error);
     let code = code(error);
-    let text = format!("Redis says of {} {name:?}: {}{hint}", place.as_str(), said(error));
+    let text = format!("Redis says of {} {name:?}: {}{hint}", medium.as_str(), said(error));
     Some(match means {
         Means::Down(_) => Outcome::down(code, text),
         Means::TooLarge => Outcome::rejected("too_large", text),
@@ -150,8 +150,8 @@ pub(crate) fn too_large(payload_bytes: usize, limit: usize) -> Outcome {
 }
 
 /// The template, filled, is no key.
-pub(crate) fn unroutable(place: Place) -> Outcome {
-    let text = format!("{}= gives an empty name for this entry: its key is empty", place.as_str());
+pub(crate) fn unroutable(medium: Medium) -> Outcome {
+    let text = format!("{}= gives an empty name for this entry: its key is empty", medium.as_str());
     Outcome::rejected("unroutable", text)
 }
 

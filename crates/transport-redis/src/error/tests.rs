@@ -17,7 +17,7 @@ fn check(outcome: Outcome, kind: FailureKind, code: &str, named: &str) {
 }
 
 fn publish(line: &str, kind: FailureKind, code: &str, named: &str) {
-    check(unconfirmed(&server(line), Place::Stream, "orders").unwrap(), kind, code, named);
+    check(unconfirmed(&server(line), Medium::Stream, "orders").unwrap(), kind, code, named);
 }
 
 fn consume(line: &str, kind: ErrorKind, named: &str) {
@@ -106,7 +106,7 @@ fn a_refusal_that_nobody_knows_is_later() {
 #[test]
 fn a_lost_connection_is_left_to_the_sink() {
     let lost = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
-    assert_eq!(unconfirmed(&lost, Place::Stream, "orders"), None);
+    assert_eq!(unconfirmed(&lost, Medium::Stream, "orders"), None);
     assert_eq!(consuming(&lost, "stream").kind(), ErrorKind::Unavailable);
     check(super::lost(), FailureKind::Unknown, "connection_lost", "lost");
     check(no_answer(), FailureKind::Unknown, "no_answer", "in time");
@@ -114,7 +114,7 @@ fn a_lost_connection_is_left_to_the_sink() {
 
 #[test]
 fn an_empty_key_is_rejected() {
-    check(unroutable(Place::Stream), FailureKind::Rejected, "unroutable", "empty");
+    check(unroutable(Medium::Stream), FailureKind::Rejected, "unroutable", "empty");
 }
 
 #[test]

@@ -37,7 +37,7 @@ const OF_TRANSCRIPTS: [&str; 3] = ["stream", "connect_timeout", "ca"];
 /// database is 0. The parameters have the names of the fields.
 ///
 /// `redis+pubsub://host?channel=orders.{type}`, and the same with the other schemes, publishes to a channel and not to a
-/// stream. Redis keeps nothing of it: who does not listen at that moment never gets the event.
+/// stream. Redis keeps nothing of it: a service that is not subscribed at that moment never gets the event.
 ///
 /// ```
 /// # use pillarbox_transport_redis::Options;
@@ -52,7 +52,7 @@ pub struct Options {
     /// The address of the server and the user. Holds the password: never to be printed.
     server: ConnectionInfo,
     address: String,
-    pub(crate) place: Place,
+    pub(crate) medium: Medium,
     /// The key of the stream, or the channel. For a sink it may contain `{type}`, `{key}` and `{route}`. Default: none, and
     /// both a sink and a source need one.
     pub stream: Template,
@@ -90,14 +90,14 @@ pub struct Options {
 
 /// Where a sink publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Medium {
     /// Redis keeps what is added.
     Stream,
     /// Redis passes on what is published, and forgets it.
     Channel,
 }
 
-impl Place {
+impl Medium {
     /// Its name in texts for people, and as the parameter that names it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -113,11 +113,11 @@ impl Options {
     fn read(url: &str, allowed: &[&str]) -> Result<Self> {
         // The parser's own error is shown without the URL, which holds a password.
         let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("not a URL: {error}")))?;
-        let (server, address, place) = server(&parsed)?;
-        let allowed = match place {
-            Place::Stream => allowed,
-            Place::Channel if allowed == OF_SINKS => &OF_CHANNELS,
-            Place::Channel => {
+        let (server, address, medium) = server(&parsed)?;
+        let allowed = match medium {
+            Medium::Stream => allowed,
+            Medium::Channel if allowed == OF_SINKS => &OF_CHANNELS,
+            Medium::Channel => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     "Redis keeps nothing of what is published to a channel, so there is nothing to consume or to read. \
@@ -128,7 +128,7 @@ impl Options {
         let mut options = Self {
             server,
             address,
-            place,
+            medium,
             stream: "".parse()?,
             maxlen: None,
             source: "pillarbox".into(),
@@ -187,8 +187,8 @@ impl Options {
     pub(crate) fn check_sink(&self) -> Result<()> {
         self.check()?;
         if self.stream.constant() == Some("") {
-            let place = self.place.as_str();
-            return Err(Error::invalid(format!("{place}= is missing; it names the {place} to publish to")));
+            let medium = self.medium.as_str();
+            return Err(Error::invalid(format!("{medium}= is missing; it names the {medium} to publish to")));
         }
         Ok(())
     }
@@ -274,14 +274,14 @@ impl fmt::Debug for Options {
     }
 }
 
-fn server(url: &Url) -> Result<(ConnectionInfo, String, Place)> {
+fn server(url: &Url) -> Result<(ConnectionInfo, String, Medium)> {
     if url.cannot_be_a_base() {
         // What stands before the colon may be a user's name, and is not shown.
         return Err(Error::invalid("not a URL: it must begin with redis:// or rediss://"));
     }
-    let (scheme, place) = match url.scheme().strip_suffix("+pubsub") {
-        Some(scheme) => (scheme, Place::Channel),
-        None => (url.scheme(), Place::Stream),
+    let (scheme, medium) = match url.scheme().strip_suffix("+pubsub") {
+        Some(scheme) => (scheme, Medium::Channel),
+        None => (url.scheme(), Medium::Stream),
     };
     if !matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys") {
         let scheme = url.scheme();
@@ -310,7 +310,7 @@ fn server(url: &Url) -> Result<(ConnectionInfo, String, Place)> {
     let info = bare.into_connection_info().map_err(|_| refused())?;
     // The newer protocol tells when a connection is lost, even while nobody asks.
     let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    Ok((info.set_redis_settings(redis), address, place))
+    Ok((info.set_redis_settings(redis), address, medium))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::sync::MutexGuard;
 use crate::binding;
 use crate::connection::{Connection, Live};
 use crate::error;
-use crate::options::{Options, Place};
+use crate::options::{Medium, Options};
 
 use super::runs::{Divided, Run, divide};
 
@@ -185,7 +185,7 @@ impl<'a> Delivery<'a> {
             Err(error) => {
                 let options = self.connection.options();
                 let name = options.stream.render(&self.batch[index]);
-                error::unconfirmed(&error, options.place, &name)
+                error::unconfirmed(&error, options.medium, &name)
             }
         };
         let is_confirmed = outcome == Some(Outcome::Confirmed);
@@ -235,13 +235,13 @@ fn executed(mut answers: Vec<Value>) -> Vec<Value> {
 fn command(entry: &Entry, options: &Options, payload_bytes_max: usize) -> Result<Cmd, Outcome> {
     let stream = options.stream.render(entry);
     if stream.is_empty() {
-        return Err(error::unroutable(options.place));
+        return Err(error::unroutable(options.medium));
     }
     if entry.payload.len() > payload_bytes_max {
         return Err(error::too_large(entry.payload.len(), payload_bytes_max));
     }
     let envelope = Envelope::of(entry, &options.source);
-    if options.place == Place::Channel {
+    if options.medium == Medium::Channel {
         let mut command = redis::cmd("PUBLISH");
         command.arg(&*stream).arg(envelope.to_json_line().trim_ascii_end());
         return Ok(command);

@@ -58,7 +58,9 @@ impl<K: Kind> Channel<K> {
 
 #[async_trait]
 impl<K: Kind> SinkHarness for Channel<K> {
-    const NAME: &'static str = K::NAME;
+    fn name() -> &'static str {
+        K::NAME
+    }
 
     async fn start() -> Self {
         let (server, name) = (variable(K::VARIABLE), fresh("channel"));

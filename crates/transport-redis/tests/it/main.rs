@@ -7,6 +7,7 @@
 mod channels;
 mod errors;
 mod harness;
+mod order;
 mod outage;
 mod readback;
 mod sink;

@@ -69,7 +69,9 @@ impl<K: Kind> On<K> {
 
 #[async_trait]
 impl<K: Kind> SinkHarness for On<K> {
-    const NAME: &'static str = K::NAME;
+    fn name() -> &'static str {
+        K::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await
@@ -104,7 +106,9 @@ impl<K: Kind> SinkHarness for On<K> {
 
 #[async_trait]
 impl<K: Kind> SourceHarness for On<K> {
-    const NAME: &'static str = K::NAME;
+    fn name() -> &'static str {
+        K::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await

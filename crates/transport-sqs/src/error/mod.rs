@@ -279,9 +279,9 @@ pub(crate) fn no_answer() -> Outcome {
     Outcome::unknown("no_answer", "no confirmation in time; the message may have been stored")
 }
 
-/// The server has not confirmed what was written before, so this was not written.
+/// The server has not confirmed earlier messages, so this one was not written.
 pub(crate) fn stuck() -> Outcome {
-    Outcome::down("no_answer", "the server does not confirm what was written before")
+    Outcome::down("no_answer", "the server has not confirmed earlier messages, so this one was not written")
 }
 
 /// The server says of a message that it is not among those that it confirms or refuses.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub(super) type Number = u64;
 
 /// One message that is held.
-struct Held {
+struct Unanswered {
     handle: String,
     group: Option<String>,
     since: Instant,
@@ -21,7 +21,7 @@ struct Held {
 pub(super) struct Holding<M> {
     visibility: Duration,
     hold: Duration,
-    held: BTreeMap<Number, Held>,
+    held: BTreeMap<Number, Unanswered>,
     next: Number,
     /// Groups that have a message with the consumer, and those of their messages that wait for its answer.
     groups: HashMap<String, VecDeque<(Number, M)>>,
@@ -47,7 +47,7 @@ impl<M> Holding<M> {
         self.next += 1;
         let number = self.next;
         let until = now + self.visibility;
-        self.held.insert(number, Held { handle, group: group.clone(), since: now, until });
+        self.held.insert(number, Unanswered { handle, group: group.clone(), since: now, until });
         let Some(group) = group else { return Some((number, message)) };
         match self.groups.get_mut(&group) {
             Some(behind) => {
@@ -63,7 +63,7 @@ impl<M> Holding<M> {
 
     /// Forgets a message that was acknowledged, and returns its handle and the next one of its group.
     pub(super) fn acknowledged(&mut self, number: Number) -> Option<(String, Option<(Number, M)>)> {
-        let Held { handle, group, .. } = self.held.remove(&number)?;
+        let Unanswered { handle, group, .. } = self.held.remove(&number)?;
         let next = group.and_then(|group| {
             let next = self.groups.get_mut(&group)?.pop_front();
             if next.is_none() {
@@ -77,7 +77,7 @@ impl<M> Holding<M> {
     /// Forgets a message that is given back and all that wait behind it: they must not overtake it. The message itself
     /// comes last, so that nothing behind it is visible before it.
     pub(super) fn returned(&mut self, number: Number) -> Vec<String> {
-        let Some(Held { handle, group, .. }) = self.held.remove(&number) else { return Vec::new() };
+        let Some(Unanswered { handle, group, .. }) = self.held.remove(&number) else { return Vec::new() };
         let behind = group.and_then(|group| self.groups.remove(&group)).unwrap_or_default();
         let behind = behind.into_iter().rev().filter_map(|(number, _)| self.held.remove(&number));
         let mut handles: Vec<String> = behind.map(|held| held.handle).collect();
@@ -113,12 +113,12 @@ impl<M> Holding<M> {
         extended.collect()
     }
 
-    fn extendable(&self) -> impl Iterator<Item = (&Number, &Held)> {
+    fn extendable(&self) -> impl Iterator<Item = (&Number, &Unanswered)> {
         self.held.iter().filter(|(_, held)| held.until < held.since + self.hold)
     }
 
     /// After a third of its time, so that there is time for a second request if the first one fails.
-    fn due_of(&self, held: &Held) -> Instant {
+    fn due_of(&self, held: &Unanswered) -> Instant {
         held.until.checked_sub(self.visibility / 3 * 2).unwrap_or(held.since)
     }
 }

@@ -67,7 +67,9 @@ impl SqsSource {
 impl Source for SqsSource {
     fn capabilities(&self) -> SourceCapabilities {
         let keeps_parked = self.shared.keeps_parked.load(Ordering::Relaxed);
-        SourceCapabilities::default().delivery_count(true).keeps_parked(keeps_parked).system("aws_sqs")
+        let capabilities = SourceCapabilities::default().delivery_count(true).keeps_parked(keeps_parked);
+        let is_fifo = self.shared.connection.options().is_fifo();
+        capabilities.returns_in_order(is_fifo).system("aws_sqs")
     }
 
     fn name(&self) -> Option<&str> {

@@ -85,7 +85,9 @@ impl<K: Kind> On<K> {
 
 #[async_trait]
 impl<K: Kind> SinkHarness for On<K> {
-    const NAME: &'static str = K::NAME;
+    fn name() -> &'static str {
+        K::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await
@@ -122,7 +124,9 @@ fn context(body: &str) -> BTreeMap<String, String> {
 
 #[async_trait]
 impl<K: Kind> SourceHarness for On<K> {
-    const NAME: &'static str = K::NAME;
+    fn name() -> &'static str {
+        K::NAME
+    }
 
     async fn start() -> Self {
         Self::new().await
