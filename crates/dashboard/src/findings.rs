@@ -7,7 +7,7 @@ use std::pin::Pin;
 use pillarbox_core::Result;
 use pillarbox_core::port::Finding;
 
-/// Looks for what will hurt. It runs when somebody opens the view, one run at a time.
+/// Looks for what will hurt. It runs when a user opens the view, one run at a time.
 pub trait Findings: Send + Sync {
     /// Everything that was checked, the worst first.
     fn look(&self) -> Pin<Box<dyn Future<Output = Result<Vec<Finding>>> + Send + '_>>;

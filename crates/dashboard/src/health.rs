@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use crate::error::Refusal;
 use crate::options::Sampled;
+use crate::sampler::History;
 use crate::shared::Shared;
 
 /// One thing that is wrong.
@@ -77,7 +78,9 @@ pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             let snapshot = shared.first_look().await;
             let routes: Vec<_> = snapshot.routes.iter().map(|view| view.counts.clone()).collect();
-            let sampled = Sampled::new(&routes, &snapshot.sagas, &snapshot.relays);
+            let rate = |(name, history): (&String, &History)| (name.clone(), history.now().went);
+            let accepted = snapshot.consumers.iter().map(rate).collect();
+            let sampled = Sampled::new(&routes, &snapshot, &accepted);
             let text = (metrics.0)(snapshot.lost.is_none().then_some(sampled));
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::sampler::RouteView;
+use crate::sampler::{Outage, RouteView};
 
 /// A dead entry that blocks its key.
 #[derive(Serialize, ToSchema)]
@@ -42,6 +42,8 @@ pub(crate) struct RouteJson {
     delivered: u64,
     dead: u64,
     discarded: u64,
+    /// The statuses of which there may be more: only the newest 100,000 delivered or discarded events are counted.
+    at_least: Vec<&'static str>,
     oldest_due_age_seconds: Option<f64>,
     /// Events that came per second, over the last ten seconds.
     in_per_second: f64,
@@ -49,6 +51,27 @@ pub(crate) struct RouteJson {
     out_per_second: f64,
     blocked_by: Vec<HeadJson>,
     paused: Option<PauseJson>,
+    /// The last ten times in which the destination was down, as far as this process has seen them, the newest first.
+    outages: Vec<OutageJson>,
+}
+
+/// A time in which a destination was down.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct OutageJson {
+    from: String,
+    /// `null`: it is not over.
+    until: Option<String>,
+    reason: Option<String>,
+}
+
+impl From<&Outage> for OutageJson {
+    fn from(outage: &Outage) -> Self {
+        Self {
+            from: outage.from.to_string(),
+            until: outage.until.map(|until| until.to_string()),
+            reason: outage.reason.clone(),
+        }
+    }
 }
 
 impl From<&RouteView> for RouteJson {
@@ -69,6 +92,7 @@ impl From<&RouteView> for RouteJson {
             delivered: counts.of(Status::Delivered),
             dead: counts.of(Status::Dead),
             discarded: counts.of(Status::Discarded),
+            at_least: counts.at_least.iter().map(|status| status.as_str()).collect(),
             oldest_due_age_seconds: counts.oldest_due_age.map(|age| thousandths(age.as_secs_f64())),
             in_per_second: thousandths(now.came),
             out_per_second: thousandths(now.went),
@@ -78,6 +102,7 @@ impl From<&RouteView> for RouteJson {
                 by: pause.actor.clone(),
                 reason: pause.reason.clone(),
             }),
+            outages: view.outages.newest().map(OutageJson::from).collect(),
         }
     }
 }
@@ -172,7 +197,9 @@ pub(crate) struct EntryJson {
     payload_base64: Option<String>,
     payload_bytes: usize,
     content_type: String,
-    headers: BTreeMap<String, String>,
+    /// The headers, not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<BTreeMap<String, String>>,
     tenant: Option<String>,
     correlation_id: Option<String>,
     causation_id: Option<String>,
@@ -195,10 +222,16 @@ pub(crate) struct EntryJson {
 }
 
 impl EntryJson {
+    /// An entry of a list, without what its application wrote for its receivers only.
+    pub(crate) fn listed(entry: &Entry) -> Self {
+        Self { headers: None, ..Self::new(entry, false) }
+    }
+
     /// An entry, with its payload if that was asked for.
-    pub(crate) fn new(entry: &Entry, with_payload: bool) -> Self {
+    fn new(entry: &Entry, with_payload: bool) -> Self {
         let payload = json_payload(entry).filter(|_| with_payload);
         let payload_base64 = (with_payload && payload.is_none()).then(|| STANDARD.encode(&entry.payload));
+        let headers = entry.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
         Self {
             seq: entry.seq,
             event_id: entry.event_id.to_string(),
@@ -209,7 +242,7 @@ impl EntryJson {
             payload_base64,
             payload_bytes: entry.payload.len(),
             content_type: entry.content_type.clone(),
-            headers: entry.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            headers: Some(headers.collect()),
             tenant: entry.tenant.clone(),
             correlation_id: entry.correlation_id.clone(),
             causation_id: entry.causation_id.clone(),

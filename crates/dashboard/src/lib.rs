@@ -21,8 +21,10 @@ mod security;
 mod serve;
 mod shared;
 mod text;
+mod trace;
 
 pub use findings::Findings;
 pub use options::{Access, DashboardOptions, Encode, Metrics, Role, RouteFacts, Sampled, Token};
 pub use serve::Peer;
 pub use shared::{Dashboard, Ports};
+pub use trace::TraceUrl;

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use pillarbox_core::health::{MAX_AGE_DEFAULT, ProblemKind};
+use pillarbox_core::health::{Limits, ProblemKind};
 use pillarbox_core::port::{RelaySeen, RouteCounts, SagaCounts};
 use pillarbox_core::{Error, Result, RouteName, check_name};
 use subtle::ConstantTimeEq as _;
 
 use crate::findings::Findings;
+use crate::sampler::Snapshot;
+use crate::trace::TraceUrl;
 
 /// The shortest token that is accepted, in bytes: 128 bits in hexadecimal.
 const TOKEN_BYTES_MIN: usize = 32;
@@ -21,7 +22,7 @@ const PREFIX_BYTES_MAX: usize = 200;
 /// The most names of hosts.
 const HOSTS_MAX: usize = 64;
 
-/// What someone may do.
+/// What a user of the page or the API may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Look at everything, payloads included, and change nothing.
@@ -80,7 +81,7 @@ impl fmt::Debug for Token {
 pub enum Access {
     /// Everybody who reaches the server has this role. Only for the loopback address.
     Everybody(Role),
-    /// Whoever shows a token has its role, and nobody else may look.
+    /// A request with a token has its role. A request without one is refused.
     Tokens {
         /// May look and act.
         operator: Option<Token>,
@@ -128,11 +129,18 @@ pub struct Sampled<'a> {
     pub sagas: &'a SagaCounts,
     /// The relays that were seen, in any process.
     pub relays: &'a [RelaySeen],
+    /// Events per second that each consumer accepted in the last ten seconds, in any process. Consumers that accepted
+    /// something in the last fifteen minutes are in it.
+    pub accepted: &'a BTreeMap<String, f64>,
 }
 
 impl<'a> Sampled<'a> {
-    pub(crate) fn new(routes: &'a [RouteCounts], sagas: &'a SagaCounts, relays: &'a [RelaySeen]) -> Self {
-        Self { routes, sagas, relays }
+    pub(crate) fn new(
+        routes: &'a [RouteCounts],
+        snapshot: &'a Snapshot,
+        accepted: &'a BTreeMap<String, f64>,
+    ) -> Self {
+        Self { routes, sagas: &snapshot.sagas, relays: &snapshot.relays, accepted }
     }
 }
 
@@ -162,18 +170,22 @@ pub struct DashboardOptions {
     pub hosts: Vec<String>,
     /// Who may do what. Default: everybody may look.
     pub access: Access,
-    /// The name in the audit trail of whoever acts without giving a name. Default: `dashboard`.
+    /// The name in the audit trail for changes by users who give none. Default: `dashboard`.
     pub actor: String,
     /// Whether clients reach the server through TLS, so that cookies are only sent over it. Default: false.
     pub secure: bool,
     /// The problems for which `/readyz` answers 503. Default: [`ProblemKind::STOPPING`].
     pub unready: Vec<ProblemKind>,
-    /// The longest wait of a due entry that is in order. Default: 5 minutes.
-    pub max_age: Duration,
-    /// Routes that are configured, with what their pages say. They are shown without entries too. Default: none.
+    /// How long entries may wait: 5 minutes, and 15 seconds while no relay runs on one of `routes`.
+    pub limits: Limits,
+    /// Routes that are configured, with what their pages say. They are shown without entries too, and a relay should
+    /// run on each of them all the time. [`Dashboard::set_routes`](crate::Dashboard::set_routes) changes them later.
+    /// Default: none.
     pub routes: BTreeMap<RouteName, RouteFacts>,
     /// What `/metrics` answers. Default: none, and `/metrics` is not found.
     pub metrics: Option<Metrics>,
+    /// Where an event's story leads for the trace that staged the event. Default: none, and it leads nowhere.
+    pub trace_url: Option<TraceUrl>,
     /// What the view of the doctor shows. Default: none, and there is no such view.
     pub findings: Option<Arc<dyn Findings>>,
 }
@@ -188,9 +200,10 @@ impl Default for DashboardOptions {
             actor: "dashboard".into(),
             secure: false,
             unready: ProblemKind::STOPPING.to_vec(),
-            max_age: MAX_AGE_DEFAULT,
+            limits: Limits::default(),
             routes: BTreeMap::new(),
             metrics: None,
+            trace_url: None,
             findings: None,
         }
     }

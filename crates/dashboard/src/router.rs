@@ -85,6 +85,8 @@ fn interface() -> Router<Arc<Shared>> {
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/routes", get(api::routes))
         .route("/api/v1/routes/{route}", get(api::route))
+        .route("/api/v1/routes/{route}/waits", get(api::waits))
+        .route("/api/v1/routes/{route}/lanes", get(api::lanes))
         .route("/api/v1/routes/{route}/pause", post(api::pause))
         .route("/api/v1/routes/{route}/resume", post(api::resume))
         .route("/api/v1/entries", get(api::entries))

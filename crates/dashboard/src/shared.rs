@@ -1,14 +1,15 @@
 //! The dashboard: its ports, its settings, and what all requests share.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use pillarbox_core::Result;
-use pillarbox_core::port::{Admin, Clock, Presence, SagaAdmin, Schema};
+use pillarbox_core::port::{Admin, Clock, Doctor, Presence, SagaAdmin, Schema};
+use pillarbox_core::{Result, RouteName};
 use pillarbox_host::SystemClock;
 use tokio::sync::{Semaphore, watch};
 
-use crate::options::DashboardOptions;
+use crate::options::{DashboardOptions, RouteFacts};
 use crate::sampler::{Sampler, Snapshot};
 use crate::security::{Failures, Sessions};
 
@@ -26,16 +27,19 @@ pub struct Ports {
     pub presence: Arc<dyn Presence>,
     /// The tables.
     pub schema: Arc<dyn Schema>,
+    /// What the database's user may do.
+    pub doctor: Arc<dyn Doctor>,
 }
 
 impl Ports {
     /// The ports of a store that has them all.
-    pub fn of<S: Admin + SagaAdmin + Presence + Schema + Clone + 'static>(store: &S) -> Self {
+    pub fn of<S: Admin + SagaAdmin + Presence + Schema + Doctor + Clone + 'static>(store: &S) -> Self {
         Self {
             admin: Arc::new(store.clone()),
             sagas: Arc::new(store.clone()),
             presence: Arc::new(store.clone()),
             schema: Arc::new(store.clone()),
+            doctor: Arc::new(store.clone()),
         }
     }
 }
@@ -44,6 +48,8 @@ impl Ports {
 pub(crate) struct Shared {
     pub(crate) ports: Ports,
     pub(crate) options: DashboardOptions,
+    /// The configured routes as they are now. Those of the options are where it began.
+    routes: RwLock<Arc<BTreeMap<RouteName, RouteFacts>>>,
     pub(crate) clock: Arc<dyn Clock>,
     /// What the sampler has read last.
     pub(crate) latest: watch::Sender<Arc<Snapshot>>,
@@ -52,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) failures: Failures,
     pub(crate) streams: Arc<Semaphore>,
-    /// Why the database refused a change: then the page offers none.
+    /// Why the database takes no changes, as far as is known: then the page offers none.
     pub(crate) read_only: Mutex<Option<String>>,
     /// One run of the doctor at a time.
     pub(crate) doctor: Semaphore,
@@ -69,11 +75,12 @@ impl Dashboard {
     ///
     /// # Errors
     /// [`Invalid`](pillarbox_core::ErrorKind::Invalid) for settings that cannot work.
-    pub fn new(ports: Ports, options: DashboardOptions) -> Result<Self> {
+    pub fn new(ports: Ports, mut options: DashboardOptions) -> Result<Self> {
         options.check()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let shared = Shared {
             ports,
+            routes: RwLock::new(Arc::new(std::mem::take(&mut options.routes))),
             options,
             latest: watch::Sender::new(Arc::new(Snapshot::unread(clock.now()))),
             clock,
@@ -93,7 +100,13 @@ impl Dashboard {
         &self.shared.options.prefix
     }
 
-    /// Reads the store about once a second, and every few seconds while nobody looks, until `shutdown` ends. Health,
+    /// Shows these configured routes from the next look on, in the place of those before.
+    pub fn set_routes(&self, routes: BTreeMap<RouteName, RouteFacts>) {
+        *self.shared.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
+        self.shared.looked.send_modify(|looks| *looks = looks.wrapping_add(1));
+    }
+
+    /// Reads the store about once a second, and every few seconds while no page is open, until `shutdown` ends. Health,
     /// API and page show what it has read. A store that cannot be read is told in them and tried again.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) {
         let mut sampler = Sampler::new(Arc::clone(&self.shared));
@@ -105,6 +118,11 @@ impl Dashboard {
 }
 
 impl Shared {
+    /// The configured routes as they are now.
+    pub(crate) fn routes(&self) -> Arc<BTreeMap<RouteName, RouteFacts>> {
+        Arc::clone(&self.routes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// What was read last, and that somebody looks.
     pub(crate) fn look(&self) -> Arc<Snapshot> {
         self.looked.send_modify(|looks| *looks = looks.wrapping_add(1));
@@ -124,13 +142,13 @@ impl Shared {
         format!("{}{path}", self.options.prefix)
     }
 
-    /// Why the database refuses changes, if it did.
+    /// Why the database takes no changes, if that is known.
     pub(crate) fn refuses_changes(&self) -> Option<String> {
-        self.read_only.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.read_only.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers that the database refuses changes.
+    /// Remembers why the database takes no changes, or that it takes them.
     pub(crate) fn remember_refusal(&self, why: Option<String>) {
-        *self.read_only.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = why;
+        *self.read_only.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use pillarbox_core::Timestamp;
+use pillarbox_core::port::RouteCounts;
+use pillarbox_core::{Status, Timestamp};
 use time::OffsetDateTime;
 
 /// A count with separators: `1,204`.
@@ -16,6 +17,12 @@ pub(crate) fn count(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// How many entries have a status: `1,204`, or `≥ 100,000` where not all were counted.
+pub(crate) fn counted(counts: &RouteCounts, status: Status) -> String {
+    let more = if counts.at_least.contains(&status) { "≥ " } else { "" };
+    format!("{more}{}", count(counts.of(status)))
 }
 
 /// `1 event`, `2 events`.

@@ -119,7 +119,7 @@ impl Metrics {
     /// Shows what was read from the store. Routes that are gone from the store are gone from the metrics too.
     pub fn set_store(&self, sample: &StoreSample) {
         let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.store.set(sample, &self.0.routes);
+        self.0.store.set(sample, &self.0.routes, &self.0.consumers);
     }
 
     /// Says that the store could not be read. Its last values are removed, so that no panel shows old ones as new.

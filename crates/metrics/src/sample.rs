@@ -1,5 +1,7 @@
 //! What is read from the store, at an interval of the application's own.
 
+use std::collections::BTreeMap;
+
 use pillarbox_core::port::{Admin, Pool, Presence, RelaySeen, RouteCounts, SagaAdmin, SagaCounts};
 use pillarbox_core::{Result, RouteName};
 
@@ -15,13 +17,15 @@ pub struct StoreSample {
     pub relays: Vec<RelaySeen>,
     /// The connections of this process to the database. `None`: not known.
     pub pool: Option<Pool>,
+    /// Events per second that consumers accept, in any process. Empty: not known, or none.
+    pub accepted: BTreeMap<String, f64>,
 }
 
 impl StoreSample {
     /// A sample from what was read already.
     #[must_use]
     pub fn new(routes: Vec<RouteCounts>, sagas: SagaCounts, relays: Vec<RelaySeen>) -> Self {
-        Self { routes, sagas, relays, pool: None }
+        Self { routes, sagas, relays, pool: None, accepted: BTreeMap::new() }
     }
 
     /// Reads a sample: three calls, each answered by an index. `configured` are routes that are shown even if the
@@ -49,6 +53,13 @@ impl StoreSample {
     #[must_use]
     pub fn pool(mut self, pool: Option<Pool>) -> Self {
         self.pool = pool;
+        self
+    }
+
+    /// Adds how many events per second each consumer accepts.
+    #[must_use]
+    pub fn accepted(mut self, accepted: BTreeMap<String, f64>) -> Self {
+        self.accepted = accepted;
         self
     }
 }

@@ -9,11 +9,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::labels::{Names, Route, RouteStatus, State, StatusOnly};
+use crate::labels::{Consumer, Names, Route, RouteStatus, State, StatusOnly};
 use crate::metrics::{add, add_seconds};
 use crate::sample::StoreSample;
 
 type Seconds = Gauge<f64, AtomicU64>;
+type PerSecond = Gauge<f64, AtomicU64>;
 /// A family of one, because only families can be emptied.
 type NoLabels = [(&'static str, &'static str); 0];
 
@@ -30,6 +31,7 @@ pub(crate) struct StoreMetrics {
     sagas_overdue: Family<NoLabels, Gauge>,
     sagas_stuck: Family<NoLabels, Seconds>,
     pool: Family<State, Gauge>,
+    accepted: Family<Consumer, PerSecond>,
 }
 
 /// What the routes of one label have together.
@@ -50,7 +52,12 @@ impl StoreMetrics {
                 "How long the oldest due entry of a route has waited; 0: nothing is due",
                 Family::default(),
             ),
-            entries: add(to, "entries", "Entries in the outbox by status", Family::default()),
+            entries: add(
+                to,
+                "entries",
+                "Entries in the outbox by status; of delivered and of discarded ones at most the newest 100,000 of all routes",
+                Family::default(),
+            ),
             blocked: add(
                 to,
                 "blocked_entries",
@@ -60,7 +67,7 @@ impl StoreMetrics {
             relays: add(
                 to,
                 "relays",
-                "Relays of any process that deliver a route; 0: nobody relays it",
+                "Number of relays, of any process, that deliver a route; 0 means no relay runs",
                 Family::default(),
             ),
             relays_down: add(
@@ -94,6 +101,12 @@ impl StoreMetrics {
                 "Connections of this process to the database: busy, idle, and the most allowed",
                 Family::default(),
             ),
+            accepted: add(
+                to,
+                "inbox_accepted_per_second",
+                "Events per second that a consumer accepted in the ten seconds before the last sample, in any process",
+                Family::default(),
+            ),
             up: add(
                 to,
                 "store_up",
@@ -103,7 +116,7 @@ impl StoreMetrics {
         }
     }
 
-    pub(crate) fn set(&self, sample: &StoreSample, names: &Names) {
+    pub(crate) fn set(&self, sample: &StoreSample, names: &Names, consumers: &Names) {
         self.lose();
         for (route, together) in together(sample, names) {
             for (standing, entries) in Standing::ALL.into_iter().zip(together.entries) {
@@ -132,6 +145,10 @@ impl StoreMetrics {
                 self.pool.get_or_create(&State { state }).set(i64::from(connections));
             }
         }
+        for (consumer, rate) in &sample.accepted {
+            let label = Consumer { consumer: consumers.bounded(consumer) };
+            self.accepted.get_or_create(&label).inc_by(*rate);
+        }
         self.up.set(1);
     }
 
@@ -147,6 +164,7 @@ impl StoreMetrics {
         self.sagas_overdue.clear();
         self.sagas_stuck.clear();
         self.pool.clear();
+        self.accepted.clear();
     }
 }
 

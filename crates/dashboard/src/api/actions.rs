@@ -168,7 +168,8 @@ fn noting_refusal<T>(shared: &Shared, result: pillarbox_core::Result<T>) -> Resu
     use pillarbox_core::ErrorKind::{Denied, ReadOnly};
     match &result {
         Err(error) if matches!(error.kind(), Denied | ReadOnly) => {
-            shared.remember_refusal(Some(error.message().to_owned()));
+            shared
+                .remember_refusal(Some(format!("the database refused the last change: {}", error.message())));
         }
         Err(_) => {}
         Ok(_) => shared.remember_refusal(None),
@@ -244,7 +245,7 @@ async fn repeated(shared: &Shared, kind: AuditKind, actor: &str, changed: u64) -
     ours.take(most).map(AuditJson::from).collect()
 }
 
-fn entries(count: u64) -> String {
+pub(super) fn entries(count: u64) -> String {
     let noun = if count == 1 { "entry" } else { "entries" };
     format!("{} {noun}", crate::text::count(count))
 }

@@ -130,7 +130,7 @@ impl EntriesQuery {
 
     /// The query of a link.
     pub(crate) fn link(&self) -> String {
-        let parts = [
+        link(&[
             ("route", &self.route),
             ("status", &self.status),
             ("type", &self.event_type),
@@ -140,15 +140,19 @@ impl EntriesQuery {
             ("since", &self.since),
             ("until", &self.until),
             ("cursor", &self.cursor),
-        ];
-        let part = |(name, value): (&str, &Option<String>)| {
-            Some(format!("{name}={}", crate::security::urlencode(given(value)?)))
-        };
-        parts.into_iter().filter_map(part).collect::<Vec<_>>().join("&")
+        ])
     }
 }
 
-fn given(value: &Option<String>) -> Option<&str> {
+/// The query of a link: the parameters that are given.
+pub(super) fn link(parts: &[(&str, &Option<String>)]) -> String {
+    let part = |(name, value): &(&str, &Option<String>)| {
+        Some(format!("{name}={}", crate::security::urlencode(given(value)?)))
+    };
+    parts.iter().filter_map(part).collect::<Vec<_>>().join("&")
+}
+
+pub(super) fn given(value: &Option<String>) -> Option<&str> {
     value.as_deref().filter(|value| !value.is_empty())
 }
 

@@ -7,6 +7,7 @@ mod looking;
 mod openapi;
 mod reading;
 mod sagas;
+mod waiting;
 
 pub(crate) use actions::{act, pause, purge, resume};
 pub(crate) use asked::{EntriesQuery, parse_sentence};
@@ -14,3 +15,4 @@ pub(crate) use looking::{audit, inbox, relays, route, routes, status};
 pub(crate) use openapi::document;
 pub(crate) use reading::{entries, entry, groups, payload};
 pub(crate) use sagas::{SagasQuery, intervene, saga, sagas, wishes};
+pub(crate) use waiting::{WAITS_WITHIN, lanes, waits};

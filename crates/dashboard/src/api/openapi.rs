@@ -18,6 +18,8 @@ use crate::shared::Shared;
         super::looking::status,
         super::looking::routes,
         super::looking::route,
+        super::waiting::waits,
+        super::waiting::lanes,
         super::looking::relays,
         super::looking::inbox,
         super::looking::audit,

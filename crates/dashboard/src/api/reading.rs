@@ -21,7 +21,7 @@ use super::extract::Params;
 /// The most groups of one answer.
 pub(crate) const GROUPS_MAX: u32 = 200;
 
-/// A page of entries, oldest first and without payloads.
+/// A page of entries, oldest first, without payloads and headers.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct EntriesJson {
     entries: Vec<EntryJson>,
@@ -32,7 +32,7 @@ pub(crate) struct EntriesJson {
 #[utoipa::path(get, path = "/api/v1/entries", tag = "entries", params(EntriesQuery),
     responses((status = 200, body = EntriesJson), (status = 400, body = ErrorJson),
         (status = 401, body = ErrorJson), (status = 503, body = ErrorJson)))]
-/// A page of entries, oldest first and without payloads.
+/// A page of entries, oldest first, without payloads and headers.
 pub(crate) async fn entries(
     State(shared): State<Arc<Shared>>,
     Params(query): Params<EntriesQuery>,
@@ -41,10 +41,7 @@ pub(crate) async fn entries(
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let entries = shared.ports.admin.list(filter).await?;
     let next = entries.last().filter(|_| entries.len() == limit).map(|last| last.seq.to_string());
-    Ok(Json(EntriesJson {
-        entries: entries.iter().map(|entry| EntryJson::new(entry, false)).collect(),
-        next,
-    }))
+    Ok(Json(EntriesJson { entries: entries.iter().map(EntryJson::listed).collect(), next }))
 }
 
 /// Groups of entries, the largest first.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillarbox_core::port::{Intervened, Intervention, InterventionRequest, SagaFilter, SagaStory};
-use pillarbox_core::{SagaId, SagaWork, StepSeen, Timestamp, check_name};
+use pillarbox_core::{SagaId, SagaRecord, SagaWork, StepSeen, Timestamp, check_name};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,7 +14,8 @@ use crate::json::{AuditJson, SagaJson, TimelineJson};
 use crate::security::Visitor;
 use crate::shared::Shared;
 
-use super::asked::{PAGE_DEFAULT, PAGE_MAX};
+use super::actions::entries;
+use super::asked::{PAGE_DEFAULT, PAGE_MAX, given, link};
 use super::extract::{Body, Params};
 
 /// The longest reason, in bytes.
@@ -29,45 +30,74 @@ pub(crate) struct SagasQuery {
     pub(crate) status: Option<String>,
     /// The saga's name.
     pub(crate) name: Option<String>,
-    /// The most sagas, 1 to 500. Default: 50.
+    /// The cursor of the next page, from the answer before.
+    pub(crate) cursor: Option<String>,
+    /// The most sagas of the page, 1 to 500. Default: 50.
     #[param(minimum = 1, maximum = 500)]
     pub(crate) limit: Option<u32>,
 }
 
 impl SagasQuery {
     pub(crate) fn filter(&self) -> Result<SagaFilter, Refusal> {
-        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
+        let limit = self.limit();
         if !(1..=PAGE_MAX).contains(&limit) {
             return Err(Refusal::bad(format!("the limit is {limit}; it may be 1 to {PAGE_MAX}")));
         }
         let mut filter = SagaFilter::default().limit(limit);
-        if let Some(status) = self.status.as_deref().filter(|status| !status.is_empty()) {
+        if let Some(status) = given(&self.status) {
             filter = filter.status(status.parse()?);
         }
-        if let Some(name) = self.name.as_deref().filter(|name| !name.is_empty()) {
+        if let Some(name) = given(&self.name) {
             check_name("name", name)?;
             filter = filter.name(name);
         }
+        if let Some(cursor) = given(&self.cursor) {
+            filter = filter.after(cursor.parse()?);
+        }
         Ok(filter)
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit.unwrap_or(PAGE_DEFAULT)
+    }
+
+    /// The cursor of the page behind this one. `None`: this page is not full, so it is the last one.
+    pub(crate) fn next_cursor(&self, page: &[SagaRecord]) -> Option<String> {
+        let is_full = page.len() >= usize::try_from(self.limit()).unwrap_or(usize::MAX);
+        page.last().filter(|_| is_full).map(|last| last.cursor().to_string())
+    }
+
+    /// The same question for the first page. `None`: this one asks for the first page.
+    pub(crate) fn beginning(&self) -> Option<Self> {
+        given(&self.cursor).map(|_| Self { cursor: None, ..self.clone() })
+    }
+
+    /// The query of a link.
+    pub(crate) fn link(&self) -> String {
+        let limit = self.limit.map(|limit| limit.to_string());
+        link(&[("status", &self.status), ("name", &self.name), ("cursor", &self.cursor), ("limit", &limit)])
     }
 }
 
-/// Sagas, oldest first.
+/// A page of sagas, oldest first.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SagasJson {
     sagas: Vec<SagaJson>,
+    /// The cursor of the next page. `null`: this is the last one.
+    next: Option<String>,
 }
 
 #[utoipa::path(get, path = "/api/v1/sagas", tag = "sagas", params(SagasQuery),
     responses((status = 200, body = SagasJson), (status = 400, body = ErrorJson),
         (status = 401, body = ErrorJson), (status = 503, body = ErrorJson)))]
-/// Sagas, oldest first.
+/// A page of sagas, oldest first.
 pub(crate) async fn sagas(
     State(shared): State<Arc<Shared>>,
     Params(query): Params<SagasQuery>,
 ) -> Result<Json<SagasJson>, Refusal> {
     let sagas = shared.ports.sagas.list_sagas(query.filter()?).await?;
-    Ok(Json(SagasJson { sagas: sagas.iter().map(SagaJson::from).collect() }))
+    let next = query.next_cursor(&sagas);
+    Ok(Json(SagasJson { sagas: sagas.iter().map(SagaJson::from).collect(), next }))
 }
 
 /// Everything known of one saga.
@@ -209,8 +239,10 @@ pub(crate) async fn intervene(
     }
     let is = if body.dry_run { "would be" } else { "is" };
     let message = format!(
-        "saga {id} {is} {}; {} entries requeued, {} discarded",
-        done.status, done.requeued, done.discarded
+        "saga {id} {is} {}; {} requeued, {} discarded",
+        done.status,
+        entries(done.requeued),
+        done.discarded
     );
     Ok(Json(IntervenedJson {
         dry_run: body.dry_run,

@@ -18,9 +18,11 @@ const clock = (at) => at.toISOString().slice(11, 19);
 function showLive() {
   const mark = $("#live-mark");
   if (!mark) return;
-  const words = paused ? "paused" : lostAt ? `not live since ${clock(lostAt)}, trying again` : lastHeard ? "live" : "connecting";
+  // The stream goes on without the database, and brings nothing new.
+  const isLost = Boolean($("footer .lost"));
+  const words = paused ? "paused" : lostAt ? `not live since ${clock(lostAt)}, trying again` : !lastHeard ? "connecting" : isLost ? "database lost, trying again" : "live";
   if (mark.textContent !== words) mark.textContent = words;
-  mark.className = paused || !lastHeard ? "" : lostAt ? "off" : "on";
+  mark.className = paused || !lastHeard ? "" : lostAt || isLost ? "off" : "on";
 }
 
 function listen() {
@@ -166,13 +168,18 @@ async function send(path, content) {
   return answer;
 }
 
-function toast(text, bad) {
+function toast(text, bad, undo) {
   const place = $("#toast");
   place.textContent = text;
+  if (undo) {
+    const button = Object.assign(document.createElement("button"), { textContent: "Undo" });
+    button.addEventListener("click", () => guarded(undo));
+    place.append(" ", button);
+  }
   place.classList.toggle("bad", Boolean(bad));
   place.hidden = false;
   clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => (place.hidden = true), bad ? 15000 : 8000);
+  toast.timer = setTimeout(() => (place.hidden = true), bad || undo ? 15000 : 8000);
 }
 
 function ask({ title, text, more = [], yes, reason }) {
@@ -212,7 +219,8 @@ async function change(verb, what, about) {
     toast(would.skipped ? `Nothing to ${long}: ${would.skips[0].why}` : `Nothing to ${long}: no event matches any more`, true);
     return;
   }
-  const cannot = verb === "discard" || verb === "cancel" ? " They will never be delivered. This cannot be undone." : "";
+  const ends = verb === "discard" || verb === "cancel";
+  const cannot = ends ? " They will never be delivered. This cannot be undone." : " A relay may take them at once, so this cannot be undone.";
   const answer = await ask({
     title: `${name} ${events(would.changed)}?`,
     text: `This will ${long} ${events(would.changed)} ${about}.${cannot}`,
@@ -229,14 +237,18 @@ async function pauseRoute(verb, route) {
   const name = verb === "pause" ? "Pause" : "Resume";
   const answer = await ask({
     title: `${name} ${route}?`,
-    text: verb === "pause" ? "No relay takes events of this route until it is resumed. Staging goes on, and what is in flight is finished." : "Relays deliver this route again.",
+    text: verb === "pause" ? "No relay takes events of this route until it is resumed. Staging goes on, and what is in flight is finished. This can be undone at any time." : "Relays deliver this route again.",
     yes: name,
     reason: "asked",
   });
   if (!answer) return;
-  const did = await send(`/api/v1/routes/${encodeURIComponent(route)}/${verb}`, { reason: answer.reason });
-  toast(did.message);
-  await refresh();
+  const path = `/api/v1/routes/${encodeURIComponent(route)}`;
+  const act = async (what, reason, undo) => {
+    const did = await send(`${path}/${what}`, { reason });
+    toast(did.message, false, undo);
+    await refresh();
+  };
+  await act(verb, answer.reason, () => act(verb === "pause" ? "resume" : "pause", "undone"));
 }
 
 async function interveneIn({ saga, sagaVerb: verb, step }, label) {

@@ -15,6 +15,7 @@ use crate::security::Visitor;
 use crate::shared::Shared;
 use crate::text;
 
+use super::heads::{Heads, arranged};
 use super::layout::Frame;
 use super::parts::{self, Mark};
 use super::refused;
@@ -81,9 +82,14 @@ async fn shown(shared: &Shared, visitor: &Visitor, query: &EntriesQuery) -> Resu
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let entries = shared.ports.admin.list(filter).await?;
     let next = entries.last().filter(|_| entries.len() == limit).map(|last| last.seq.to_string());
+    let heads = Heads::of(shared, &entries).await;
     let sentence = query.sentence();
     let frame = Frame::new(shared, visitor, "Entries").here("/entries").query(sentence.clone());
-    let next = next.map(|cursor| EntriesQuery { cursor: Some(cursor), ..query.clone() });
+    let path = |cursor: Option<String>| {
+        shared.path(&format!("/entries?{}", EntriesQuery { cursor, ..query.clone() }.link()))
+    };
+    let beginning = query.cursor.as_ref().map(|_| path(None));
+    let next = next.map(|cursor| path(Some(cursor)));
     Ok(frame.page(&html! {
         h1 { "Entries" @if !sentence.is_empty() { " " code { (text::visible(&sentence)) } } }
         (chips(shared, query))
@@ -91,11 +97,8 @@ async fn shown(shared: &Shared, visitor: &Visitor, query: &EntriesQuery) -> Resu
             (nothing(shared, query))
         } @else {
             (matching_actions(query))
-            (table(shared, &entries, now))
-            nav.pages aria-label="Pages" {
-                @if query.cursor.is_some() { a href=(shared.path(&format!("/entries?{}", EntriesQuery { cursor: None, ..query.clone() }.link()))) { "from the beginning" } }
-                @match next { Some(next) => { a rel="next" href=(shared.path(&format!("/entries?{}", next.link()))) { "next page" } } None => { span.zero { "that is all" } } }
-            }
+            (table(shared, &entries, &heads, now))
+            (parts::pages(beginning, next))
         }
     }))
 }
@@ -149,7 +152,7 @@ fn nothing(shared: &Shared, query: &EntriesQuery) -> Markup {
 }
 
 /// Entries as rows that can be selected and opened.
-pub(super) fn table(shared: &Shared, entries: &[Entry], now: Timestamp) -> Markup {
+fn table(shared: &Shared, entries: &[Entry], heads: &Heads, now: Timestamp) -> Markup {
     html! {
         table.entries data-rows="" {
             caption.hidden { "Entries" }
@@ -165,34 +168,34 @@ pub(super) fn table(shared: &Shared, entries: &[Entry], now: Timestamp) -> Marku
                     th.number scope="col" { "age" }
                 }
             }
-            tbody { @for entry in entries { (row(shared, entry, now)) } }
+            tbody { @for (entry, is_behind) in arranged(entries) { (row(shared, entry, is_behind, heads, now)) } }
         }
     }
 }
 
-fn row(shared: &Shared, entry: &Entry, now: Timestamp) -> Markup {
+fn row(shared: &Shared, entry: &Entry, is_behind: bool, heads: &Heads, now: Timestamp) -> Markup {
     let standing = entry.standing();
     let at = entry.settled_at.unwrap_or(entry.created_at);
     html! {
-        tr.(if entry.blocked_by.is_some() { "behind" } else { "" }) data-id=(entry.event_id) data-status=(standing.as_str()) {
+        tr.(if is_behind { "behind" } else { "" }) data-id=(entry.event_id) data-status=(standing.as_str()) {
             td.check { input type="checkbox" data-select="" aria-label={ "Select " (text::short_id(&entry.event_id.to_string())) }; }
             td data-label="state" { (parts::state(Mark::of_standing(standing), &standing.as_str().replace('_', " "))) }
             td data-label="time" { time datetime=(at) title=(at) { (text::moment(at, now)) } }
             td.break data-label="type" { a.name href=(parts::entry_path(shared, entry.event_id)) data-open="" { (parts::cut(&entry.event_type, 80)) } span.route-of { (parts::cut(entry.route.as_str(), 40)) } }
             td.break data-label="key" { @if let Some(key) = &entry.key { code { (parts::cut(key, 40)) } } @else { span.zero { "–" } } }
             td.number data-label="attempts" { (entry.attempts) }
-            td.break.reason data-label="reason" { (reason(shared, entry)) }
+            td.break.reason data-label="reason" { (reason(shared, entry, heads)) }
             td.number data-label="age" { (text::age(now.since(entry.created_at))) }
         }
     }
 }
 
 /// Why an entry stands as it does.
-pub(super) fn reason(shared: &Shared, entry: &Entry) -> Markup {
+fn reason(shared: &Shared, entry: &Entry, heads: &Heads) -> Markup {
     html! {
-        @match (entry.blocked_by, &entry.last_error) {
-            (Some(head), _) => { "waits behind " a href=(parts::entry_path(shared, head)) { (text::short_id(&head.to_string())) } ", which is dead" }
-            (None, Some(error)) if entry.status != Status::Delivered => { strong { (error.name()) } @if !error.text().is_empty() { " " (parts::cut(error.text(), 160)) } }
+        @match (heads.why(shared, entry), &entry.last_error) {
+            (Some(why), _) => { (why) }
+            (None, Some(error)) if entry.status != Status::Delivered => { (parts::error(error)) }
             _ => {}
         }
     }

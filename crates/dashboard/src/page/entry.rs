@@ -14,6 +14,7 @@ use crate::security::{Visitor, urlencode};
 use crate::shared::Shared;
 use crate::text;
 
+use super::heads::Heads;
 use super::layout::Frame;
 use super::parts::{self, Mark};
 use super::refused;
@@ -42,11 +43,13 @@ async fn shown(shared: &Shared, visitor: &Visitor, event_id: &str) -> Result<Mar
     for story in &stories {
         behind.push(behind_it(shared, &story.entry).await?);
     }
+    let entries: Vec<Entry> = stories.iter().map(|story| story.entry.clone()).collect();
+    let heads = Heads::of(shared, &entries).await;
     let title = text::visible(&first.entry.event_type);
     let now = shared.clock.now();
     let frame = Frame::new(shared, visitor, title).here("/entries");
     Ok(frame.page(&html! {
-        @for (story, behind) in stories.iter().zip(&behind) { (told(shared, story, behind, now)) }
+        @for (story, behind) in stories.iter().zip(&behind) { (told(shared, story, behind, &heads, now)) }
     }))
 }
 
@@ -63,7 +66,7 @@ async fn behind_it(shared: &Shared, entry: &Entry) -> Result<Vec<Entry>, Refusal
     Ok(entries.into_iter().filter(|other| other.blocked_by == Some(entry.event_id)).collect())
 }
 
-fn told(shared: &Shared, story: &Story, behind: &[Entry], now: Timestamp) -> Markup {
+fn told(shared: &Shared, story: &Story, behind: &[Entry], heads: &Heads, now: Timestamp) -> Markup {
     let entry = &story.entry;
     let standing = entry.standing();
     let id = entry.event_id.to_string();
@@ -82,7 +85,7 @@ fn told(shared: &Shared, story: &Story, behind: &[Entry], now: Timestamp) -> Mar
             ol.timeline {
                 (item("staged", Some(entry.created_at), now, &html! {
                     @if let Some(execution) = &entry.execution_id { "by run " (text::visible(execution)) " " }
-                    @if let Some(trace) = entry.headers.get("traceparent") { "trace " code { (text::visible(trace)) } }
+                    @if let Some(trace) = entry.headers.get("traceparent") { (traced(shared, trace)) }
                 }))
                 @if entry.attempts > 1 {
                     (item("attempts", None, now, &html! { "1 to " (entry.attempts - 1) ": their times and errors are not recorded; only the last attempt is." }))
@@ -105,8 +108,8 @@ fn told(shared: &Shared, story: &Story, behind: &[Entry], now: Timestamp) -> Mar
                     (item(if entry.status == Status::InFlight { "lease ends" } else { "next attempt" }, Some(at), now, &html! {}))
                 }
             }
-            @if let Some(head) = entry.blocked_by {
-                p.notice { "It waits behind " a href=(parts::entry_path(shared, head)) { (text::short_id(&head.to_string())) } ", which is dead. Requeue or discard that one." }
+            @if let Some(why) = heads.why(shared, entry) {
+                p.notice { "It " (why) ". Requeue or discard that one." }
             }
             @if !behind.is_empty() {
                 h2 { "Behind it" }
@@ -116,6 +119,15 @@ fn told(shared: &Shared, story: &Story, behind: &[Entry], now: Timestamp) -> Mar
             (payload(entry))
             (details(entry))
         }
+    }
+}
+
+/// The context of the trace that staged an event, with the way to it.
+fn traced(shared: &Shared, traceparent: &str) -> Markup {
+    let address = shared.options.trace_url.as_ref().and_then(|url| url.of(traceparent));
+    html! {
+        "trace " code { (text::visible(traceparent)) }
+        @if let Some(address) = address { " " a href=(address) rel="noopener noreferrer" target="_blank" { "→ open trace" } }
     }
 }
 

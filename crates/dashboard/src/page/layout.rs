@@ -80,7 +80,7 @@ impl<'a> Frame<'a> {
                     div.verdict-line role="status" { div data-live="verdict" { (verdict(shared, &snapshot)) } }
                     main #main tabindex="-1" {
                         @if let Some(why) = shared.refuses_changes() {
-                            p.notice { "Read only: the database refused the last change. " (why) }
+                            p.notice { "Read only: " (why) }
                         }
                         (content)
                     }
@@ -151,7 +151,10 @@ pub(super) fn verdict(shared: &Shared, snapshot: &Snapshot) -> Markup {
                 }
             }
             @if let Some(route) = &worst.route {
-                a.button href=(parts::route_path(shared, route.as_str())) { "open " (parts::cut(route.as_str(), 24)) }
+                div.buttons {
+                    a.button href=(parts::route_path(shared, route.as_str())) { "open " (parts::cut(route.as_str(), 24)) }
+                    (parts::pause_button(route, snapshot.route(route).is_some_and(|view| view.counts.paused.is_some()), "pause it", "resume it"))
+                }
             }
         }
     }
@@ -164,7 +167,7 @@ pub(super) fn age(shared: &Shared, snapshot: &Snapshot) -> Markup {
         @match &snapshot.lost {
             Some(lost) => {
                 p.lost {
-                    "Last known numbers, from " (text::moment(snapshot.at, now)) " UTC. The database cannot be read since "
+                    "Last known numbers, from " (text::moment(snapshot.at, now)) " UTC, " (text::age(now.since(snapshot.at))) " ago. The database cannot be read since "
                     (text::moment(lost.since, now)) ": " (lost.why) ". Reading is tried again every few seconds."
                 }
             }

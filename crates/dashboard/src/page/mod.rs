@@ -6,7 +6,9 @@ mod dead;
 mod doctor;
 mod entries;
 mod entry;
+mod heads;
 mod inbox;
+mod lanes;
 mod layout;
 mod login;
 mod overview;
@@ -15,6 +17,7 @@ mod relays;
 mod route;
 mod sagas;
 mod spark;
+mod waits;
 
 use std::sync::Arc;
 

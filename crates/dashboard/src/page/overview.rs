@@ -143,13 +143,9 @@ fn first_steps() -> Markup {
         section.empty {
             h2 { "No events yet" }
             p { "Stage a first event, and relay it to a file:" }
-            (command("pillarbox stage --route orders --type order.placed --key o-1 --payload '{\"id\":1}'"))
-            (command("pillarbox relay --route orders --to file:orders.ndjson"))
+            (parts::command("pillarbox stage --route orders --type order.placed --key o-1 --payload '{\"id\":1}'"))
+            (parts::command("pillarbox relay --route orders --to file:orders.ndjson"))
             p { "It appears here within a second." }
         }
     }
-}
-
-fn command(text: &str) -> Markup {
-    html! { div.command { code { (text) } button.quiet type="button" data-copy=(text) { "copy" } } }
 }

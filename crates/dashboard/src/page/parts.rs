@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, PreEscaped, html};
 use pillarbox_core::health::{ProblemKind, RouteState};
 use pillarbox_core::port::Pause;
-use pillarbox_core::{SagaStatus, Standing, Status, StepState};
+use pillarbox_core::{Failure, RouteName, SagaStatus, Standing, Status, StepState};
 
 use crate::security::urlencode;
 use crate::shared::Shared;
@@ -150,6 +150,11 @@ pub(super) fn cut(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// What went wrong: its name, and how its text begins.
+pub(super) fn error(error: &Failure) -> Markup {
+    html! { strong { (error.name()) } @if !error.text().is_empty() { " " (cut(error.text(), 160)) } }
+}
+
 /// The path of a route's page.
 pub(super) fn route_path(shared: &Shared, route: &str) -> String {
     shared.path(&format!("/routes/{}", urlencode(route)))
@@ -175,6 +180,30 @@ pub(super) fn paused(pause: &Pause) -> Markup {
     html! {
         "paused by " (text::visible(&pause.actor)) " at " (pause.at)
         @if !pause.reason.is_empty() { ": " (text::visible(&pause.reason)) }
+    }
+}
+
+/// What pauses a route, or resumes one that is paused. Only an operator sees it.
+pub(super) fn pause_button(route: &RouteName, is_paused: bool, pause: &str, resume: &str) -> Markup {
+    let (verb, label) = if is_paused { ("resume", resume) } else { ("pause", pause) };
+    html! { button.act type="button" data-route-verb=(verb) data-route-name=(route) { (label) } }
+}
+
+/// A command to type, with a button that copies it.
+pub(super) fn command(text: &str) -> Markup {
+    html! { div.command { code { (text) } button.quiet type="button" data-copy=(text) { "copy" } } }
+}
+
+/// Links to the other pages of a list: to its beginning from a later page, to the next page if there is one.
+pub(super) fn pages(beginning: Option<String>, next: Option<String>) -> Markup {
+    html! {
+        nav.pages aria-label="Pages" {
+            @if let Some(beginning) = beginning { a href=(beginning) { "from the beginning" } }
+            @match next {
+                Some(next) => { a rel="next" href=(next) { "next page" } }
+                None => { span.zero { "that is all" } }
+            }
+        }
     }
 }
 

@@ -1,14 +1,14 @@
-//! One route: its sentence, its flow, its failures, and the dead entries that hold others back.
+//! One route: its sentence, its flow, its waits, its failures, and the dead entries that hold others back.
 
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use pillarbox_core::health::RouteState;
 use pillarbox_core::port::{CountBy, CountByRequest, CountGroup, Filter, RelaySeen};
-use pillarbox_core::{RouteName, Status};
+use pillarbox_core::{RouteName, Status, Timestamp};
 
 use crate::error::Refusal;
 use crate::sampler::{RouteView, Snapshot};
@@ -16,10 +16,11 @@ use crate::security::{Visitor, urlencode};
 use crate::shared::Shared;
 use crate::text;
 
+use super::lanes::{self, RouteQuery};
 use super::layout::Frame;
 use super::parts::{self, Mark};
-use super::refused;
 use super::spark::spark;
+use super::{refused, waits};
 
 /// The most groups of failures that are shown.
 const GROUPS_SHOWN_MAX: u32 = 20;
@@ -28,14 +29,20 @@ pub(crate) async fn route(
     State(shared): State<Arc<Shared>>,
     Extension(visitor): Extension<Visitor>,
     Path(route): Path<String>,
+    Query(query): Query<RouteQuery>,
 ) -> Response {
-    match shown(&shared, &visitor, route).await {
+    match shown(&shared, &visitor, route, &query).await {
         Ok(page) => page.into_response(),
         Err(refusal) => refused(&shared, &visitor, &refusal),
     }
 }
 
-async fn shown(shared: &Shared, visitor: &Visitor, route: String) -> Result<Markup, Refusal> {
+async fn shown(
+    shared: &Shared,
+    visitor: &Visitor,
+    route: String,
+    query: &RouteQuery,
+) -> Result<Markup, Refusal> {
     let name = RouteName::new(route)?;
     let snapshot = shared.first_look().await;
     let view = snapshot
@@ -48,12 +55,19 @@ async fn shown(shared: &Shared, visitor: &Visitor, route: String) -> Result<Mark
     let dead = if view.counts.of(Status::Dead) > 0 { failing(Status::Dead).await? } else { vec![] };
     let retrying =
         if view.counts.of(Status::Retrying) > 0 { failing(Status::Retrying).await? } else { vec![] };
-    let facts = shared.options.routes.get(&name);
+    // Without them the rest is still worth showing.
+    let (waited, lanes) = (shared.waits(&name).await, lanes::section(shared, &name, query).await);
+    let configured = shared.routes();
+    let facts = configured.get(&name);
     let frame =
         Frame::new(shared, visitor, text::visible(name.as_str())).live("route", Some(name.to_string()));
     Ok(frame.page(&html! {
         div data-live="main" { (live(shared, &snapshot, &name)) }
         div.columns {
+            section {
+                h2 { "Wait" }
+                (waits::shown(&waited))
+            }
             section {
                 h2 { "Failures" }
                 @if dead.is_empty() && retrying.is_empty() { (parts::nothing("No entry of this route has failed and waits.")) }
@@ -68,15 +82,8 @@ async fn shown(shared: &Shared, visitor: &Visitor, route: String) -> Result<Mark
                 }
             }
         }
+        (lanes)
     }))
-}
-
-fn pause_button(view: &RouteView) -> Markup {
-    let route = view.counts.route.as_str();
-    let verb = if view.counts.paused.is_some() { "resume" } else { "pause" };
-    html! {
-        button.act type="button" data-route-verb=(verb) data-route-name=(route) { @if verb == "pause" { "Pause" } @else { "Resume" } }
-    }
 }
 
 fn groups(shared: &Shared, route: &RouteName, status: &str, groups: &[CountGroup]) -> Markup {
@@ -114,7 +121,7 @@ pub(super) fn live(shared: &Shared, snapshot: &Snapshot, name: &RouteName) -> Ma
         div.(if snapshot.lost.is_some() { "stale" } else { "fresh" }) {
             div.title-line {
                 h1.break title=(text::visible(name.as_str())) { (text::visible(name.as_str())) }
-                (pause_button(view))
+                (parts::pause_button(name, counts.paused.is_some(), "Pause", "Resume"))
             }
             p.sentence { (parts::state(Mark::of_route(view.state), view.state.words())) " " (sentence(view, &relays)) }
             @if let Some(pause) = &counts.paused { p.notice { (parts::paused(pause)) } }
@@ -127,7 +134,7 @@ pub(super) fn live(shared: &Shared, snapshot: &Snapshot, name: &RouteName) -> Ma
                 (figure("retrying", &text::count(counts.of(Status::Retrying)), Some(list("retrying"))))
                 (figure("blocked", &text::count(counts.blocked), Some(list("blocked"))))
                 (figure("dead", &text::count(counts.of(Status::Dead)), Some(list("dead"))))
-                (figure("delivered", &text::count(counts.of(Status::Delivered)), Some(list("delivered"))))
+                (figure("delivered", &text::counted(counts, Status::Delivered), Some(list("delivered"))))
             }
             div.big-picture { (spark(&view.history)) p.legend { span.came { "in, above" } " · " span.went { "out, below" } " · the last 15 minutes" } }
             @if !counts.heads.is_empty() {
@@ -137,14 +144,38 @@ pub(super) fn live(shared: &Shared, snapshot: &Snapshot, name: &RouteName) -> Ma
                         li {
                             (parts::mark(Mark::Dead)) a href=(parts::entry_path(shared, head.event_id)) { (text::short_id(&head.event_id.to_string())) }
                             " of key " code { (parts::cut(&head.key, 60)) }
+                            @if let Some(error) = view.died_of.get(&head.event_id) { span.error-text { " died of " (parts::error(error)) } }
                             ul { li { (parts::mark(Mark::Blocked)) a href=(shared.path(&format!("/entries?route={}&status=blocked&key={}", urlencode(name.as_str()), urlencode(&head.key)))) { (text::events(head.blocked)) " behind it" } } }
                         }
                     }
                 }
             }
+            (outages(view, snapshot.at))
             h2 { "Relays" }
             @if relays.is_empty() { (parts::nothing("No relay of this route was seen in the last hour.")) }
             @for relay in relays { (super::relays::line(relay)) }
+        }
+    }
+}
+
+/// When the destination was down.
+fn outages(view: &RouteView, now: Timestamp) -> Markup {
+    let mut outages = view.outages.newest().peekable();
+    html! {
+        @if outages.peek().is_some() {
+            h2 { "When the destination was down" }
+            ul.outages {
+                @for outage in outages {
+                    li {
+                        (text::moment(outage.from, now)) " "
+                        @match outage.until {
+                            Some(until) => { "for " (text::age(until.since(outage.from))) }
+                            None => { strong { "until now" } ", for " (text::age(now.since(outage.from))) }
+                        }
+                        @if let Some(why) = &outage.reason { ": " (parts::cut(why, 200)) }
+                    }
+                }
+            }
         }
     }
 }

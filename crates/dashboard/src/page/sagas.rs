@@ -34,6 +34,10 @@ async fn listed(shared: &Shared, visitor: &Visitor, query: &SagasQuery) -> Resul
     let snapshot = shared.first_look().await;
     let sagas = shared.ports.sagas.list_sagas(query.filter()?).await?;
     let now = shared.clock.now();
+    let path = |query: SagasQuery| shared.path(&format!("/sagas?{}", query.link()));
+    let beginning = query.beginning().map(path);
+    let next = query.next_cursor(&sagas);
+    let next = next.map(|cursor| path(SagasQuery { cursor: Some(cursor), ..query.clone() }));
     let chip = |status: Option<SagaStatus>| {
         let name = status.map_or("any", SagaStatus::as_str);
         let path = status.map_or_else(|| "/sagas".to_owned(), |status| format!("/sagas?status={status}"));
@@ -50,15 +54,34 @@ async fn listed(shared: &Shared, visitor: &Visitor, query: &SagasQuery) -> Resul
         h1 { "Sagas" }
         nav.chips aria-label="Status" { (chip(None)) @for status in SagaStatus::ALL { (chip(Some(status))) } }
         @if sagas.is_empty() {
-            section.empty { p { @if query.status.is_some() { "No saga has this status." } @else { "No saga was staged yet. A saga is a group of steps with one outcome; the guide shows how to stage one." } } }
+            (nothing(query, beginning))
         } @else {
             table.sagas data-rows="" {
                 caption.hidden { "Sagas" }
                 thead { tr { th scope="col" { "state" } th scope="col" { "saga" } th scope="col" { "subject" } th scope="col" { "steps" } th scope="col" { "stands at" } th.number scope="col" { "age" } } }
                 tbody { @for saga in &sagas { (row(shared, saga, now)) } }
             }
+            (parts::pages(beginning, next))
         }
     }))
+}
+
+/// What a page without sagas says. Behind the last saga of a list there is nothing either.
+fn nothing(query: &SagasQuery, beginning: Option<String>) -> Markup {
+    html! {
+        section.empty {
+            @match beginning {
+                Some(beginning) => {
+                    p { "There are no more sagas." }
+                    p { a href=(beginning) { "Show the list from the beginning" } }
+                }
+                None if query.status.is_some() => { p { "No saga has this status." } }
+                None => {
+                    p { "No saga was staged yet. A saga is a group of steps with one outcome; the guide shows how to stage one." }
+                }
+            }
+        }
+    }
 }
 
 fn row(shared: &Shared, saga: &SagaRecord, now: Timestamp) -> Markup {

@@ -1,6 +1,8 @@
 //! Reads the store for everybody: one look at a time, a history of fifteen minutes, and the verdict.
 
+mod heads;
 mod history;
+mod outages;
 mod snapshot;
 
 use std::collections::BTreeMap;
@@ -9,13 +11,16 @@ use std::time::Duration;
 
 use pillarbox_core::Result;
 use pillarbox_core::health::{Look, RouteState, Verdict};
-use pillarbox_core::port::{Recent, RecentRequest, RelaySeen, RouteCounts, SagaCounts, SchemaState};
+use pillarbox_core::port::{
+    Depth, Recent, RecentRequest, RelaySeen, RouteCounts, SagaCounts, SchemaState, Severity,
+};
 use pillarbox_core::{RouteName, Status};
 use tokio::time::Instant;
 
 use crate::shared::Shared;
 
 pub(crate) use history::{History, POINTS, Point};
+pub(crate) use outages::{Outage, Outages};
 pub(crate) use snapshot::{RouteView, Snapshot};
 
 /// The wait between two looks while somebody watches.
@@ -34,6 +39,11 @@ const LOOK_MAX: Duration = Duration::from_secs(30);
 pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// How often the tables are inspected.
 const TABLES_EVERY: Duration = Duration::from_secs(30);
+/// How often it is asked whether a database that took no changes takes them now.
+const RIGHTS_EVERY: Duration = Duration::from_secs(5);
+
+/// The checks of a database that say whether it takes changes from this user.
+const WRITING: [&str; 3] = ["rights", "server", "replica_set"];
 
 /// Everything that one look has read.
 struct Seen {
@@ -47,7 +57,11 @@ struct Seen {
 pub(crate) struct Sampler {
     shared: Arc<Shared>,
     tables: Option<(Instant, SchemaState)>,
+    /// When it was asked what the database's user may do.
+    rights: Option<Instant>,
     history: BTreeMap<RouteName, History>,
+    outages: BTreeMap<RouteName, Outages>,
+    heads: heads::Heads,
     consumers: BTreeMap<String, History>,
     looks: u64,
     looked_at: Option<Instant>,
@@ -59,7 +73,10 @@ impl Sampler {
         Self {
             shared,
             tables: None,
+            rights: None,
             history: BTreeMap::new(),
+            outages: BTreeMap::new(),
+            heads: heads::Heads::default(),
             consumers: BTreeMap::new(),
             looks: 0,
             looked_at: None,
@@ -115,11 +132,27 @@ impl Sampler {
         if let Some((_, state)) = &self.tables {
             state.check()?;
         }
+        // Asked once. Where changes are refused, again and again: somebody may have granted the rights.
+        let refuses = self.shared.refuses_changes().is_some();
+        if self.rights.is_none_or(|at| refuses && at.elapsed() >= RIGHTS_EVERY) {
+            self.shared.remember_refusal(self.lacking().await);
+            self.rights = Some(Instant::now());
+        }
         let routes = ports.admin.counts(None).await?;
+        self.heads.read(&*ports.admin, &routes).await;
         let recent = ports.admin.recent(RecentRequest { within: RATE_WINDOW, now: None }).await?;
         let sagas = ports.sagas.saga_counts(None).await?;
         let relays = ports.presence.relays(None).await?;
         Ok(Seen { routes, sagas, relays, recent })
+    }
+
+    /// Why the database would refuse a change, so that nobody has to try one.
+    async fn lacking(&self) -> Option<String> {
+        let found = self.shared.ports.doctor.examine(Depth::Start).await.ok()?;
+        let forbids = |check| WRITING.contains(&check);
+        let found =
+            found.into_iter().find(|found| found.severity == Severity::Problem && forbids(found.check));
+        found.map(|found| found.reason)
     }
 
     fn tell(&mut self, seen: Result<Seen>, cost: Duration) {
@@ -131,6 +164,8 @@ impl Sampler {
             }
             Err(error) => {
                 self.failed = self.failed.saturating_add(1);
+                // Another server may answer when the database is back, such as a standby.
+                self.rights = None;
                 // The tables may be mended by now.
                 self.tables =
                     self.tables.take().filter(|(_, state)| !matches!(state, SchemaState::Ready { .. }));
@@ -143,17 +178,26 @@ impl Sampler {
     }
 
     fn snapshot(&mut self, mut seen: Seen, cost: Duration) -> Snapshot {
-        let (now, options) = (self.shared.clock.now(), &self.shared.options);
+        let (now, limits) = (self.shared.clock.now(), &self.shared.options.limits);
+        let configured: Vec<_> = self.shared.routes().keys().cloned().collect();
         // A route that is configured and empty is a fact too.
-        for name in options.routes.keys() {
+        for name in &configured {
             if !seen.routes.iter().any(|counts| counts.route == *name) {
                 seen.routes.push(RouteCounts::zero(name.clone()));
             }
         }
         let tables = self.tables.as_ref().map(|(_, state)| state);
-        let look = Look { routes: &seen.routes, sagas: &seen.sagas, relays: &seen.relays, tables };
-        let verdict = Verdict::of(&look, options.max_age);
-        self.history.retain(|route, _| seen.routes.iter().any(|counts| counts.route == *route));
+        let look = Look {
+            routes: &seen.routes,
+            configured: &configured,
+            sagas: &seen.sagas,
+            relays: &seen.relays,
+            tables,
+        };
+        let verdict = Verdict::of(&look, limits);
+        let is_there = |route: &RouteName| seen.routes.iter().any(|counts| counts.route == *route);
+        self.history.retain(|route, _| is_there(route));
+        self.outages.retain(|route, _| is_there(route));
         let mut routes = Vec::with_capacity(seen.routes.len());
         for counts in seen.routes {
             let history = self.history.entry(counts.route.clone()).or_default();
@@ -161,8 +205,12 @@ impl Sampler {
             let out = ended(Status::Delivered);
             let all = out + ended(Status::Dead) + ended(Status::Discarded);
             history.add(now, counts.undrained(), out, all);
-            let state = RouteState::of(&counts, &seen.relays, options.max_age);
-            routes.push(RouteView { state, history: history.clone(), counts });
+            let state = RouteState::of(&counts, &seen.relays, limits.max_age);
+            let outages = self.outages.entry(counts.route.clone()).or_default();
+            outages.add(now, seen.relays.iter().filter(|relay| relay.route == counts.route));
+            let died_of = self.heads.errors(&counts.route);
+            let (history, outages) = (history.clone(), outages.clone());
+            routes.push(RouteView { state, history, outages, died_of, counts });
         }
         routes.sort_by(|a, b| a.state.cmp(&b.state).then_with(|| a.counts.route.cmp(&b.counts.route)));
         for consumer in seen.recent.accepted.keys() {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pillarbox_core::health::{RouteState, Verdict};
+use pillarbox_core::health::{Limits, Look, RouteState, Verdict};
 use pillarbox_core::port::{RelaySeen, RouteCounts, SagaCounts, SchemaState};
-use pillarbox_core::{Error, RouteName, Timestamp};
+use pillarbox_core::{Error, EventId, Failure, RouteName, Timestamp};
 
 use super::history::History;
+use super::outages::Outages;
 
 /// A route at one time.
 #[derive(Clone, Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct RouteView {
     pub(crate) counts: RouteCounts,
     pub(crate) state: RouteState,
     pub(crate) history: History,
+    pub(crate) outages: Outages,
+    /// What the dead entries died of that hold others back, as far as it was read.
+    pub(crate) died_of: BTreeMap<EventId, Failure>,
 }
 
 /// Since when the store cannot be read, and why.
@@ -63,13 +67,10 @@ impl Snapshot {
     pub(crate) fn lost(&self, error: &Error, tables: Option<&SchemaState>, now: Timestamp) -> Self {
         let verdict = match tables.filter(|state| state.check().is_err()) {
             Some(tables) => {
-                let look = pillarbox_core::health::Look {
-                    routes: &[],
-                    sagas: &SagaCounts::zero(),
-                    relays: &[],
-                    tables: Some(tables),
-                };
-                Verdict::of(&look, Duration::MAX)
+                let sagas = SagaCounts::zero();
+                let look =
+                    Look { routes: &[], configured: &[], sagas: &sagas, relays: &[], tables: Some(tables) };
+                Verdict::of(&look, &Limits::default())
             }
             None => Verdict::unreadable(error),
         };

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
-    Admin, AnnounceRequest, Changed, CountByRequest, CountGroup, Filter, Intervened, InterventionRequest,
-    InventoryRequest, InventoryRow, Migrated, PauseChange, PauseRequest, Presence, PurgeRequest, Purged,
-    Recent, RecentRequest, RelaySeen, RouteCounts, RunId, SagaAdmin, SagaCounts, SagaFilter, SagaStory,
-    Schema, SchemaState, SelectionRequest, Story,
+    Admin, AnnounceRequest, Changed, Connections, CountByRequest, CountGroup, Depth, Doctor, Filter, Finding,
+    Intervened, InterventionRequest, InventoryRequest, InventoryRow, LaneBacklog, Migrated, OpenTransaction,
+    PauseChange, PauseRequest, Presence, PurgeRequest, Purged, Recent, RecentRequest, RelaySeen, RouteCounts,
+    RunId, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Schema, SchemaState, SelectionRequest, Story, Waits,
+    WaitsRequest,
 };
-use pillarbox_core::{AuditRecord, Entry, EventId, Reference, Result, SagaId, SagaRecord, Timestamp};
+use pillarbox_core::{
+    AuditRecord, Entry, EventId, Reference, Result, RouteName, SagaId, SagaRecord, Timestamp,
+};
 use pillarbox_testkit::MemoryStore;
 
 /// A store in memory, and how many calls it has answered.
@@ -48,6 +52,8 @@ counted!(Admin {
     audit(limit: u32) -> Vec<AuditRecord>;
     count_by(request: CountByRequest) -> Vec<CountGroup>;
     recent(request: RecentRequest) -> Recent;
+    waits(request: WaitsRequest) -> Waits;
+    lanes_of(route: &RouteName) -> Vec<LaneBacklog>;
     change(request: SelectionRequest, verb: Verb) -> Changed;
     set_pause(request: PauseRequest) -> PauseChange;
     purge(request: PurgeRequest) -> Purged;
@@ -62,6 +68,26 @@ counted!(SagaAdmin {
     audit_of(subject: &Reference) -> Vec<AuditRecord>;
     purge_sagas(request: PurgeRequest) -> Purged;
 });
+
+/// There is nothing to examine in memory, and everybody may change it.
+#[async_trait]
+impl Doctor for Counting {
+    async fn now(&self) -> Result<Timestamp> {
+        Ok(Timestamp::MIN)
+    }
+
+    async fn connections(&self) -> Result<Option<Connections>> {
+        Ok(None)
+    }
+
+    async fn transactions(&self, _older_than: Duration) -> Result<Vec<OpenTransaction>> {
+        Ok(vec![])
+    }
+
+    async fn examine(&self, _depth: Depth) -> Result<Vec<Finding>> {
+        Ok(vec![])
+    }
+}
 
 counted!(Presence {
     announce(request: AnnounceRequest) -> ();

@@ -1,6 +1,6 @@
 //! The dashboard and the rules that are shipped know these metrics and no others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -21,7 +21,8 @@ async fn live() -> Metrics {
     metrics.staged("orders", 1);
     drop(metrics.consumer("billing"));
     let sample = StoreSample::read(&store, &store, &store, []).await.unwrap();
-    metrics.set_store(&sample.pool(Some(Pool { open: 1, idle: 1, max: 4 })));
+    let sample = sample.pool(Some(Pool { open: 1, idle: 1, max: 4 }));
+    metrics.set_store(&sample.accepted(BTreeMap::from([("billing".to_owned(), 0.5)])));
     metrics
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillarbox_core::port::{Admin, PauseRequest, PauseTo, Presence};
 use pillarbox_core::{Event, Outcome, RouteName};
 use pillarbox_engine::Relay;
-use pillarbox_metrics::{Metrics, Pool, StoreSample};
+use pillarbox_metrics::{Metrics, NAMES_MAX, Pool, StoreSample};
 use pillarbox_testkit::{MemorySink, MemoryStore, Reply, Which, eventually};
 
 use crate::rig::{relay, stage, value};
@@ -99,4 +99,18 @@ async fn a_store_that_cannot_be_read_shows_no_old_values() {
     assert_eq!(value(&text, "pillarbox_store_up"), 0.0);
     assert!(!text.contains("pillarbox_entries{"), "{text}");
     assert!(!text.contains("pillarbox_sagas_overdue{"), "{text}");
+}
+
+#[tokio::test]
+async fn what_consumers_of_any_process_accept_is_shown_with_bounded_labels() {
+    let (store, metrics) = (MemoryStore::new(), Metrics::new());
+    let accepted = (0..NAMES_MAX + 5).map(|n| (format!("c{n:03}"), 0.5)).collect();
+    metrics.set_store(&sample(&store, &[]).await.accepted(accepted));
+    let text = metrics.encode();
+    let shown = |consumer: &str| {
+        value(&text, &format!("pillarbox_inbox_accepted_per_second{{consumer=\"{consumer}\"}}"))
+    };
+    assert_eq!((shown("c000"), shown("other")), (0.5, 2.5));
+    metrics.set_store(&sample(&store, &[]).await);
+    assert!(!metrics.encode().contains("pillarbox_inbox_accepted_per_second{"), "what is over is gone");
 }
