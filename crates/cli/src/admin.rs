@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use pillarbox_core::health::ProblemKind;
 use pillarbox_core::port::Finding;
 use pillarbox_core::{Error, redact_url};
 use pillarbox_dashboard::{Access, Dashboard, DashboardOptions, Findings, Metrics, Ports, Role, Sampled};
 use pillarbox_metrics::StoreSample;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::checkup::{self, Limits};
 use crate::config::{AdminConfig, Config, Shown};
@@ -48,18 +50,30 @@ impl Plan {
     }
 }
 
-/// A dashboard over this database, with the metrics of this process.
+/// What differs between the processes that serve a dashboard.
+pub(crate) struct Process {
+    /// What it counts.
+    pub(crate) metrics: pillarbox_metrics::Metrics,
+    /// The configuration, which may be read again. The doctor judges it as it is when somebody asks.
+    pub(crate) current: watch::Receiver<Config>,
+    /// The problems that can stop what this process does.
+    pub(crate) stopping: &'static [ProblemKind],
+}
+
+/// A dashboard over this database.
 pub(crate) fn dashboard(
     plan: &Plan,
     database: &Database,
     context: &Context,
-    metrics: pillarbox_metrics::Metrics,
+    process: Process,
 ) -> Result<Dashboard, Fault> {
+    let Process { metrics, current, stopping } = process;
     let ports = Ports {
         admin: database.admin.clone(),
         sagas: database.sagas.clone(),
         presence: database.presence.clone(),
         schema: database.schema.clone(),
+        doctor: database.doctor.clone(),
     };
     let mut options = DashboardOptions::default();
     let config = context.config.admin.as_ref();
@@ -74,36 +88,67 @@ pub(crate) fn dashboard(
     if let Some(config) = config {
         config.apply(&mut options);
     }
+    options.unready.retain(|kind| stopping.contains(kind));
     options.secure = plan.behind_proxy;
-    options.actor = crate::command::operator();
+    options.actor = crate::context::operator();
     options.title = title(&context.database_url());
     let admin = database.admin.clone();
     options.metrics = Some(Metrics(Arc::new(move |sampled: Option<Sampled<'_>>| {
         match sampled {
-            Some(Sampled { routes, sagas, relays, .. }) => {
+            Some(Sampled { routes, sagas, relays, accepted, .. }) => {
                 let sample = StoreSample::new(routes.to_vec(), sagas.clone(), relays.to_vec());
-                metrics.set_store(&sample.pool(admin.connections()));
+                metrics.set_store(&sample.pool(admin.connections()).accepted(accepted.clone()));
             }
             None => metrics.lose_store(),
         }
         metrics.encode()
     })));
-    options.findings =
-        Some(Arc::new(Examination { database: database.clone(), config: context.config.clone() }));
-    options.routes = Shown::new(&context.config, &context.database_url()).facts();
+    options.routes = Shown::new(&current.borrow(), &context.database_url()).facts();
+    let limits = config.map_or_else(Limits::default, AdminConfig::limits);
+    options.findings = Some(Arc::new(Examination { database: database.clone(), current, limits }));
     Ok(Dashboard::new(ports, options)?)
+}
+
+/// Serves the dashboard until the work ends. An address that is taken is refused before the work begins.
+pub(crate) async fn beside<T>(
+    work: impl Future<Output = T>,
+    plan: &Plan,
+    database: &Database,
+    context: &Context,
+    process: Process,
+) -> Result<T, Fault> {
+    plan.check(context.config.admin.as_ref())?;
+    let current = process.current.clone();
+    let dashboard = dashboard(plan, database, context, process)?;
+    let listener = listen(plan).await?;
+    let address = listener.local_addr().unwrap_or(plan.listen);
+    context.out.say(format_args!("the page is at http://{address}{}/", dashboard.prefix()));
+    tokio::select! {
+        result = work => Ok(result),
+        () = follow(&dashboard, context, current) => Err(Fault::failed("the page has ended")),
+        () = dashboard.serve(listener, std::future::pending()) => Err(Fault::failed("the page has ended")),
+    }
+}
+
+/// Shows the routes of each new configuration, for ever.
+async fn follow(dashboard: &Dashboard, context: &Context, mut current: watch::Receiver<Config>) {
+    while current.changed().await.is_ok() {
+        dashboard.set_routes(Shown::new(&current.borrow_and_update(), &context.database_url()).facts());
+    }
+    std::future::pending().await
 }
 
 /// What `pillarbox doctor` finds, for the page.
 struct Examination {
     database: Database,
-    config: Config,
+    current: watch::Receiver<Config>,
+    limits: Limits,
 }
 
 impl Findings for Examination {
     fn look(&self) -> Pin<Box<dyn Future<Output = Result<Vec<Finding>, Error>> + Send + '_>> {
-        let limits = self.config.admin.as_ref().map_or_else(Limits::default, AdminConfig::limits);
-        Box::pin(checkup::examine(&self.database, &self.config, limits))
+        let config = self.current.borrow().clone();
+        Box::pin(async move { checkup::examine(&self.database, &config, self.limits).await })
     }
 }
 

@@ -143,3 +143,10 @@ impl Context {
 fn at(url: &str, fault: Fault) -> Fault {
     fault.context(&redact_url(url))
 }
+
+/// The name of the operator, for the audit trail.
+pub(crate) fn operator() -> String {
+    let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    user.filter(|user| pillarbox_core::check_name("user", user).is_ok())
+        .unwrap_or_else(|| "operator".to_owned())
+}

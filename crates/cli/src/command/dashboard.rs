@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use pillarbox_core::health::ProblemKind;
 use tokio::sync::watch;
 
-use crate::admin::{self, Plan};
+use crate::admin::{self, Plan, Process};
 use crate::config::LISTEN_DEFAULT;
 use crate::context::Context;
 use crate::fault::Fault;
@@ -57,7 +58,10 @@ pub(crate) async fn run(args: DashboardArgs, context: &Context) -> Result<(), Fa
     // The tables may be missing or older: the page says so until they are mended.
     crate::database::refuse_missing_file(&context.database_url())?;
     let database = context.connect().await?;
-    let dashboard = admin::dashboard(&plan, &database, context, pillarbox_metrics::Metrics::new())?;
+    let (_, current) = watch::channel(context.config.clone());
+    let process =
+        Process { metrics: pillarbox_metrics::Metrics::new(), current, stopping: &ProblemKind::ALL };
+    let dashboard = admin::dashboard(&plan, &database, context, process)?;
     let listener = admin::listen(&plan).await?;
     let address = listener.local_addr().unwrap_or(plan.listen);
     let prefix = dashboard.prefix();

@@ -135,14 +135,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Who changes something by hand, for the audit trail.
-pub(crate) fn operator() -> String {
-    let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    user.filter(|user| pillarbox_core::check_name("user", user).is_ok())
-        .unwrap_or_else(|| "operator".to_owned())
-}
-
-/// Who claims, for people: the machine and the process.
+/// The name of a relay of this process, for people: the machine and the process.
 fn worker() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();

@@ -5,8 +5,7 @@ use pillarbox_core::RouteName;
 use pillarbox_core::port::{Filter, PauseChange, PauseRequest, PauseTo};
 use serde::Serialize;
 
-use super::operator;
-use crate::context::Context;
+use crate::context::{Context, operator};
 use crate::fault::Fault;
 
 const EXAMPLES: &str = "\

@@ -10,9 +10,8 @@ use pillarbox_core::port::{Effect, PurgeRequest, Purged};
 use pillarbox_core::{Result as CoreResult, format_duration, parse_duration};
 use serde::Serialize;
 
-use super::operator;
 use super::selection::entries;
-use crate::context::Context;
+use crate::context::{Context, operator};
 use crate::fault::Fault;
 use crate::output::{Progress, confirm};
 

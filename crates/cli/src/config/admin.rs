@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use pillarbox_core::health::ProblemKind;
-use pillarbox_dashboard::{DashboardOptions, Token};
+use pillarbox_core::health::{self, ProblemKind};
+use pillarbox_dashboard::{DashboardOptions, Token, TraceUrl};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
@@ -30,7 +30,9 @@ pub(crate) struct AdminConfig {
     hosts: Vec<String>,
     unready: Option<Vec<Cause>>,
     max_age: Option<Positive>,
+    unrelayed_after: Option<Positive>,
     max_transaction_age: Option<Positive>,
+    trace_url: Option<Traces>,
 }
 
 /// An address and a port.
@@ -40,6 +42,10 @@ struct Listen(SocketAddr);
 /// A token of at least 32 characters.
 #[derive(Clone, Debug)]
 struct Secret(Token);
+
+/// Where traces are looked at.
+#[derive(Clone, Debug)]
+struct Traces(TraceUrl);
 
 /// The name of a problem.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +86,15 @@ impl AdminConfig {
         }
     }
 
+    /// How long entries may wait.
+    pub(crate) fn waits(&self) -> health::Limits {
+        let default = health::Limits::default();
+        health::Limits {
+            max_age: self.max_age.map_or(default.max_age, |age| age.0),
+            unrelayed_after: self.unrelayed_after.map_or(default.unrelayed_after, |age| age.0),
+        }
+    }
+
     /// Puts the other settings into options.
     pub(crate) fn apply(&self, options: &mut DashboardOptions) {
         options.prefix = self.prefix.clone();
@@ -87,9 +102,8 @@ impl AdminConfig {
         if let Some(unready) = &self.unready {
             options.unready = unready.iter().map(|cause| cause.0).collect();
         }
-        if let Some(max_age) = self.max_age {
-            options.max_age = max_age.0;
-        }
+        options.trace_url = self.trace_url.as_ref().map(|traces| traces.0.clone());
+        options.limits = self.waits();
     }
 }
 
@@ -107,6 +121,12 @@ impl<'de> Deserialize<'de> for Listen {
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Token::new(String::deserialize(deserializer)?).map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Traces {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        TraceUrl::new(String::deserialize(deserializer)?).map(Self).map_err(D::Error::custom)
     }
 }
 

@@ -179,7 +179,12 @@ mod tests {
             &route("order = \"key\"\non_dead = \"wait\""),
             &["routes.orders.on_dead:", "write \"block\" or \"skip\""],
         );
-        check(&route("relays_max = 4"), &["routes.orders:", "order = \"key\""]);
+        for setting in ["relays_max = 4", "in_flight_per_key = 4", "on_dead = \"skip\""] {
+            let name = setting.split(' ').next().unwrap();
+            let named = format!("{name} needs order = \"key\"");
+            check(&route(setting), &["routes.orders:", &named]);
+        }
+        check(&route("order = \"key\"\nin_flight_per_key = 0"), &["in_flight_per_key:", "1 to 10000"]);
         check(&route("order = \"key\"\ncausal_order = true"), &["routes.orders:", "cannot be used together"]);
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use pillarbox_core::health::{MAX_AGE_DEFAULT, ProblemKind};
+use pillarbox_core::health::{MAX_AGE_DEFAULT, ProblemKind, UNRELAYED_AFTER_DEFAULT};
 use pillarbox_core::{Backoff, Ident, Jitter, format_duration};
 use pillarbox_engine::RelayOptions;
 
@@ -142,11 +142,13 @@ fn routes() -> Vec<Setting> {
     let time = |duration| format!("`\"{}\"`", format_duration(duration));
     let number = |number: u32| format!("`{number}`");
     let (truth, none) = ("`true`, `false`", "none");
-    let to = "the destination: `file:PATH`, `stdout:`, `null:`, or the URL of [RabbitMQ](rabbitmq.md), [MQTT](mqtt.md), \
-        [NATS](nats.md), [Redis](redis.md), [SQS](sqs.md) or a [webhook](webhooks.md)";
+    let to = "the destination: `file:PATH`, `stdout:`, `null:`, or the URL of [RabbitMQ](rabbitmq.md), [Kafka](kafka.md), \
+        [MQTT](mqtt.md), [NATS](nats.md), [Redis](redis.md), [SQS](sqs.md) or a [webhook](webhooks.md)";
     let order = "`\"key\"`: entries of one key are delivered [in order](order.md)";
     let on_dead = "what happens to the other entries of its key when an entry is dead: they wait for an operator, or are delivered. Only with `order = \"key\"`";
     let relays = "how many relays can share the route; further relays stand by. Only with `order = \"key\"`";
+    let per_key = "how many entries of one key can be under way together, at a destination that takes one entry after the other. \
+        With more than 1, [the order of a key is no longer promised](order.md#one-hot-key). Only with `order = \"key\"`";
     let lease = "how long a claim protects an entry; renewed during a delivery. When it ends, the entries of a killed relay are \
         delivered by another relay";
     let publish = "how long one delivery may take; after that its outcome counts as unknown. Webhooks have their own timeout";
@@ -159,6 +161,7 @@ fn routes() -> Vec<Setting> {
         setting("order", "`\"none\"`, `\"key\"`", "`\"none\"`", order),
         setting("on_dead", "`\"block\"`, `\"skip\"`", "`\"block\"`", on_dead),
         setting("relays_max", "1 to 64", number(options.relays_max.into()), relays),
+        setting("in_flight_per_key", "1 to 10000", number(options.in_flight_per_key), per_key),
         setting(
             "max_attempts",
             "1 to 1000000",
@@ -291,10 +294,23 @@ fn admin() -> Vec<Setting> {
             "the longest wait of a due entry that is in order",
         ),
         setting(
+            "unrelayed_after",
+            "duration",
+            format!("`\"{}\"`", format_duration(UNRELAYED_AFTER_DEFAULT)),
+            "the longest wait of a due entry of a configured route while no relay of it runs, for `/readyz` and `status --check`",
+        ),
+        setting(
             "max_transaction_age",
             "duration",
             format!("`\"{}\"`", format_duration(Limits::default().transaction_age)),
             "the longest time that a transaction of the database may be open, for the doctor",
+        ),
+        setting(
+            "trace_url",
+            "URL with `{trace_id}`",
+            "none",
+            "where traces are shown, such as `\"https://traces.example.com/trace/{trace_id}\"`; an event's story links \
+             to the trace that staged it",
         ),
     ]
 }

@@ -21,13 +21,21 @@ pub struct RouteConfig {
     pub webhook: Webhook,
     /// Whether the entries of one key follow each other: it is read by lanes.
     pub ordered: bool,
+    /// Whether nobody has said if they do.
+    order_unset: bool,
     options: RelayOptions,
 }
 
 impl RouteConfig {
     /// A route with the default policy.
     pub fn new(to: Destination) -> Self {
-        Self { to, webhook: Webhook::default(), ordered: false, options: RelayOptions::default() }
+        Self {
+            to,
+            webhook: Webhook::default(),
+            ordered: false,
+            order_unset: true,
+            options: RelayOptions::default(),
+        }
     }
 
     /// The relay's policy; delivered entries are deleted at once when retention keeps them for no time.
@@ -41,6 +49,11 @@ impl RouteConfig {
         options
     }
 
+    /// Whether its order is the default, and nobody has chosen it.
+    pub fn has_no_order_set(&self) -> bool {
+        self.order_unset
+    }
+
     /// Whether it claims by clock stamp.
     pub fn causal_order(&self) -> bool {
         self.options.order == ClaimOrder::Causal
@@ -52,9 +65,9 @@ impl RouteConfig {
 #[serde(deny_unknown_fields)]
 struct Raw {
     to: Destination,
-    #[serde(default)]
-    order: Order,
+    order: Option<Order>,
     relays_max: Option<Count<1, 64>>,
+    in_flight_per_key: Option<Count<1, 10_000>>,
     on_dead: Option<DeadHead>,
     max_attempts: Option<Count<1, 1_000_000>>,
     #[serde(default)]
@@ -114,9 +127,8 @@ impl<'de> Deserialize<'de> for Secrets {
 }
 
 /// `order`: whether entries of one key follow each other.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 enum Order {
-    #[default]
     None,
     Key,
 }
@@ -198,11 +210,16 @@ impl TryFrom<Raw> for RouteConfig {
         options.grace = raw.grace.map_or(options.grace, |grace| grace.0);
         options.publish_timeout = raw.publish_timeout.map(|timeout| timeout.0).or(options.publish_timeout);
         options.order = if raw.causal_order { ClaimOrder::Causal } else { ClaimOrder::Staged };
-        let ordered = matches!(raw.order, Order::Key);
-        if !ordered && (raw.relays_max.is_some() || raw.on_dead.is_some()) {
-            return Err(pillarbox_core::Error::invalid(
-                "relays_max and on_dead need order = \"key\" on this route; add it, or remove them",
-            ));
+        let ordered = matches!(raw.order, Some(Order::Key));
+        let by_key = [
+            ("relays_max", raw.relays_max.is_some()),
+            ("on_dead", raw.on_dead.is_some()),
+            ("in_flight_per_key", raw.in_flight_per_key.is_some()),
+        ];
+        if let Some((name, _)) = by_key.iter().find(|(_, is_set)| *is_set && !ordered) {
+            return Err(pillarbox_core::Error::invalid(format!(
+                "{name} needs order = \"key\" on this route; add it, or remove {name}",
+            )));
         }
         if ordered && raw.causal_order {
             return Err(pillarbox_core::Error::invalid(
@@ -212,6 +229,7 @@ impl TryFrom<Raw> for RouteConfig {
         if let Some(count) = raw.relays_max {
             options.relays_max = u8::try_from(count.0).unwrap_or(options.relays_max);
         }
+        options.in_flight_per_key = raw.in_flight_per_key.map_or(options.in_flight_per_key, |count| count.0);
         options.on_dead = raw.on_dead.map_or(options.on_dead, |on_dead| on_dead.0);
         options.check()?;
         let webhook = Webhook {
@@ -222,6 +240,6 @@ impl TryFrom<Raw> for RouteConfig {
             source: None,
         };
         webhook.check(&raw.to)?;
-        Ok(Self { to: raw.to, webhook, ordered, options })
+        Ok(Self { to: raw.to, webhook, ordered, order_unset: raw.order.is_none(), options })
     }
 }

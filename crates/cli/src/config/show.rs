@@ -51,7 +51,10 @@ struct Admin {
     hosts: Vec<String>,
     unready: Vec<&'static str>,
     max_age: String,
+    unrelayed_after: String,
     max_transaction_age: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_url: Option<String>,
 }
 
 impl Admin {
@@ -65,8 +68,10 @@ impl Admin {
             allow_actions: admin.allow_actions(),
             behind_proxy: admin.behind_proxy(),
             unready: options.unready.iter().map(|kind| kind.as_str()).collect(),
-            max_age: format_duration(options.max_age),
+            max_age: format_duration(options.limits.max_age),
+            unrelayed_after: format_duration(options.limits.unrelayed_after),
             max_transaction_age: format_duration(admin.limits().transaction_age),
+            trace_url: options.trace_url.map(|url| url.to_string()),
             prefix: options.prefix,
             hosts: options.hosts,
         }
@@ -89,6 +94,8 @@ struct Route {
     order: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     relays_max: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight_per_key: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_dead: Option<&'static str>,
     max_attempts: u32,
@@ -190,6 +197,7 @@ impl Route {
             to: redact_url(&route.to.to_string()),
             order: if route.ordered { "key" } else { "none" },
             relays_max: route.ordered.then_some(options.relays_max),
+            in_flight_per_key: route.ordered.then_some(options.in_flight_per_key),
             on_dead: route.ordered.then_some(match options.on_dead {
                 OnDead::Block => "block",
                 OnDead::Skip => "skip",

@@ -44,8 +44,9 @@ macro_rules! broker {
     }};
 }
 
-static BROKERS: [Broker; 5] = [
+static BROKERS: [Broker; 6] = [
     broker!("amqp", ["amqp", "amqps"], pillarbox_transport_amqp::{AmqpSink, AmqpSource, AmqpTranscript}),
+    broker!("kafka", ["kafka", "kafkas"], pillarbox_transport_kafka::{KafkaSink, KafkaSource, KafkaTranscript}),
     broker!(
         "mqtt",
         ["mqtt", "mqtts", "mqtt+qos0", "mqtts+qos0"],

@@ -11,7 +11,7 @@ use super::BrokerUrl;
 use super::broker::Broker;
 
 /// What can be consumed from.
-const KNOWN: &str = "amqp(s)://HOST/VHOST?queue=NAME, mqtt(s)://HOST/TOPIC?group=NAME&client_id=NAME, \
+const KNOWN: &str = "amqp(s)://HOST/VHOST?queue=NAME, kafka(s)://HOST/TOPIC?group=NAME, mqtt(s)://HOST/TOPIC?group=NAME&client_id=NAME, \
     nats://HOST/SUBJECT?stream=NAME&durable=NAME, redis(s)://HOST/DB?stream=NAME&group=NAME and sqs://REGION/QUEUE";
 
 /// The queue, stream or subject that a consumer receives from.
@@ -57,6 +57,7 @@ mod tests {
     fn the_urls_of_brokers_are_read_and_their_passwords_are_not_printed() {
         for url in [
             "amqp://app:canary@h/%2f?queue=billing",
+            "kafka://app:canary@h,i:9093/orders?group=billing",
             "mqtt://app:canary@h/orders/%23?group=billing&client_id=billing-1",
             "nats://app:canary@h/orders.>?stream=ORDERS&durable=billing",
             "redis://app:canary@h/0?stream=orders&group=billing",

@@ -1,4 +1,4 @@
-//! Whether somebody listens where a route delivers to. Nothing is sent there.
+//! Whether the destination of a route accepts a connection. Nothing is sent there.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::Destination;
 /// How long one address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The ports of URLs that name none.
-const PORTS: [(&str, u16); 12] = [
+const PORTS: [(&str, u16); 14] = [
     ("amqp", 5672),
     ("amqps", 5671),
     ("nats", 4222),
@@ -21,6 +21,8 @@ const PORTS: [(&str, u16); 12] = [
     ("valkeys", 6379),
     ("http", 80),
     ("https", 443),
+    ("kafka", 9092),
+    ("kafkas", 9092),
     ("mqtt", 1883),
     ("mqtts", 8883),
 ];
@@ -86,6 +88,7 @@ mod tests {
         for (url, wanted) in [
             ("amqp://guest:p%40ss@mq/%2f?exchange=a", vec![("mq", 5672)]),
             ("nats://a:4223,b/orders.{type}", vec![("a", 4223), ("b", 4222)]),
+            ("kafkas://app:p@a:9093,b/orders.{type}", vec![("a", 9093), ("b", 9092)]),
             ("mqtts+qos0://app:p@mq/orders/{type}", vec![("mq", 8883)]),
             ("https://example.org/hook", vec![("example.org", 443)]),
             ("redis://[::1]:6380/0?stream=x", vec![("::1", 6380)]),

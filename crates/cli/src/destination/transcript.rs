@@ -13,8 +13,7 @@ use super::broker::Broker;
 use super::{BrokerUrl, Destination};
 
 /// What can be read.
-const READABLE: &str =
-    "file:PATH, amqp(s)://…?queue= of a stream, nats://…/SUBJECT?stream= and redis(s)://…?stream=";
+const READABLE: &str = "file:PATH, amqp(s)://…?queue= of a stream, kafka(s)://…/TOPIC, nats://…/SUBJECT?stream= and redis(s)://…?stream=";
 /// Lines that are read together.
 const PAGE: usize = 500;
 
@@ -181,6 +180,7 @@ mod tests {
         refused("amqp://h/%2f?exchange=orders", "--from URL");
         refused("redis://h/0?stream=orders:{type}", "--from URL");
         refused("nats://h/{type}", "--from URL");
+        refused("kafka://h/{type}", "--from URL");
     }
 
     #[tokio::test]

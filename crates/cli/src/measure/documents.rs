@@ -12,6 +12,8 @@ use crate::fault::Fault;
 /// Documents of one insert.
 const LOAD: u32 = 10_000;
 const NAME: &str = "pillarbox_bench_classic";
+/// The outbox beside it.
+const OUTBOX: &str = "pillarbox_bench_outbox";
 
 /// A plain collection. Its writes are as durable as those of a store.
 pub(super) struct Documents {
@@ -85,6 +87,15 @@ impl Documents {
 fn id_of(document: &Document) -> Option<i64> {
     std::hint::black_box((document.get_str("type").ok()?, document.get_binary_generic("payload").ok()?));
     document.get_i64("_id").ok()
+}
+
+/// Empties the outbox of a measurement.
+///
+/// # Errors
+/// When the database refuses.
+pub async fn empty_outbox(store: &MongoStore) -> Result<(), Fault> {
+    let outbox: Collection<Document> = store.database().collection(OUTBOX);
+    outbox.delete_many(doc! {}).await.map(drop).map_err(failed)
 }
 
 /// Drops the collections whose names begin like that.

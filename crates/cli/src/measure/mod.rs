@@ -8,6 +8,8 @@ mod raw;
 mod stats;
 
 pub use confirm::{Committed, Milliseconds, Stamping, beside};
+#[cfg(feature = "mongodb")]
+pub use documents::empty_outbox;
 pub use ground::{Ground, ROUTE, load, migrated};
 pub use raw::{Design, Raw};
 pub use stats::{median, percentile, rate, ratio};

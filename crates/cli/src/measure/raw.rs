@@ -136,7 +136,7 @@ impl<'a> Raw<'a> {
                 let rows = sqlx::query(self.sql.claim).bind(limit).fetch_all(&mut *tx).await?;
                 let ids = rows.iter().map(id_of).collect::<sqlx::Result<Vec<i64>>>()?;
                 if !ids.is_empty() {
-                    sqlx::query(MYSQL_TAKE).bind(json(&ids)?).execute(&mut *tx).await?;
+                    of_ids(MYSQL_TAKE, &ids).build().execute(&mut *tx).await?;
                 }
                 tx.commit().await?;
                 Ok(ids)
@@ -160,9 +160,7 @@ impl<'a> Raw<'a> {
             #[cfg(feature = "postgres")]
             Staging::Postgres(store, _) => sqlx::query(sql).bind(ids).execute(store.pool()).await.map(|_| ()),
             #[cfg(feature = "mysql")]
-            Staging::MySql(store, _) => {
-                sqlx::query(sql).bind(json(ids)?).execute(store.pool()).await.map(|_| ())
-            }
+            Staging::MySql(store, _) => of_ids(sql, ids).build().execute(store.pool()).await.map(|_| ()),
             #[cfg(feature = "mongodb")]
             Staging::Mongo(..) => Ok(()),
         }
@@ -186,6 +184,20 @@ fn json(ids: &[i64]) -> sqlx::Result<String> {
     serde_json::to_string(ids).map_err(|error| sqlx::Error::Encode(Box::new(error)))
 }
 
+/// A statement with as many marks in its list as there are ids. All batches but the last have one length, so it is prepared
+/// twice at most.
+#[cfg(feature = "mysql")]
+fn of_ids(sql: &'static str, ids: &[i64]) -> sqlx::QueryBuilder<sqlx::MySql> {
+    let (before, after) = sql.split_once(IDS).unwrap_or((sql, ""));
+    let mut query = sqlx::QueryBuilder::new(before);
+    let mut list = query.separated(", ");
+    ids.iter().for_each(|id| {
+        list.push_bind(*id);
+    });
+    query.push(after);
+    query
+}
+
 fn failed(error: sqlx::Error) -> Fault {
     Fault::failed(format!("a raw loop failed: {error}"))
 }
@@ -200,7 +212,7 @@ struct Sql {
     load: &'static str,
     /// The classic claim: oldest first over a sort index, written at once. `$1` limit.
     claim: &'static str,
-    /// The classic settle. `$1` ids: an array on PostgreSQL, else JSON.
+    /// The classic settle. `$1` ids: an array on PostgreSQL, JSON on SQLite, a list of marks on MySQL.
     settle: &'static str,
     /// What a lane does instead of a claim: the next rows above a cursor, nothing written. `$1` cursor, `$2` limit.
     read: &'static str,
@@ -289,20 +301,20 @@ const MYSQL: Sql = Sql {
         select id, type, payload from pillarbox_bench_classic
         where status = 'pending' and due_at <= now(6) order by due_at, id limit ? for update skip locked",
     settle: "
-        update pillarbox_bench_classic
-        join json_table(?, '$[*]' columns (i bigint path '$')) taken on taken.i = pillarbox_bench_classic.id
-        set status = 'done', locked_until = null, done_at = now(6)",
+        update pillarbox_bench_classic set status = 'done', locked_until = null, done_at = now(6) where id in ({ids})",
     read: "
         select id, type, payload from pillarbox_bench_classic
         where id > ? and status = 'pending' order by id limit ?",
-    delete: "
-        delete pillarbox_bench_classic from pillarbox_bench_classic
-        join json_table(?, '$[*]' columns (i bigint path '$')) taken on taken.i = pillarbox_bench_classic.id",
+    delete: "delete from pillarbox_bench_classic where id in ({ids})",
 };
+
+/// Where the marks of a list stand: a join with a list as JSON would take half as long again.
+#[cfg(feature = "mysql")]
+const IDS: &str = "{ids}";
 
 /// The second half of the classic claim.
 #[cfg(feature = "mysql")]
 const MYSQL_TAKE: &str = "
     update pillarbox_bench_classic
-    join json_table(?, '$[*]' columns (i bigint path '$')) taken on taken.i = pillarbox_bench_classic.id
-    set status = 'processing', attempts = attempts + 1, locked_until = now(6) + interval 30 second";
+    set status = 'processing', attempts = attempts + 1, locked_until = now(6) + interval 30 second
+    where id in ({ids})";

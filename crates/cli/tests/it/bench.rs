@@ -1,9 +1,9 @@
 //! `pillarbox bench`: what it measures and says, and how it ends. Never how fast: that is nobody's promise here.
 
 use serde_json::Value;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 
-use crate::home::{Home, Said, postgres};
+use crate::home::{Home, Said, mongodb, mysql, postgres};
 use crate::place::wait;
 
 /// One round with few of everything.
@@ -61,6 +61,37 @@ fn a_named_postgres_is_measured_and_no_table_stays() {
         sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
     });
     assert_eq!(schemas, 0);
+}
+
+#[test]
+fn a_named_mysql_is_measured_and_no_table_stays() {
+    let (home, server) = (Home::new(), mysql());
+    let name = format!("bench_{}", uuid::Uuid::new_v4().simple());
+    let url = format!("{}/{name}", server.rsplit_once('/').unwrap().0);
+    wait(async {
+        let mut connection = MySqlConnection::connect(&server).await.unwrap();
+        let create = sqlx::AssertSqlSafe(format!("create database {name}"));
+        connection.execute(sqlx::raw_sql(create)).await.unwrap();
+    });
+    measured(&bench(&home, &["--database", &url]), "mysql");
+    let tables: i64 = wait(async {
+        let mut connection = MySqlConnection::connect(&url).await.unwrap();
+        let count = "select count(*) from information_schema.tables where table_schema = database()";
+        sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
+    });
+    assert_eq!(tables, 0);
+}
+
+#[test]
+fn a_named_mongodb_is_measured_and_no_collection_stays() {
+    let name = format!("bench_{}", uuid::Uuid::new_v4().simple());
+    let (home, url) = (Home::new(), mongodb().replace("/cli?", &format!("/{name}?")));
+    measured(&bench(&home, &["--database", &url]), "mongodb");
+    let collections = wait(async {
+        let client = mongodb::Client::with_uri_str(&url).await.unwrap();
+        client.database(&name).list_collection_names().await.unwrap()
+    });
+    assert_eq!(collections, [""; 0]);
 }
 
 #[test]

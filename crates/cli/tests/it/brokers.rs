@@ -1,8 +1,14 @@
 //! Destinations beyond the process: what the binary delivers reaches the broker, and what is wrong is told by name.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::Command;
 
-use crate::home::Home;
+use krafka::testing::FakeBroker;
+
+use crate::home::{Home, Said};
+use crate::place::{Broker, Place, wait};
+use crate::server::Server;
 
 fn staged(events: usize) -> Home {
     let home = Home::migrated();
@@ -43,12 +49,14 @@ fn a_broker_that_is_not_there_loses_nothing_and_spends_nothing() {
     // Nothing listens on the discard port.
     for to in [
         "amqp://127.0.0.1:9/%2f?exchange=orders",
+        "kafka://127.0.0.1:9/orders",
         "mqtt://127.0.0.1:9/orders",
         "nats://127.0.0.1:9/orders",
         "redis://127.0.0.1:9/0?stream=s",
+        "sqs://eu-west-1/orders?endpoint=http://127.0.0.1:9",
     ] {
         let home = staged(2);
-        let ran = home.run(["relay", "--drain", "--route", "orders", "--to", to]);
+        let ran = drained(&home, to);
         ran.refused(1, &["the destination of route orders is down", "still due"]);
         assert_eq!(
             (home.totals()["pending"].as_u64(), home.totals()["dead"].as_u64()),
@@ -56,6 +64,88 @@ fn a_broker_that_is_not_there_loses_nothing_and_spends_nothing() {
             "{to}"
         );
     }
+}
+
+/// Drains to this destination, with credentials for SQS.
+fn drained(home: &Home, to: &str) -> Said {
+    let mut command = home.command(["relay", "--drain", "--route", "orders", "--to", to]);
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    command.output().unwrap().into()
+}
+
+/// The one line that says why a destination is down.
+#[track_caller]
+fn told_why(said: &Said, with: &[&str]) {
+    said.refused(1, &["the destination of route orders is down"]);
+    let is_told = |line: &&str| with.iter().all(|part| line.contains(part));
+    assert!(said.stderr.lines().any(|line| is_told(&line)), "no line with all of {with:?}: {said:?}");
+    assert!(!said.stderr.contains("hush"), "the password is told: {said:?}");
+}
+
+#[test]
+fn a_topic_or_queue_that_is_missing_is_one_line_that_names_it() {
+    let (kafka, sqs) = (Place::new(Broker::Kafka), Place::new(Broker::Sqs));
+    let of_kafka = format!("{}/misspelt?connect_timeout=2s", kafka.server);
+    let of_sqs = format!("sqs://eu-west-1/misspelt?endpoint={}", sqs.server);
+    for (to, with) in [
+        (of_kafka, ["topic \"misspelt\" does not exist", "the path of the URL"]),
+        (of_sqs, ["misspelt", "does not exist"]),
+    ] {
+        let home = staged(1);
+        told_why(&drained(&home, &to), &with);
+        assert_eq!(home.totals()["pending"], 1, "nothing is lost, and no attempt is spent");
+    }
+}
+
+#[test]
+fn a_wrong_password_is_one_line_that_names_the_setting() {
+    let cluster = wait(FakeBroker::start()).unwrap();
+    cluster.create_topic("orders", 1);
+    cluster.require_sasl_plain("billing", "right");
+    let mosquitto = Server::start_for_users(Broker::Mqtt);
+    let of_mqtt = mosquitto.url().replace("://", "://billing:hush@");
+    for (to, with) in [
+        (
+            format!("kafka://billing:hush@{}/orders?sasl=plain", cluster.bootstrap_servers()),
+            ["the URL's user and password", "sasl="],
+        ),
+        (format!("{of_mqtt}/orders"), ["the URL's user and password", "mqtt://"]),
+    ] {
+        let home = staged(1);
+        told_why(&drained(&home, &to), &with);
+        assert_eq!(home.totals()["pending"], 1);
+    }
+}
+
+/// Without credentials, there is nothing that a server could refuse.
+#[test]
+fn sqs_without_credentials_is_one_line_that_says_where_they_are_looked_for() {
+    let home = staged(1);
+    let to = "sqs://eu-west-1/orders?endpoint=http://127.0.0.1:9";
+    let mut command = home.command(["relay", "--drain", "--route", "orders", "--to", to]);
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", home.path("nobody")).env("AWS_EC2_METADATA_DISABLED", "true");
+    let said: Said = command.output().unwrap().into();
+    told_why(&said, &["credentials"]);
+}
+
+/// RabbitMQ's plugin is such a server. It answers as MQTT 3.1.1 says: return code 1, unacceptable protocol version.
+#[test]
+fn a_server_that_speaks_only_mqtt_3_1_1_is_one_line_that_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 1024]);
+            let _ = connection.write_all(&[0x20, 2, 0, 1]);
+        }
+    });
+    let home = staged(1);
+    told_why(&drained(&home, &format!("mqtt://127.0.0.1:{port}/orders")), &["MQTT 5"]);
+    assert_eq!(home.totals()["pending"], 1);
 }
 
 #[test]
@@ -75,6 +165,7 @@ fn a_wrong_broker_url_names_what_is_wrong() {
         ("amqp://h/%2f?exchagne=orders", "exchagne"),
         ("redis://h/0", "stream"),
         ("nats://h/orders.{tpye}", "{type}"),
+        ("kafka://h/orders?compression=zstd", "lz4"),
         ("mqtt://h/orders?qos=0", "mqtt+qos0://"),
     ] {
         home.run(["relay", "--drain", "--route", "orders", "--to", to]).refused(2, &[named]);

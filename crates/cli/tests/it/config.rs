@@ -23,10 +23,6 @@ fn what_is_wrong_names_the_file_the_line_the_key_and_what_is_allowed() {
     );
     refused("[routes.r]\nto = 'null:'\nlease = '5 minutes'", &["pillarbox.toml:3: routes.r.lease:", "500ms"]);
     refused("[routes.r]\nto = 'ftp://h'", &["pillarbox.toml:2: routes.r.to:", "file:", "stdout:", "null:"]);
-    refused(
-        "[routes.r]\nto = 'kafka://h/t'",
-        &["pillarbox.toml:2: routes.r.to:", "this build has no support for kafka:"],
-    );
     refused("[routes.r]\nto = 'null:'\nbatch = 0", &["pillarbox.toml:3: routes.r.batch:", "1 to 10000"]);
     refused("[routes.r]\nto = 'null:'\nmax_attempts = 0", &["routes.r.max_attempts:", "1 to 1000000"]);
     refused("[routes.r]\nto = 'null:'\nlease = '-5s'", &["pillarbox.toml:3: routes.r.lease:"]);

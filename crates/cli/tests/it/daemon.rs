@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::home::{Home, eventually};
+use crate::doctor::Pg;
+use crate::home::{Home, eventually, pgbouncer};
 
 fn config(routes: &[(&str, &str)]) -> String {
     let route = |(name, to): &(&str, &str)| {
@@ -154,4 +155,37 @@ fn a_start_tells_what_it_found() {
     let log = home.read("log");
     assert!(log.contains("the destination nats://127.0.0.1:1/a of route a cannot be reached"), "{log}");
     assert!(log.contains("self-test:") && log.contains("clock") && log.contains("write_lock"), "{log}");
+}
+
+/// Adds these routes to the configuration of a home, and starts a relay that ends with its self-test.
+fn self_test(home: &Home) -> String {
+    let text = home.read("pillarbox.toml") + &config(&[("a", "null:")]);
+    home.write("pillarbox.toml", &text);
+    let mut relay = home.start_logged("log", ["relay"]);
+    eventually("the self-test is done", || home.read("log").contains("self-test:"));
+    relay.signal("TERM");
+    relay.end();
+    home.read("log")
+}
+
+#[test]
+fn a_start_tells_which_rights_the_role_lacks_and_what_to_do() {
+    let pg = Pg::new();
+    let reader = pg.reader();
+    let log = self_test(&reader.home);
+    let told = log.lines().find(|line| line.contains(&format!("the role {} lacks", reader.role)));
+    let told = told.unwrap_or_else(|| panic!("{log}"));
+    for part in ["INSERT on pillarbox_outbox", "Grant these rights"] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+}
+
+#[test]
+fn a_start_tells_that_a_transaction_pooler_is_in_front_of_the_server() {
+    let pg = Pg::new();
+    let (pooled, said) = (pg.through(&pgbouncer()), "a transaction pooler is in front of the server");
+    let log = self_test(&pooled);
+    assert!(log.contains(said), "{log}");
+    let log = self_test(&pg.home);
+    assert!(!log.contains(said) && log.contains("self-test:"), "{log}");
 }

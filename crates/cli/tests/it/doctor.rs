@@ -47,20 +47,52 @@ fn unique(word: &str) -> String {
 }
 
 /// On PostgreSQL, in a schema of its own.
-struct Pg {
-    home: Home,
+pub(crate) struct Pg {
+    pub(crate) home: Home,
     schema: String,
 }
 
+/// A home whose role may only read the tables of another one.
+pub(crate) struct Reader<'a> {
+    pub(crate) home: Home,
+    pub(crate) role: String,
+    pg: &'a Pg,
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.pg.execute(&format!("drop owned by {0}; drop role {0}", self.role));
+        }
+    }
+}
+
 impl Pg {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let schema = unique("doctor");
         let home = on(&postgres(), &format!("schema = \"{schema}\"\n"));
         home.ok(["migrate", "--create-schema"]);
         Self { home, schema }
     }
 
-    fn execute(&self, sql: &str) {
+    /// A home that reaches the same tables through another address.
+    pub(crate) fn through(&self, url: &str) -> Home {
+        on(url, &format!("schema = \"{}\"\n", self.schema))
+    }
+
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        let role = unique("reader");
+        self.execute(&format!(
+            "create role {role} login; grant usage on schema {{s}} to {role}; \
+             grant select on all tables in schema {{s}} to {role}"
+        ));
+        let (before, after) = postgres().split_once("//").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let host = after.rsplit_once('@').map_or(after.clone(), |(_, host)| host.to_owned());
+        let home = on(&format!("{before}//{role}@{host}"), &format!("schema = \"{}\"\n", self.schema));
+        Reader { home, role, pg: self }
+    }
+
+    pub(crate) fn execute(&self, sql: &str) {
         let sql = sql.replace("{s}", &self.schema);
         runtime().block_on(async {
             let mut connection = PgConnection::connect(&postgres()).await.unwrap();
@@ -94,6 +126,7 @@ fn on_postgresql_every_check_is_made_and_a_fresh_database_is_well() {
         "transactions",
         "sagas",
         "pooler",
+        "server",
         "rights",
         "indexes",
         "vacuum",
@@ -130,7 +163,7 @@ fn on_postgresql_an_invalid_index_is_told() {
     );
     let said = pg.doctor();
     has_problem(&said, "indexes", "pillarbox_outbox_open is invalid");
-    has_problem(&said, "plans", "does not go by the index pillarbox_outbox_open");
+    has_problem(&said, "plans", "does not use the index pillarbox_outbox_open");
 }
 
 #[test]
@@ -143,17 +176,9 @@ fn on_postgresql_autovacuum_that_is_off_is_told() {
 #[test]
 fn on_postgresql_a_role_without_rights_is_told() {
     let pg = Pg::new();
-    let role = unique("reader");
-    pg.execute(&format!(
-        "create role {role} login; grant usage on schema {{s}} to {role}; \
-         grant select on all tables in schema {{s}} to {role}"
-    ));
-    let (before, after) = postgres().split_once("//").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    let host = after.rsplit_once('@').map_or(after.clone(), |(_, host)| host.to_owned());
-    let home = on(&format!("{before}//{role}@{host}"), &format!("schema = \"{}\"\n", pg.schema));
-    let said = home.run(["doctor", "--json"]);
-    has_problem(&said, "rights", &format!("the role {role} lacks"));
-    pg.execute(&format!("drop owned by {role}; drop role {role}"));
+    let reader = pg.reader();
+    let said = reader.home.run(["doctor", "--json"]);
+    has_problem(&said, "rights", &format!("the role {} lacks", reader.role));
 }
 
 #[test]
@@ -171,7 +196,7 @@ fn on_sqlite_a_missing_index_is_told_by_the_tables_and_by_the_plans() {
     home.sql("drop index pillarbox_outbox_ready; drop index pillarbox_outbox_due");
     let said = home.run(["doctor", "--json"]);
     has_problem(&said, "schema", "pillarbox_outbox_ready");
-    has_problem(&said, "plans", "does not go by the index pillarbox_outbox_ready");
+    has_problem(&said, "plans", "does not use the index pillarbox_outbox_ready");
 }
 
 #[test]
@@ -262,4 +287,31 @@ fn on_mongodb_a_transaction_held_open_is_told_with_its_holder() {
         has_problem(&said, "transactions", "held by client");
         session.abort_transaction().await.unwrap();
     });
+}
+
+#[test]
+fn keys_on_a_route_that_nobody_gave_an_order_are_told() {
+    let home = Home::new();
+    let route = |order: &str| {
+        home.write(
+            "pillarbox.toml",
+            &format!("[routes.orders]\nto = \"nats://127.0.0.1:1/orders\"\n{order}"),
+        );
+    };
+    let order = || {
+        let report = home.run(["doctor", "--json"]).json();
+        found(&report, "order").map(|finding| finding["reason"].as_str().unwrap().to_owned())
+    };
+    route("");
+    home.ok(["migrate"]);
+    home.ok(["stage", "--route", "orders", "--type", "order.placed", "--payload", "{}"]);
+    assert_eq!(order(), None, "no entry has a key");
+    home.ok(["stage", "--route", "orders", "--type", "order.placed", "--payload", "{}", "--key", "o-1"]);
+    assert!(order().is_some_and(|reason| reason.contains("route orders have keys")));
+    for chosen in ["order = \"none\"", "order = \"key\""] {
+        route(chosen);
+        assert_eq!(order(), None, "{chosen}");
+    }
+    home.write("pillarbox.toml", "[routes.orders]\nto = \"sqs://eu-west-1/orders\"\norder = \"key\"");
+    assert!(order().is_some_and(|reason| reason.contains("standard queue")));
 }

@@ -283,6 +283,11 @@ pub(crate) fn postgres() -> String {
     server("PILLARBOX_TEST_POSTGRES")
 }
 
+/// The PgBouncer in front of it, in transaction mode.
+pub(crate) fn pgbouncer() -> String {
+    server("PILLARBOX_TEST_PGBOUNCER")
+}
+
 /// The MariaDB of the tests, or MySQL in its place.
 pub(crate) fn mysql() -> String {
     server("PILLARBOX_TEST_MYSQL")
@@ -295,6 +300,6 @@ pub(crate) fn mongodb() -> String {
 
 fn server(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
-        panic!("{variable} is not set: run this through `cargo xtask services -- cargo test`")
+        panic!("{variable} is not set: run this through `cargo xtask services all mongodb -- cargo test`")
     })
 }

@@ -11,6 +11,7 @@ use pillarbox_engine::{Consumer, ConsumerOptions};
 use pillarbox_store_postgres::{Options, PostgresStore};
 use pillarbox_testkit::{Direction, Fault};
 use pillarbox_transport_amqp::AmqpSource;
+use pillarbox_transport_kafka::KafkaSource;
 use pillarbox_transport_mqtt::MqttSource;
 use pillarbox_transport_nats::NatsSource;
 use pillarbox_transport_redis::RedisSource;
@@ -116,6 +117,7 @@ impl Drop for Shop {
 fn source(from: &str) -> Arc<dyn Source> {
     match from.split_once("://").unwrap().0 {
         "amqp" => Arc::new(AmqpSource::new(from).unwrap()),
+        "kafka" => Arc::new(KafkaSource::new(from).unwrap()),
         "mqtt" => Arc::new(MqttSource::new(from).unwrap()),
         "nats" => Arc::new(NatsSource::new(from).unwrap()),
         "sqs" => Arc::new(SqsSource::new(from).unwrap()),
@@ -163,6 +165,7 @@ fn relay_between_confirm_and_settle(broker: Broker) {
     let (to_database, database) = Wire::to(&postgres());
     let (to_broker, through) = Wire::to(&place.server);
     let home = &shop.home;
+    place.leads_through(&through);
     home.write("wired.toml", &shop.config(&database, &place.to(&through)));
     home.write("pillarbox.toml", &shop.config(&postgres(), &place.to(&place.server)));
     let relay = home.start_logged("log", ["--config", "wired.toml", "relay"]);
@@ -181,6 +184,7 @@ fn relay_between_confirm_and_settle(broker: Broker) {
     eventually("the confirmations arrive", || to_broker.received() > heard);
     relay.kill();
     drop((to_database, to_broker));
+    place.leads_through(&place.server);
     assert_eq!(home.totals()["delivered"], 1, "nothing of it was recorded");
 
     let mut relay = home.start_logged("log", ["relay"]);
@@ -208,6 +212,11 @@ fn a_relay_killed_between_confirm_and_settle_delivers_to_rabbitmq_twice_and_it_i
 #[test]
 fn a_relay_killed_between_confirm_and_settle_delivers_to_redis_twice_and_it_is_applied_once() {
     relay_between_confirm_and_settle(Broker::Redis);
+}
+
+#[test]
+fn a_relay_killed_between_confirm_and_settle_delivers_to_kafka_twice_and_it_is_applied_once() {
+    relay_between_confirm_and_settle(Broker::Kafka);
 }
 
 #[test]
@@ -241,6 +250,7 @@ fn consumer_between_commit_and_ack(broker: Broker) {
         held
     });
     let (wire, through) = Wire::to(&place.server);
+    place.leads_through(&through);
     let consumer = shop.consumer(&place.from(&through));
     let waiting = "select count(*) from pg_locks where relation = '{s}.effects'::regclass and not granted";
     eventually("five events are being handled", || shop.number(waiting) == 5);
@@ -250,6 +260,7 @@ fn consumer_between_commit_and_ack(broker: Broker) {
     eventually("the effects are committed", || shop.effects() == 5);
     consumer.kill();
     drop(wire);
+    place.leads_through(&place.server);
 
     let (processed, duplicates) = shop.consume_all(&place, 5);
     assert!(
@@ -267,6 +278,11 @@ fn a_consumer_of_rabbitmq_killed_between_commit_and_ack_applies_once() {
 #[test]
 fn a_consumer_of_nats_killed_between_commit_and_ack_applies_once() {
     consumer_between_commit_and_ack(Broker::Nats);
+}
+
+#[test]
+fn a_consumer_of_kafka_killed_between_commit_and_ack_applies_once() {
+    consumer_between_commit_and_ack(Broker::Kafka);
 }
 
 #[test]

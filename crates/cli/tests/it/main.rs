@@ -39,6 +39,7 @@ mod sqs;
 mod stage;
 mod storm;
 mod suspects;
+mod terminal;
 mod traces;
 mod verify;
 

@@ -123,6 +123,12 @@ fn the_demo_works_on_every_server() {
 }
 
 #[test]
+fn the_demo_works_on_mongodb() {
+    let said = Home::new().ok(["demo", "--database", &mongodb(), "--events", "300", "--json"]);
+    assert_eq!(said.json()["ok"], true);
+}
+
+#[test]
 fn migrate_names_where_it_works_and_creates_no_misspelt_schema() {
     let home = Home::new();
     let schema = format!("cli_{}", &uuid::Uuid::new_v4().simple().to_string()[..16]);

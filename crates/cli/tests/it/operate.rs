@@ -30,7 +30,7 @@ fn status_names_every_status_of_every_route() {
     assert!(age.as_f64().is_some_and(|age| age >= 0.0), "{age}");
     status["total"]["oldest_due_age_seconds"].take();
     let zero = json!({"pending": 0, "in_flight": 0, "retrying": 0, "blocked": 0, "delivered": 0, "dead": 0,
-        "discarded": 0, "oldest_due_age_seconds": null});
+        "discarded": 0, "oldest_due_age_seconds": null, "at_least": []});
     let with = |changes: &[(&str, Value)]| {
         let mut counts = zero.clone();
         changes.iter().for_each(|(name, value)| counts[*name] = value.clone());

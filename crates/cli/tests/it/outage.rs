@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pillarbox_testkit::{Direction, Fault};
 use serde_json::{Value, json};
@@ -29,12 +29,12 @@ fn number(value: &Value, field: &str) -> u64 {
 
 /// Stages on both routes again and again until it is told to stop, and returns the ids of the orders.
 #[expect(clippy::disallowed_methods, reason = "a pace for the load, not a wait for something")]
-fn load(home: &Home, stop: &AtomicBool) -> Vec<String> {
+fn load(home: &Home, stop: &AtomicBool, pause: Duration) -> Vec<String> {
     let mut orders = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         orders.extend(home.stage_many("orders", 20));
         home.stage_many("mail", 5);
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(pause);
     }
     orders
 }
@@ -59,10 +59,12 @@ struct Away<'a> {
     come_back: &'a mut dyn FnMut(),
     /// Whether nobody listens while it is away. Otherwise what it had not confirmed has an unknown outcome.
     refuses: bool,
+    /// How long it is away at least.
+    lasts: Duration,
 }
 
 fn goes_away_under_load(away: Away<'_>) {
-    let Away { place, server, leave, come_back, refuses } = away;
+    let Away { place, server, leave, come_back, refuses, lasts } = away;
     let home = Home::migrated();
     let to = place.to(server);
     // Whoever does not answer at all is found out when it is waited for no longer.
@@ -79,11 +81,13 @@ fn goes_away_under_load(away: Away<'_>) {
     let stop = AtomicBool::new(false);
     let mut known_before = Vec::new();
     let orders = std::thread::scope(|scope| {
-        let load = scope.spawn(|| load(&home, &stop));
+        // All of it fits into one listing.
+        let load = scope.spawn(|| load(&home, &stop, Duration::from_millis(50) + lasts / 60));
         let stopping = Stop(&stop);
         eventually("orders are delivered", || number(&seen(&home, "orders").0, "delivered") >= 20);
 
         leave();
+        let since = Instant::now();
         eventually("status says that the circuit of the orders is open", || {
             seen(&home, "orders").1["circuit"] == "open"
         });
@@ -98,6 +102,7 @@ fn goes_away_under_load(away: Away<'_>) {
                 && number(&relay, "outages") >= 3
                 && number(&counts, "pending") >= waiting + 60
                 && number(&seen(&home, "mail").0, "delivered") >= mail + 25
+                && since.elapsed() >= lasts
         });
         assert_ne!(relay["circuit"], "closed", "{relay}");
         assert!(relay["down_since"].is_string() && relay["gone"] == false, "{relay}");
@@ -144,15 +149,17 @@ fn entries(home: &Home, status: Option<&str>) -> Vec<Value> {
 }
 
 /// The connection is cut and refused, and heals.
-fn is_unreachable_under_load(broker: Broker) {
+fn is_unreachable_under_load(broker: Broker, lasts: Duration) {
     let place = Place::new(broker);
     let (wire, through) = Wire::to(&place.server);
+    place.leads_through(&through);
     goes_away_under_load(Away {
         place: &place,
         server: &through,
         leave: &mut || wire.set(Fault::Down),
         come_back: &mut || wire.heal(),
         refuses: true,
+        lasts,
     });
 }
 
@@ -181,32 +188,56 @@ fn server_goes_away_under_load(
         leave: &mut || leave(&mut server.borrow_mut()),
         come_back: &mut || come_back(&mut server.borrow_mut()),
         refuses,
+        lasts: Duration::ZERO,
     });
 }
 
 #[test]
 fn rabbitmq_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    is_unreachable_under_load(Broker::RabbitMq);
+    is_unreachable_under_load(Broker::RabbitMq, Duration::ZERO);
 }
 
 #[test]
 fn nats_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    is_unreachable_under_load(Broker::Nats);
+    is_unreachable_under_load(Broker::Nats, Duration::ZERO);
+}
+
+#[test]
+fn kafka_away_under_load_costs_no_attempt_and_is_seen_in_status() {
+    is_unreachable_under_load(Broker::Kafka, Duration::ZERO);
 }
 
 #[test]
 fn mqtt_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    is_unreachable_under_load(Broker::Mqtt);
+    is_unreachable_under_load(Broker::Mqtt, Duration::ZERO);
 }
 
 #[test]
 fn sqs_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    is_unreachable_under_load(Broker::Sqs);
+    is_unreachable_under_load(Broker::Sqs, Duration::ZERO);
 }
 
 #[test]
 fn redis_away_under_load_costs_no_attempt_and_is_seen_in_status() {
-    is_unreachable_under_load(Broker::Redis);
+    is_unreachable_under_load(Broker::Redis, Duration::ZERO);
+}
+
+/// The relay's waits between two tries have grown to their longest.
+const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+
+#[test]
+fn kafka_away_for_half_a_minute_under_load_costs_no_attempt() {
+    is_unreachable_under_load(Broker::Kafka, HALF_A_MINUTE);
+}
+
+#[test]
+fn mqtt_away_for_half_a_minute_under_load_costs_no_attempt() {
+    is_unreachable_under_load(Broker::Mqtt, HALF_A_MINUTE);
+}
+
+#[test]
+fn sqs_away_for_half_a_minute_under_load_costs_no_attempt() {
+    is_unreachable_under_load(Broker::Sqs, HALF_A_MINUTE);
 }
 
 #[test]

@@ -71,6 +71,11 @@ impl Pair {
         eventually("the primary is gone", || wait(PgConnection::connect(&self.primary)).is_err());
     }
 
+    /// The URL of the standby itself.
+    pub(crate) fn standby(&self) -> &str {
+        &self.standby
+    }
+
     /// The address leads to the standby from now on.
     pub(crate) fn lead_to_standby(&self) {
         let host = self.standby.rsplit_once('@').unwrap().1.split('/').next().unwrap();

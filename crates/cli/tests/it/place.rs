@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use async_nats::jetstream;
+use krafka::testing::FakeBroker;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties};
@@ -76,6 +77,8 @@ impl Wire {
 pub(crate) enum Broker {
     RabbitMq,
     Nats,
+    /// The fake cluster of the client, in the process of the test and over sockets.
+    Kafka,
     Mqtt,
     Redis,
     Sqs,
@@ -90,6 +93,7 @@ pub(crate) struct Place {
     keeps_nothing: bool,
     /// Hears what is published to an MQTT server, which keeps no record.
     recorder: Option<Recorder>,
+    cluster: Option<FakeBroker>,
 }
 
 impl Place {
@@ -126,7 +130,14 @@ impl Place {
     }
 
     fn with(broker: Broker, of_queue: FieldTable) -> Self {
+        if broker == Broker::Kafka {
+            let cluster = wait(FakeBroker::start()).unwrap();
+            let place = Self::on(broker, format!("kafka://{}", cluster.bootstrap_servers()), of_queue);
+            cluster.create_topic(&place.name, 3);
+            return Self { cluster: Some(cluster), ..place };
+        }
         let server = variable(match broker {
+            Broker::Kafka => unreachable!("it has no server to be named"),
             Broker::RabbitMq => "PILLARBOX_TEST_AMQP",
             Broker::Nats => "PILLARBOX_TEST_NATS",
             Broker::Mqtt => "PILLARBOX_TEST_MQTT",
@@ -144,7 +155,7 @@ impl Place {
     fn on(broker: Broker, server: String, of_queue: FieldTable) -> Self {
         let name = format!("cli{}", uuid::Uuid::new_v4().simple());
         let recorder = (broker == Broker::Mqtt).then(|| Recorder::start(&server, &name));
-        let place = Self { broker, server, name, keeps_nothing: false, recorder };
+        let place = Self { broker, server, name, keeps_nothing: false, recorder, cluster: None };
         wait(place.declare(of_queue));
         place
     }
@@ -167,9 +178,16 @@ impl Place {
                 let source = MqttSource::new(&self.from(&self.server)).unwrap();
                 source.subscribe().await.unwrap().close().await;
             }
-            Broker::Redis => {}
+            Broker::Kafka | Broker::Redis => {}
             Broker::Sqs => sqs::create(&self.server, &self.name),
         }
+    }
+
+    /// Clients of Kafka go where the cluster says it is: from now on there.
+    pub(crate) fn leads_through(&self, server: &str) {
+        let Some(cluster) = &self.cluster else { return };
+        let port = server.rsplit_once(':').unwrap().1.parse().unwrap();
+        cluster.with_state(|state| state.brokers.iter_mut().for_each(|broker| broker.port = port));
     }
 
     async fn amqp(&self) -> Connection {
@@ -186,6 +204,7 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => format!("{server}?routing_key={name}&connect_timeout=2s"),
             Broker::Nats => format!("{server}/{name}.{{type}}?connect_timeout=2s"),
+            Broker::Kafka => format!("{server}/{name}?connect_timeout=2s"),
             Broker::Mqtt => format!("{server}/{name}/events/{{type}}?connect_timeout=2s"),
             Broker::Redis => format!("{server}?stream={name}&connect_timeout=2s"),
             Broker::Sqs => format!("sqs://eu-west-1/{name}?endpoint={server}&connect_timeout=2s"),
@@ -198,6 +217,7 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => format!("{server}?queue={name}-nowhere"),
             Broker::Nats => format!("{server}?stream={name}-nowhere"),
+            Broker::Kafka => format!("{server}/{name}-nowhere"),
             Broker::Mqtt | Broker::Sqs => panic!("it keeps nothing that could be read"),
             Broker::Redis => format!("{server}?stream={name}-nowhere"),
         }
@@ -209,6 +229,7 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => format!("{server}?queue={name}"),
             Broker::Nats => format!("{server}/{name}.>?durable=billing&ack_wait=5s"),
+            Broker::Kafka => format!("{server}/{name}?group=billing&session_timeout=6s"),
             Broker::Mqtt => {
                 format!(
                     "{server}/{name}/events/%23?group=billing&client_id={name}-billing&parked={name}/parked"
@@ -224,6 +245,10 @@ impl Place {
         match self.broker {
             Broker::RabbitMq => wait(self.lying()),
             Broker::Nats => wait(self.streamed()),
+            Broker::Kafka => {
+                let records = self.cluster.as_ref().unwrap().all_records(&self.name).unwrap();
+                records.iter().map(|record| record.header_str("ce_id").unwrap().to_owned()).collect()
+            }
             Broker::Mqtt => self.recorder.as_ref().unwrap().ids(),
             Broker::Sqs => sqs::ids(&self.server, &self.name),
             Broker::Redis => {
@@ -281,6 +306,11 @@ impl Place {
                 let stream = self.nats().await.get_stream(&self.name).await.unwrap();
                 let info = stream.consumer_info("billing").await.unwrap();
                 info.num_pending == 0 && info.num_ack_pending == 0
+            }),
+            Broker::Kafka => (0..3).all(|partition| {
+                let cluster = self.cluster.as_ref().unwrap();
+                let next = cluster.next_offset(&self.name, partition).unwrap();
+                next == 0 || cluster.committed_offset("billing", &self.name, partition) == Some(next)
             }),
             Broker::Mqtt => self.recorder.as_ref().unwrap().is_drained(),
             Broker::Sqs => sqs::is_empty(&self.server, &self.name),

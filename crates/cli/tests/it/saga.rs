@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use pillarbox_cli::database::{self, Database, DatabaseOptions};
 use pillarbox_core::port::{Sagas, Store};
-use pillarbox_core::{Reference, Saga, SagaId, Step};
+use pillarbox_core::{Reference, RouteName, Saga, SagaId, Step};
 use pillarbox_engine::Relay;
 use pillarbox_engine::sink::{HandlerError, Handlers};
 use pillarbox_store_postgres::{self as postgres, PostgresStore};
 use pillarbox_store_sqlite::{self as sqlite, SqliteStore};
 use serde_json::{Value, json};
 
-use crate::home::{Home, Said, postgres};
-use crate::many_relays::on_postgres;
+use crate::home::{Home, Said, mongodb, mysql, postgres};
+use crate::many_relays::{on_mongodb, on_mysql, on_postgres};
 use crate::place::wait;
 
 const HANDLERS: [&str; 9] = [
@@ -35,6 +36,8 @@ pub(crate) struct Application {
 pub(crate) enum Either {
     Sqlite(SqliteStore),
     Postgres(PostgresStore),
+    /// Any other, as the binary sees it.
+    Other(Database),
 }
 
 /// What the handlers of one run answer: done, but for these.
@@ -62,6 +65,24 @@ impl Application {
         Self { home, store: Either::Postgres(store) }
     }
 
+    fn on_mysql() -> Self {
+        Self::on(on_mysql(), &mysql())
+    }
+
+    fn on_mongodb() -> Self {
+        Self::on(on_mongodb(), &mongodb())
+    }
+
+    /// The tables that the configuration of this home names.
+    fn on(home: Home, url: &str) -> Self {
+        let config = home.read("pillarbox.toml");
+        let (_, prefix) = config.split_once("prefix = \"").unwrap();
+        let prefix = Some(prefix.split_once('"').unwrap().0.parse().unwrap());
+        let options = DatabaseOptions { prefix, ..DatabaseOptions::default() };
+        let store = wait(database::connect(url, options)).unwrap();
+        Self { home, store: Either::Other(store) }
+    }
+
     pub(crate) fn stage(&self, saga: Saga) -> String {
         let id: SagaId = wait(async {
             match &self.store {
@@ -79,6 +100,13 @@ impl Application {
                     outbox.commit(tx).await.unwrap();
                     staged.id()
                 }
+                Either::Other(database) => {
+                    let outbox = database.staging.outbox(&RouteName::new("sagas").unwrap());
+                    let mut tx = database.staging.begin().await.unwrap();
+                    let staged = tx.stage_saga(&outbox, saga).await.unwrap();
+                    tx.commit().await.unwrap();
+                    staged.id()
+                }
             }
         });
         id.to_string()
@@ -89,6 +117,7 @@ impl Application {
         let (store, sagas): (Arc<dyn Store>, Arc<dyn Sagas>) = match &self.store {
             Either::Sqlite(store) => (Arc::new(store.clone()), Arc::new(store.sagas())),
             Either::Postgres(store) => (Arc::new(store.clone()), Arc::new(store.sagas())),
+            Either::Other(database) => (Arc::clone(&database.store), database.staging.sagas()),
         };
         let mut handlers = Handlers::new();
         for name in HANDLERS {
@@ -213,6 +242,59 @@ fn a_blocked_saga_on_postgres_is_seen_everywhere_and_resumed() {
     a_blocked_saga_is_seen_everywhere_and_resumed(&Application::on_postgres());
 }
 
+#[test]
+fn a_blocked_saga_on_mysql_is_seen_everywhere_and_resumed() {
+    a_blocked_saga_is_seen_everywhere_and_resumed(&Application::on_mysql());
+}
+
+#[test]
+fn a_blocked_saga_on_mongodb_is_seen_everywhere_and_resumed() {
+    a_blocked_saga_is_seen_everywhere_and_resumed(&Application::on_mongodb());
+}
+
+fn a_list_goes_on_behind_a_cursor(application: &Application) {
+    for person in 1..=3 {
+        application.stage(erasure(person));
+    }
+    application.work(Answers::default());
+    application.stage(booking(1));
+    application.stage(booking(2));
+
+    let all = application.list(&[]);
+    assert_eq!(all.len(), 5);
+    let page = application.list(&["--limit", "2"]);
+    assert_eq!(page, all[..2]);
+    let cursor = page[1]["cursor"].as_str().unwrap();
+    let people = application.home.ok(["saga", "list", "--limit", "2"]);
+    assert!(people.stderr.contains(&format!("--after {cursor}")), "{people:?}");
+    assert_eq!(application.list(&["--after", cursor]), all[2..]);
+    assert_eq!(application.list(&["--after", cursor, "--limit", "1"]), all[2..3]);
+    assert_eq!(application.list(&["--after", cursor, "--status", "completed"]), all[2..3]);
+    assert_eq!(application.list(&["--after", cursor, "--name", "booking"]), all[3..]);
+    let last = all[4]["cursor"].as_str().unwrap();
+    assert!(application.home.ok(["saga", "list", "--after", last]).stderr.contains("no sagas match"));
+}
+
+#[test]
+fn a_list_of_sagas_on_sqlite_goes_on_behind_a_cursor() {
+    a_list_goes_on_behind_a_cursor(&Application::on_sqlite());
+}
+
+#[test]
+fn a_list_of_sagas_on_postgres_goes_on_behind_a_cursor() {
+    a_list_goes_on_behind_a_cursor(&Application::on_postgres());
+}
+
+#[test]
+fn a_list_of_sagas_on_mysql_goes_on_behind_a_cursor() {
+    a_list_goes_on_behind_a_cursor(&Application::on_mysql());
+}
+
+#[test]
+fn a_list_of_sagas_on_mongodb_goes_on_behind_a_cursor() {
+    a_list_goes_on_behind_a_cursor(&Application::on_mongodb());
+}
+
 fn an_unknown_outcome_is_undone_when_an_operator_says_so(application: &Application) {
     let id = application.stage(booking(1));
     application.work(Answers { unknown: &["card.charge"], ..Answers::default() });
@@ -262,6 +344,16 @@ fn an_unknown_outcome_on_postgres_is_undone_when_an_operator_says_so() {
     an_unknown_outcome_is_undone_when_an_operator_says_so(&Application::on_postgres());
 }
 
+#[test]
+fn an_unknown_outcome_on_mysql_is_undone_when_an_operator_says_so() {
+    an_unknown_outcome_is_undone_when_an_operator_says_so(&Application::on_mysql());
+}
+
+#[test]
+fn an_unknown_outcome_on_mongodb_is_undone_when_an_operator_says_so() {
+    an_unknown_outcome_is_undone_when_an_operator_says_so(&Application::on_mongodb());
+}
+
 fn a_requeued_step_lets_its_saga_complete(application: &Application) {
     let ids = [1, 2].map(|person| application.stage(erasure(person)));
     application.work(Answers { rejects: &["crm.erase"], ..Answers::default() });
@@ -309,7 +401,7 @@ fn ended_sagas_are_purged_and_their_trails_stay(application: &Application) {
     application.work(Answers::default());
     let config = match application.store {
         Either::Sqlite(_) => String::new(),
-        Either::Postgres(_) => home.read("pillarbox.toml"),
+        Either::Postgres(_) | Either::Other(_) => home.read("pillarbox.toml"),
     };
     home.write(
         "pillarbox.toml",
@@ -359,6 +451,7 @@ fn what_is_wrong_with_a_saga_command_is_said() {
     home.run(["saga", "list", "--status", "dead"]).refused(2, &["compensation_failed"]);
     home.run(["saga", "list", "--subject", "p-1"]).refused(2, &["KIND/VALUE"]);
     home.run(["saga", "list", "--limit", "10001"]).refused(2, &["10000"]);
+    home.run(["saga", "list", "--after", "7"]).refused(2, &["no cursor", "1763171696123456-"]);
     home.run(["saga", "resume", nobody, "--retry", "--compensate"]).refused(2, &["--compensate"]);
     home.run(["saga", "abandon", nobody]).refused(2, &["--reason"]);
     home.run(["saga", "abandon", nobody, "--reason", "why"]).refused(1, &["there is no saga"]);

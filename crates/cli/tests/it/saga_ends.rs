@@ -165,6 +165,7 @@ fn announce(application: &Application, run: i64, mode: &str) {
     match &application.store {
         Either::Sqlite(store) => wait(store.announce(request)).unwrap(),
         Either::Postgres(store) => wait(store.announce(request)).unwrap(),
+        Either::Other(database) => wait(database.presence.announce(request)).unwrap(),
     }
 }
 

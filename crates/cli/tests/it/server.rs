@@ -19,12 +19,25 @@ pub(crate) struct Server {
     port: u16,
     directory: TempDir,
     process: Option<Running>,
+    /// Whether it lets in whoever comes.
+    is_open: bool,
 }
 
 impl Server {
     /// Starts one and waits until it answers.
     pub(crate) fn start(broker: Broker) -> Self {
-        let mut server = Self { broker, port: 0, directory: tempfile::tempdir().unwrap(), process: None };
+        Self::start_as(broker, true)
+    }
+
+    /// Starts one that knows no user and lets in nobody without.
+    pub(crate) fn start_for_users(broker: Broker) -> Self {
+        assert_eq!(broker, Broker::Mqtt, "the others have no such configuration here");
+        Self::start_as(broker, false)
+    }
+
+    fn start_as(broker: Broker, is_open: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = Self { broker, port: 0, directory, process: None, is_open };
         // Somebody else may take the port in between: then the server ends, and another port is tried.
         while !server.is_up() {
             server.port = free_port();
@@ -43,7 +56,7 @@ impl Server {
         match self.broker {
             Broker::Nats => "nats",
             Broker::Mqtt => "mqtt",
-            Broker::Redis | Broker::RabbitMq | Broker::Sqs => "redis",
+            Broker::Redis | Broker::RabbitMq | Broker::Kafka | Broker::Sqs => "redis",
         }
     }
 
@@ -106,11 +119,13 @@ impl Server {
                 command.arg("-c");
                 // As root, the server would change to a user that cannot write to the directory.
                 let text = format!(
-                    "user root\nlistener {port} 127.0.0.1\nallow_anonymous true\npersistence true\n\
-                     persistence_location {data}/\nmax_queued_messages 0\n"
+                    "user root\nlistener {port} 127.0.0.1\nallow_anonymous {}\npersistence true\n\
+                     persistence_location {data}/\nmax_queued_messages 0\n",
+                    self.is_open
                 );
                 (command, text)
             }
+            Broker::Kafka => panic!("the fake cluster of Kafka is no process"),
             Broker::RabbitMq => panic!("RabbitMQ takes too long to start for a test of its own"),
             Broker::Sqs => panic!("it keeps nothing when it is stopped"),
         };
@@ -120,7 +135,7 @@ impl Server {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let mut ports = std::iter::repeat_with(|| {
         let random = uuid::Uuid::new_v4().as_u64_pair().0 % u64::from(PORTS.end - PORTS.start);
         PORTS.start + u16::try_from(random).unwrap()

@@ -1,7 +1,5 @@
 //! A crash accuses, it does not convict: relays that are killed again and again, with the attempts that are the default.
 
-use std::time::{Duration, Instant};
-
 use crate::home::{Home, eventually};
 use crate::many_relays::on_postgres;
 use crate::order;
@@ -11,37 +9,45 @@ use crate::storm::Dice;
 const ROUTE: &str = "[routes.r]\nto = \"file:out.ndjson\"\nlease = \"1s\"\nreap_interval = \"200ms\"\ngrace = \"300ms\"\n\
     batch = 50\nbackoff = { base = \"1ms\", max = \"10ms\" }\n";
 
-/// As long as relays are killed.
-const MINUTE: Duration = Duration::from_secs(60);
-/// So many kills begin it, while the destination hangs.
+/// So many relays are killed.
+const KILLS: u32 = 16;
+/// At least so many of them at the beginning, while the destination hangs.
 const HANGING: u32 = 5;
-/// The most kills while the destination hangs. One more, always with the same entry in flight, would rightly convict
-/// it: three crashes are free, and five attempts are the default.
-const HANGING_MAX: u32 = 7;
+/// An entry with so many attempts must get through before the next kill. Three crashes are free and five attempts are
+/// the default, so the eighth crash would rightly convict it: this is the fifth, the next kill may be one more, and by
+/// lanes the crash before this one is not yet written down.
+const NEAR: u64 = 5;
 
-fn killed_for_a_minute(home: &Home, order: &str, seed: u64) {
+/// The most attempts of an entry that has not been delivered.
+fn most_accused(home: &Home) -> u64 {
+    let entries = home.ok(["list", "--limit", "10000", "--json"]).lines();
+    let open = entries.iter().filter(|entry| entry["status"] != "delivered");
+    open.filter_map(|entry| entry["attempts"].as_u64()).max().unwrap_or(0)
+}
+
+fn killed_again_and_again(home: &Home, order: &str, seed: u64) {
     let database =
         if home.path("pillarbox.toml").exists() { home.read("pillarbox.toml") } else { String::new() };
     home.write("pillarbox.toml", &format!("{database}{ROUTE}order = \"{order}\"\n"));
     let mut dice = Dice(seed);
     let mut staged = order::stage(home, 600);
-    let begun = Instant::now();
-    let (mut kills, mut hanging) = (0, 0);
-    while begun.elapsed() < MINUTE {
-        let hangs = kills < HANGING || dice.roll(3) == 0 && hanging < HANGING_MAX;
-        hanging += u32::from(hangs);
+    let (mut kills, mut accused) = (0, 0);
+    // On a machine so busy that relays die before they have claimed anything, it takes more of them.
+    while kills < KILLS || accused < 2 {
+        assert!(kills < 5 * KILLS, "{order}: nobody was accused in {kills} kills");
+        let most = most_accused(home);
+        accused = accused.max(most);
+        let hangs = most < NEAR && (kills < HANGING || accused < 2 || dice.roll(3) == 0);
         let held = hangs.then(|| hold(home, "out.ndjson"));
         let relay = home.start(["relay"]);
         // Longer than the lease of the one before.
         dice.pause(1_500..4_000);
+        if most >= NEAR {
+            eventually("those who were accused most get through", || most_accused(home) < NEAR);
+        }
         relay.kill();
         kills += 1;
         drop(held);
-        if kills == HANGING {
-            let entries = home.ok(["list", "--limit", "1000", "--json"]).lines();
-            let tried = entries.iter().filter(|entry| entry["attempts"].as_u64() > Some(1)).count();
-            assert!(tried > 0, "{order}: nobody was accused in {HANGING} kills");
-        }
         for (key, ids) in order::stage(home, 100) {
             staged.entry(key).or_default().extend(ids);
         }
@@ -59,7 +65,6 @@ fn killed_for_a_minute(home: &Home, order: &str, seed: u64) {
     assert_eq!(totals["dead"], 0, "{order}, {kills} kills: {totals}");
     relay.signal("TERM");
     assert_eq!(relay.end().code, 0);
-    assert!(kills > 10, "{kills} kills in a minute");
     if order == "key" {
         assert_eq!(order::arrived(home), staged);
     }
@@ -67,11 +72,11 @@ fn killed_for_a_minute(home: &Home, order: &str, seed: u64) {
 
 /// By rows and by lanes, on both databases, all at once.
 #[test]
-fn a_relay_killed_every_few_seconds_for_a_minute_convicts_nobody() {
+fn a_relay_killed_every_few_seconds_convicts_nobody() {
     std::thread::scope(|scope| {
         for (order, seed) in [("none", 1), ("key", 2)] {
-            scope.spawn(move || killed_for_a_minute(&Home::migrated(), order, seed));
-            scope.spawn(move || killed_for_a_minute(&on_postgres(), order, seed + 2));
+            scope.spawn(move || killed_again_and_again(&Home::migrated(), order, seed));
+            scope.spawn(move || killed_again_and_again(&on_postgres(), order, seed + 2));
         }
     });
 }

@@ -13,7 +13,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct Answer {
     id: String,
     ok: Option<bool>,
     error: Option<String>,
@@ -24,7 +24,7 @@ struct Line {
 
 /// What became of the event, or why the line is not an answer.
 pub(super) fn read(line: &[u8], asked: EventId) -> Result<Result<(), HandlerError>, &'static str> {
-    let line: Line =
+    let line: Answer =
         serde_json::from_slice(line).map_err(|_| "it is not a JSON object of the known fields")?;
     if line.id.parse::<EventId>().ok() != Some(asked) {
         return Err("its id is not the id of the event that the child was given");

@@ -1,5 +1,6 @@
 //! `pillarbox consume --from URL --to URL|exec:CMD`
 
+mod admin;
 mod answer;
 mod child;
 mod children;
@@ -7,12 +8,14 @@ mod ledger;
 mod target;
 mod webhook;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use pillarbox_core::{Backoff, Jitter, parse_duration};
 use pillarbox_engine::{Consumer, ConsumerOptions, ConsumerTally};
+use pillarbox_metrics::Metrics;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -51,6 +54,7 @@ is linked to the creation of its event.
 
 Examples:
   pillarbox consume --name billing --from 'amqp://localhost/%2f?queue=billing' --to 'exec:python3 billing.py'
+  pillarbox consume --name billing --from 'kafka://localhost:9092/orders?group=billing' --to 'exec:python3 billing.py'
   pillarbox consume --name billing --from 'mqtt://localhost/orders/%23?group=billing&client_id=billing-1' \\
       --to 'exec:python3 billing.py'
   pillarbox consume --name billing --from 'nats://localhost/orders.>?stream=ORDERS&durable=billing' \\
@@ -88,6 +92,10 @@ pub(crate) struct ConsumeArgs {
     /// Stop when nothing arrived for this long, and print the counts [default: run until stopped]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     idle: Option<Duration>,
+    /// Serve the page, /livez, /readyz and /metrics at this address and port, with the other settings of [admin];
+    /// port 0 takes a free one, and the log says which [default: not served]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
     /// Allow --to to be a webhook at a private or loopback address, and without TLS
     #[arg(long)]
     allow_private: bool,
@@ -119,8 +127,11 @@ pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<(), Faul
     let mut signals = Signals::new()?;
     let database = context.open().await?;
     let source = args.from.source()?;
-    let mut consumer =
-        Consumer::builder(source, Ledger::new(database.staging.clone())).name(&args.name).options(options);
+    let metrics = Metrics::new();
+    let mut consumer = Consumer::builder(source, Ledger::new(database.staging.clone()))
+        .name(&args.name)
+        .options(options)
+        .observer(metrics.consumer(&args.name));
     if let Some(tracer) = telemetry::tracer() {
         consumer = consumer.tracer(tracer);
     }
@@ -130,10 +141,11 @@ pub(crate) async fn run(args: ConsumeArgs, context: &Context) -> Result<(), Faul
     let shutdown = async move { drop(stopped.wait_for(|stop| *stop).await) };
     let tally = {
         let work = consume(&consumer, shutdown, &hands);
+        let work = admin::beside(work, args.listen, &database, context, metrics);
         tokio::pin!(work);
         loop {
             tokio::select! {
-                tally = &mut work => break tally?,
+                tally = &mut work => break tally??,
                 // There is nothing to reload: a closed terminal ends it as an interrupt does.
                 _ = signals.next() => {
                     if stop.send_replace(true) {

@@ -40,6 +40,7 @@ pub(super) async fn open(demo: &Demo, exit: bool, context: &Context) -> Result<O
         sagas: Arc::clone(&demo.database.sagas),
         presence: Arc::clone(&demo.database.presence),
         schema: Arc::clone(&demo.database.schema),
+        doctor: Arc::clone(&demo.database.doctor),
     };
     let mut options = DashboardOptions::default();
     options.title = "demo".into();

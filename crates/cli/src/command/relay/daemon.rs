@@ -37,6 +37,8 @@ pub(super) struct Daemon<'a> {
     /// What is to run.
     wanted: Routes,
     config: Config,
+    /// The configuration with the routes of the command line, for the page.
+    shown: watch::Sender<Config>,
     running: BTreeMap<RouteName, Running>,
     /// Routes that ended or could not start, and when they are tried again.
     failed: BTreeMap<RouteName, Failed>,
@@ -84,6 +86,7 @@ impl<'a> Daemon<'a> {
             context,
             database,
             reloader,
+            shown: watch::Sender::new(with_routes(&config, &wanted)),
             wanted,
             config,
             running: BTreeMap::new(),
@@ -109,6 +112,11 @@ impl<'a> Daemon<'a> {
         }
     }
 
+    /// The configuration as it is now, with the routes of the command line.
+    pub(super) fn shown(&self) -> watch::Receiver<Config> {
+        self.shown.subscribe()
+    }
+
     /// What is counted of every route.
     pub(super) fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -117,7 +125,7 @@ impl<'a> Daemon<'a> {
     /// Works until a signal asks it to stop and every route has ended.
     pub(super) async fn run(mut self, signals: &mut Signals) -> Result<Tally, Fault> {
         let shows = state::is_wanted(self.context.out);
-        let mut drawn = state::Line::default();
+        let mut drawn = state::StatusLine::default();
         let mut draw_at = Instant::now() + STATE_INTERVAL;
         loop {
             if self.stopping && self.running.is_empty() {
@@ -283,6 +291,7 @@ impl<'a> Daemon<'a> {
         }
         self.config = read.config;
         self.wanted = read.routes;
+        self.shown.send_replace(with_routes(&self.config, &self.wanted));
         for route in changes.removed.iter().chain(&changes.changed) {
             self.failed.remove(route);
             if let Some(running) = self.running.get(route) {
@@ -297,6 +306,13 @@ impl<'a> Daemon<'a> {
             self.begin_or_later(&route);
         }
     }
+}
+
+/// The configuration with these routes in the place of those of the same name.
+fn with_routes(config: &Config, routes: &Routes) -> Config {
+    let mut config = config.clone();
+    config.routes.extend(routes.clone());
+    config
 }
 
 impl Keeping {

@@ -28,7 +28,7 @@ use run::Work;
 
 const EXAMPLES: &str = "\
 Destinations: file:PATH (appends one CloudEvents JSON object per line; {route} in the path is the route's \
-name), stdout:, null:, amqp(s)://, mqtt(s)://, nats://, redis(s)://, sqs://, http(s)://; and mqtt+qos0://, nats+core:// and \
+name), stdout:, null:, amqp(s)://, kafka(s)://, mqtt(s)://, nats://, redis(s)://, sqs://, http(s)://; and mqtt+qos0://, nats+core:// and \
 redis+pubsub://, of which the broker keeps nothing. For order per key, configure the route with order = \"key\". On SIGTERM or SIGINT, the relay stops claiming and finishes or releases the entries in \
 flight. A second signal stops it at once. On SIGHUP, it reads the configuration again: added, changed and \
 removed routes start and stop, the others are not disturbed. A file with an error changes nothing.
@@ -41,6 +41,7 @@ Examples:
   pillarbox relay --drain                                 until nothing is due, for cron
   pillarbox relay --route orders --to file:orders.ndjson  without a configuration
   pillarbox relay --route orders --to 'amqp://localhost/%2f?exchange=orders&routing_key={type}'
+  pillarbox relay --route orders --to 'kafka://localhost:9092/orders.{type}'
   pillarbox relay --route orders --to 'mqtt://localhost/orders/{type}'
   pillarbox relay --route orders --to 'nats://localhost/orders.{type}'
   pillarbox relay --route orders --to 'redis://localhost/0?stream=orders'
@@ -103,8 +104,8 @@ pub(crate) async fn run(args: RelayArgs, context: &Context) -> Result<(), Fault>
     let reloader = Reloader::new(context.file.clone(), args);
     let ended = match Daemon::start(context, &database, reloader, routes.clone()) {
         Ok(daemon) => {
-            let metrics = daemon.metrics().clone();
-            let work = admin::beside(daemon.run(&mut signals), &database, context, metrics);
+            let (metrics, shown) = (daemon.metrics().clone(), daemon.shown());
+            let work = admin::beside(daemon.run(&mut signals), &database, context, metrics, shown);
             tokio::select! {
                 ended = work => ended.and_then(|ended| ended),
                 never = told => match never {},

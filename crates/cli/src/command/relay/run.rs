@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use pillarbox_core::port::Sink;
+use pillarbox_core::port::{Purging, Sink};
 use pillarbox_core::{Result as CoreResult, RouteName};
 use pillarbox_engine::{CircuitState, Handle, Relay, RelayBuilder, Retention, RetentionOptions, Tally};
 use tokio::sync::watch;
@@ -50,7 +50,8 @@ pub(super) fn build_retention(database: &Database, config: &Config) -> Result<Re
     options.delivered = config.retention.delivered();
     options.inbox = config.retention.inbox();
     options.sagas = config.retention.sagas();
-    Ok(Retention::new(Arc::clone(&database.admin), options)?.sagas(Arc::clone(&database.sagas)))
+    let purging = Purging { admin: Arc::clone(&database.admin), sagas: Some(Arc::clone(&database.sagas)) };
+    Ok(Retention::of(purging, options)?)
 }
 
 /// One relay a route, and retention.

@@ -15,18 +15,18 @@ pub(super) fn is_wanted(out: Output) -> bool {
 }
 
 /// The line, with what it needs for rates.
-pub(super) struct Line {
+pub(super) struct StatusLine {
     delivered: u64,
     at: Instant,
 }
 
-impl Default for Line {
+impl Default for StatusLine {
     fn default() -> Self {
         Self { delivered: 0, at: Instant::now() }
     }
 }
 
-impl Line {
+impl StatusLine {
     /// Draws the state of these routes in place of the last one.
     pub(super) fn draw<'r>(&mut self, routes: impl Iterator<Item = (&'r RouteName, RelayState)>) {
         let routes: Vec<_> = routes.collect();

@@ -5,9 +5,8 @@ use pillarbox_core::{Error, ErrorKind, SagaId, SagaStatus, SagaWork, StepSeen};
 use pillarbox_host::SystemClock;
 use serde::Serialize;
 
-use crate::command::operator;
 use crate::command::selection::entries;
-use crate::context::Context;
+use crate::context::{Context, operator};
 use crate::fault::Fault;
 use crate::output::confirm;
 

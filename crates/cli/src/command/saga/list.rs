@@ -2,8 +2,9 @@
 
 use clap::Args;
 use pillarbox_core::limits::LIST_DEFAULT;
-use pillarbox_core::port::SagaFilter;
+use pillarbox_core::port::{SagaCursor, SagaFilter};
 use pillarbox_core::{Reference, SagaRecord, SagaStatus, StepState};
+use serde::Serialize;
 
 use crate::context::Context;
 use crate::fault::Fault;
@@ -13,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   pillarbox saga list --status blocked
   pillarbox saga list --name erase_person --subject person/p-7
+  pillarbox saga list --limit 1000 --after 1763171696123456-0192f0c1-7b3e-7c50-8d4e-3f1a2b3c4d5e
   pillarbox saga list --status compensation_failed --json | jq -r .id";
 
 /// Which sagas.
@@ -32,6 +34,23 @@ pub(crate) struct ListArgs {
     /// At most this many, oldest first; up to 10000
     #[arg(long, value_name = "N", default_value_t = LIST_DEFAULT)]
     limit: u32,
+    /// Continue after the saga with this cursor, the last one of the previous page
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<SagaCursor>,
+}
+
+/// A saga with what --after takes to continue behind it.
+#[derive(Serialize)]
+struct SagaJson<'a> {
+    #[serde(flatten)]
+    saga: &'a SagaRecord,
+    cursor: String,
+}
+
+impl<'a> From<&'a SagaRecord> for SagaJson<'a> {
+    fn from(saga: &'a SagaRecord) -> Self {
+        Self { saga, cursor: saga.cursor().to_string() }
+    }
 }
 
 pub(crate) async fn run(args: ListArgs, context: &Context) -> Result<(), Fault> {
@@ -39,20 +58,25 @@ pub(crate) async fn run(args: ListArgs, context: &Context) -> Result<(), Fault> 
     filter.status = args.status;
     filter.name = args.name;
     filter.subject = args.subject;
+    filter.after = args.after;
     filter.check()?;
     let database = context.open().await?;
     let sagas = database.sagas.list_sagas(filter).await?;
     database.staging.close().await;
     if context.out.json {
-        return sagas.iter().try_for_each(|saga| context.out.json(saga));
+        return sagas.iter().try_for_each(|saga| context.out.json(&SagaJson::from(saga)));
     }
-    if sagas.is_empty() {
+    let Some(last) = sagas.last() else {
         context.out.say("no sagas match");
         return Ok(());
-    }
+    };
     context.out.data(table(&sagas))?;
     if sagas.len() >= args.limit as usize {
-        context.out.say(format_args!("these are the first {}. Show more with --limit N", args.limit));
+        context.out.say(format_args!(
+            "these are the first {}. Show more with --limit N, or the next ones with --after {}",
+            args.limit,
+            last.cursor()
+        ));
     }
     Ok(())
 }

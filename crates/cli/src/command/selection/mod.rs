@@ -12,8 +12,7 @@ use serde::Serialize;
 use sagas::Ended;
 
 use super::meant::FilterArgs;
-use super::operator;
-use crate::context::Context;
+use crate::context::{Context, operator};
 use crate::fault::Fault;
 use crate::output::confirm;
 

@@ -3,7 +3,8 @@
 use pillarbox_core::port::{Intervention, InterventionRequest};
 use pillarbox_core::{ErrorKind, SagaId};
 
-use super::{Verb, operator};
+use super::Verb;
+use crate::context::operator;
 use crate::database::Database;
 use crate::fault::Fault;
 

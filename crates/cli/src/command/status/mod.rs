@@ -4,14 +4,16 @@ mod problems;
 mod relays;
 mod sagas;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use pillarbox_core::health::{Look, Verdict};
+use pillarbox_core::health::{Limits, Look, Verdict};
 use pillarbox_core::port::RouteCounts;
 use pillarbox_core::{EventId, Standing, Status, Timestamp, format_duration, parse_duration};
 use serde::Serialize;
 
+use crate::config::AdminConfig;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::output::{Align, Table};
@@ -34,7 +36,9 @@ Examples:
 pub(crate) struct StatusArgs {
     /// Exit 3 and print the problems if there are any: an entry is dead, a saga waits for an operator or is
     /// past its timeout, the circuit of a route is open, the oldest due entry of a route has waited for longer
-    /// than --max-age, the relay of a route died and no other runs, or the tables need `pillarbox migrate`
+    /// than --max-age, no relay of a configured route runs and its oldest due entry has waited for longer than
+    /// unrelayed_after of [admin] (15s), the relay of a route died and no other runs, or the tables need
+    /// `pillarbox migrate`
     #[arg(long)]
     check: bool,
     /// The longest wait that --check accepts
@@ -86,6 +90,8 @@ struct CountsJson {
     dead: u64,
     discarded: u64,
     oldest_due_age_seconds: Option<f64>,
+    /// The statuses of which there may be more than was counted.
+    at_least: BTreeSet<&'static str>,
 }
 
 pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Fault> {
@@ -103,8 +109,16 @@ pub(crate) async fn run(args: &StatusArgs, context: &Context) -> Result<(), Faul
     let mode = database.staging.mode();
     let tables = if args.check { Some(database.schema.inspect().await?) } else { None };
     database.staging.close().await;
-    let look = Look { routes: &routes, sagas: &sagas, relays: &relays, tables: tables.as_ref() };
-    let verdict = Verdict::of(&look, args.max_age);
+    let configured: Vec<_> = context.config.routes.keys().cloned().collect();
+    let look = Look {
+        routes: &routes,
+        configured: &configured,
+        sagas: &sagas,
+        relays: &relays,
+        tables: tables.as_ref(),
+    };
+    let waits = context.config.admin.as_ref().map_or_else(Limits::default, AdminConfig::waits);
+    let verdict = Verdict::of(&look, &Limits { max_age: args.max_age, ..waits });
     if context.out.json {
         context.out.json(&StatusJson {
             routes: routes.iter().map(RouteJson::from).collect(),
@@ -163,6 +177,7 @@ fn total(routes: &[RouteCounts]) -> CountsJson {
         dead: sum(Status::Dead),
         discarded: sum(Status::Discarded),
         oldest_due_age_seconds: oldest(routes).map(|age| (age.as_secs_f64() * 1000.0).round() / 1000.0),
+        at_least: routes.iter().flat_map(|counts| &counts.at_least).map(|status| status.as_str()).collect(),
     }
 }
 
@@ -180,8 +195,14 @@ fn table(routes: &[RouteCounts]) -> Table {
         Standing::Blocked => counts.blocked,
     };
     let mut add = |name: &str, routes: &[RouteCounts]| {
-        let sums = Standing::ALL
-            .map(|standing| routes.iter().map(|counts| count(counts, standing)).sum::<u64>().to_string());
+        let sums = Standing::ALL.map(|standing| {
+            let sum = routes.iter().map(|counts| count(counts, standing)).sum::<u64>();
+            let more = |status| routes.iter().any(|counts| counts.at_least.contains(&status));
+            match standing {
+                Standing::Is(status) if more(status) => format!("{sum}+"),
+                _ => sum.to_string(),
+            }
+        });
         let age = oldest(routes).map_or_else(|| "-".to_owned(), |age| format_duration(whole_seconds(age)));
         table.row([name.to_owned()].into_iter().chain(sums).chain([age]));
     };
@@ -241,7 +262,16 @@ mod tests {
         let json = serde_json::to_string(&RouteJson::from(&counts)).unwrap();
         assert_eq!(
             json,
-            r#"{"route":"orders","pending":0,"in_flight":0,"retrying":0,"blocked":0,"delivered":0,"dead":2,"discarded":0,"oldest_due_age_seconds":null,"blocked_by":[],"paused":null}"#
+            r#"{"route":"orders","pending":0,"in_flight":0,"retrying":0,"blocked":0,"delivered":0,"dead":2,"discarded":0,"oldest_due_age_seconds":null,"at_least":[],"blocked_by":[],"paused":null}"#
         );
+    }
+    #[test]
+    fn a_count_that_may_be_too_low_says_so() {
+        let mut counts = RouteCounts::zero(RouteName::new("orders").unwrap());
+        counts.counts.insert(Status::Delivered, 100_000);
+        counts.at_least.insert(Status::Delivered);
+        assert!(table(&[counts.clone()]).to_string().contains("100000+"));
+        let json = serde_json::to_value(total(&[counts])).unwrap();
+        assert_eq!(json["at_least"], serde_json::json!(["delivered"]));
     }
 }

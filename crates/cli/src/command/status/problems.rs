@@ -35,10 +35,8 @@ pub(super) fn check(verdict: &Verdict) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use pillarbox_core::Status;
-    use pillarbox_core::health::Look;
+    use pillarbox_core::health::{Limits, Look};
     use pillarbox_core::port::{RouteCounts, SagaCounts};
 
     use super::*;
@@ -52,8 +50,9 @@ mod tests {
         };
         let routes = [dead("a"), dead("b")];
         let judge = |routes| {
-            let look = Look { routes, sagas: &SagaCounts::zero(), relays: &[], tables: None };
-            check(&Verdict::of(&look, Duration::from_secs(60)))
+            let sagas = SagaCounts::zero();
+            let look = Look { routes, configured: &[], sagas: &sagas, relays: &[], tables: None };
+            check(&Verdict::of(&look, &Limits::default()))
         };
         let fault = judge(&routes).unwrap_err();
         assert_eq!(fault.exit_code(), 3);

@@ -96,22 +96,14 @@ mod tests {
         let at = |secs: i64| Timestamp::from_micros(1_767_225_600_000_000 + secs * 1_000_000).unwrap();
         let outage = (circuit != CircuitState::Closed)
             .then(|| (at(0), 3, Failure::new(FailureKind::Down, "unreachable", "connection refused")));
-        RelaySeen {
-            run: RunId(1),
-            route: RouteName::new("orders").unwrap(),
-            owner: "host-7".into(),
-            mode: "run".into(),
-            wake: "poll".into(),
-            in_flight: 0,
-            circuit,
-            down_since: outage.as_ref().map(|(since, ..)| *since),
-            outages: outage.as_ref().map_or(0, |(_, times, _)| *times),
-            reason: outage.map(|(.., reason)| reason),
-            started_at: at(0),
-            seen_at: at(60),
-            unseen_for: Duration::from_secs(unseen_secs),
-            lease_until: at(70),
-        }
+        let mut relay = RelaySeen::new(RunId(1), RouteName::new("orders").unwrap(), "host-7", at(0));
+        relay.circuit = circuit;
+        relay.down_since = outage.as_ref().map(|(since, ..)| *since);
+        relay.outages = outage.as_ref().map_or(0, |(_, times, _)| *times);
+        relay.reason = outage.map(|(.., reason)| reason);
+        (relay.seen_at, relay.lease_until) = (at(60), at(70));
+        relay.unseen_for = Duration::from_secs(unseen_secs);
+        relay
     }
 
     #[test]

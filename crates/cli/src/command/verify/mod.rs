@@ -71,7 +71,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "URL", requires = "routes")]
     to: Option<Destination>,
     /// What to read for the one --route, if its destination does not name it: file:PATH, amqp(s)://…?queue=,
-    /// nats://…/SUBJECT?stream= or redis(s)://…?stream=. MQTT and SQS keep no messages that could be read
+    /// kafka(s)://…/TOPIC, nats://…/SUBJECT?stream= or redis(s)://…?stream=. MQTT and SQS keep no messages that could be read
     #[arg(long, value_name = "URL", requires = "routes", conflicts_with = "to")]
     from: Option<Readable>,
     /// The events that the application staged, as NDJSON in the order of commits, or - for stdin [default:

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::browser::{busy, url, views};
+use super::browser::{busy, url};
+use super::everything::Everything;
 use super::webdriver::Browser;
-use super::{Page, guarded};
-use crate::saga::{Answers, Application, erasure};
 
 /// Asks axe-core what is wrong, and how much it hurts.
 const LOOK: &str = "return axe.run(document, { resultTypes: ['violations'], preload: false, ...RULES }).then(found => found.violations.map(
@@ -46,15 +45,13 @@ fn look(browser: &Browser, axe: &str, name: &str, wrong: &mut Vec<String>) {
 
 #[test]
 fn no_view_has_a_serious_finding_in_light_or_dark() {
-    let (_home, page, dead) = busy();
-    let (browser, axe, mut wrong) = (Browser::start(), axe(), Vec::new());
-    for (name, path) in views(&dead[0]) {
-        browser.open(&url(&page, &path));
-        browser.until("document.querySelector('#live-mark').textContent === 'live'");
+    let (all, browser, axe, mut wrong) = (Everything::new(), Browser::start(), axe(), Vec::new());
+    for (name, address) in all.views() {
+        all.open(&browser, &address);
         look(&browser, &axe, name, &mut wrong);
     }
     // Before something destructive there is a question.
-    browser.open(&url(&page, "/dead"));
+    browser.open(&url(&all.page, "/dead"));
     browser.click("button[data-verb=requeue]");
     browser.until("document.querySelector('#confirm').open");
     look(&browser, &axe, "question", &mut wrong);
@@ -62,24 +59,6 @@ fn no_view_has_a_serious_finding_in_light_or_dark() {
     browser.keys("?");
     browser.until("document.querySelector('#help').open");
     look(&browser, &axe, "keys", &mut wrong);
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn a_saga_and_the_login_have_no_serious_finding() {
-    let (browser, axe, mut wrong) = (Browser::start(), axe(), Vec::new());
-    let application = Application::on_sqlite();
-    let saga = application.stage(erasure(7));
-    application.work(Answers::default());
-    let page = Page::serve(&application.home, &[]);
-    browser.open(&url(&page, &format!("/sagas/{saga}")));
-    browser.until("document.querySelector('#live-mark').textContent === 'live'");
-    look(&browser, &axe, "saga", &mut wrong);
-    let guarded = guarded();
-    let page = Page::serve(&guarded, &[]);
-    browser.open(&url(&page, "/login"));
-    browser.until("document.querySelector('input[type=password]')");
-    look(&browser, &axe, "login", &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

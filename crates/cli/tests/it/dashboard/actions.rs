@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::{Page, bury, ids, kill};
-use crate::home::Home;
+use crate::doctor::Pg;
+use crate::home::{Home, eventually};
+use crate::pair::Pair;
+use crate::saga::{Answers, Application, erasure};
 
 fn acting(home: &Home) -> Page {
     Page::serve(home, &["--allow-actions"])
@@ -27,6 +30,79 @@ fn a_requeue_tells_what_it_did_and_what_it_skipped_and_who_did_that() {
     let why = again["skips"][0]["why"].as_str().unwrap();
     assert!(why.starts_with("it is pending; it was requeued by ana "), "{why}");
     assert_eq!(home.totals()["dead"], 1);
+}
+
+#[test]
+fn a_retry_makes_an_event_due_at_once_and_a_cancel_ends_it() {
+    let home = Home::migrated();
+    let waiting = home.stage_many("orders", 3);
+    home.sql(
+        "update pillarbox_outbox set status = 'retrying', attempts = 1, last_attempt_at = created_at, \
+         last_error = 'failed/refused: x', due_at = (unixepoch() + 3600) * 1000000 where seq < 3",
+    );
+    let page = acting(&home);
+    let due = || {
+        home.numbers(
+            "select count(*) from pillarbox_outbox where ifnull(due_at, 0) <= unixepoch() * 1000000 + 999999",
+        )
+    };
+    assert_eq!(due(), [1]);
+    page.act("/api/v1/entries/retry", &json!({ "ids": [&waiting[0]], "dry_run": true }))
+        .says(200, &["1 entry would be made due at once"]);
+    assert_eq!(due(), [1], "a dry run changes nothing");
+    let done = page.act("/api/v1/entries/retry", &ids(&waiting[..1])).json();
+    assert_eq!(done["message"], "1 entry made due at once");
+    assert_eq!((&done["audit"][0]["kind"], &done["audit"][0]["actor"]), (&json!("hastened"), &json!("ana")));
+    assert_eq!(due(), [2]);
+    let entry = page.get(&format!("/api/v1/entries/{}", waiting[0])).json();
+    assert_eq!(entry["stories"][0]["entry"]["attempts"], 1, "attempts that were spent stay spent: {entry}");
+
+    let done = page.act("/api/v1/entries/cancel", &ids(&waiting[1..])).json();
+    assert_eq!(done["message"], "2 entries cancelled");
+    assert_eq!(
+        (&done["audit"][0]["kind"], &done["audit"][1]["kind"]),
+        (&json!("cancelled"), &json!("cancelled"))
+    );
+    let again = page.act("/api/v1/entries/cancel", &ids(&waiting[1..2])).json();
+    assert_eq!((&again["changed"], &again["skipped"]), (&json!(0), &json!(1)));
+    let totals = home.totals();
+    assert_eq!((&totals["retrying"], &totals["discarded"]), (&json!(1), &json!(2)));
+    let filter = json!({ "filter": { "status": "retrying" } });
+    page.act("/api/v1/entries/cancel", &filter).says(409, &["cannot be undone", "\\\"confirm\\\": 1"]);
+}
+
+#[test]
+fn a_saga_is_retried_skipped_and_abandoned_and_each_answer_says_what_came_of_it() {
+    let application = Application::on_sqlite();
+    let sagas = [1, 2, 3].map(|person| application.stage(erasure(person)));
+    let rejects = Answers { rejects: &["card.redact"], unknown: &[] };
+    application.work(rejects);
+    let page = acting(&application.home);
+    let act = |saga: &str, verb: &str, body: &serde_json::Value| {
+        page.act(&format!("/api/v1/sagas/{saga}/{verb}"), body)
+    };
+    let dry = act(&sagas[0], "retry", &json!({ "dry_run": true })).json();
+    assert_eq!((&dry["status"], &dry["requeued"], &dry["audit"]), (&json!("running"), &json!(1), &json!([])));
+    assert_eq!(application.show(&sagas[0])["status"], "blocked", "a dry run changes nothing");
+    let done = act(&sagas[0], "retry", &json!({})).json();
+    assert_eq!((&done["status"], &done["requeued"]), (&json!("running"), &json!(1)));
+    assert_eq!((&done["audit"][0]["kind"], &done["audit"][0]["actor"]), (&json!("resumed"), &json!("ana")));
+    application.work(Answers::default());
+    assert_eq!(application.show(&sagas[0])["status"], "completed");
+    act(&sagas[0], "retry", &json!({})).says(400, &["completed"]);
+
+    act(&sagas[1], "skip", &json!({ "step": "card" })).says(400, &["a `reason` is needed"]);
+    let skip = json!({ "step": "card", "reason": "the card is gone" });
+    let done = act(&sagas[1], "skip", &skip).says(200, &["the card is gone"]).json();
+    assert_eq!((&done["requeued"], &done["discarded"]), (&json!(0), &json!(1)));
+    assert_eq!(application.show(&sagas[1])["steps"][2]["state"], "skipped");
+    // What ends a saga is its relay.
+    application.work(rejects);
+    assert_eq!(application.show(&sagas[1])["status"], "completed");
+
+    let done = act(&sagas[2], "abandon", &json!({ "reason": "done by hand" })).json();
+    assert_eq!(done["status"], "abandoned");
+    assert_eq!(application.show(&sagas[2])["status"], "abandoned");
 }
 
 #[test]
@@ -161,4 +237,50 @@ fn a_stream_sends_what_was_seen_without_being_asked_again() {
     next("No events yet");
     home.stage_many("orders", 2);
     assert!(next("orders").contains("data-live=\"main\""));
+}
+
+#[test]
+fn a_role_that_may_only_read_is_noticed_before_anybody_acts() {
+    let pg = Pg::new();
+    pg.home.stage_many("r", 1);
+    let reader = pg.reader();
+    let page = Page::serve(&reader.home, &["--allow-actions"]);
+    let notice = format!("Read only: the role {} lacks", reader.role);
+    let mut shown = String::new();
+    eventually("the page says that it is read-only", || {
+        shown = page.get("/").body;
+        shown.contains(&notice)
+    });
+    assert!(shown.contains("data-may-act=\"false\""), "{shown}");
+    // Rights that are granted later are found without a restart.
+    pg.execute(&format!("grant insert, update, delete on all tables in schema {{s}} to {}", reader.role));
+    eventually("the page is no longer read-only", || !page.get("/").body.contains("Read only"));
+    assert!(page.get("/").body.contains("data-may-act=\"true\""));
+}
+
+#[test]
+fn a_standby_of_postgresql_is_noticed_before_anybody_acts_and_so_is_its_promotion() {
+    let (pair, home) = Pair::start("postgres-pair");
+    home.ok(["migrate"]);
+    home.stage_many("r", 1);
+    pair.catch_up();
+    let there = Home::new();
+    there.write("pillarbox.toml", &format!("[database]\nurl = \"{}\"\n", pair.standby()));
+    let page = Page::serve(&there, &["--allow-actions"]);
+    page.until("the standby is read", |status| status["routes"][0]["pending"] == 1);
+    let notice = "Read only: the server is a standby";
+    page.get("/").says(200, &[notice, "data-may-act=\"false\""]);
+    there.run(["doctor", "--json"]).refused(3, &[]);
+    pair.promote();
+    eventually("the page is no longer read-only", || !page.get("/").body.contains("Read only"));
+}
+
+#[test]
+fn a_sqlite_file_that_cannot_be_written_is_noticed_before_anybody_acts() {
+    let home = Home::migrated();
+    home.stage_many("r", 1);
+    home.write("pillarbox.toml", "[database]\nurl = \"sqlite://pillarbox.db?mode=ro\"\n");
+    let page = Page::serve(&home, &["--allow-actions"]);
+    page.until("the file is read", |status| status["routes"][0]["pending"] == 1);
+    page.get("/").says(200, &["Read only: this process cannot write to the file", "data-may-act=\"false\""]);
 }

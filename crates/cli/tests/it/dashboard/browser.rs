@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::everything::Everything;
 use super::webdriver::Browser;
 use super::{Page, bury};
 use crate::home::{Home, eventually};
@@ -10,12 +11,21 @@ use crate::many_relays::on_postgres;
 /// The widths of a phone, a tablet, a laptop and a large screen.
 const SIZES: [(u32, u32); 4] = [(390, 844), (768, 1024), (1280, 800), (1920, 1080)];
 
-/// A page with dead letters, blocked entries, a relay whose destination is down, and a route of 255 characters.
+/// A page with dead letters, a route that a relay once held, and one of 255 characters.
 pub(super) fn busy() -> (Home, Page, Vec<String>) {
     let home = Home::migrated();
     let dead = bury(&home, "mail", 3);
     home.stage_many("orders", 12);
     home.stage_many(&"long-route-".repeat(24)[..255], 1);
+    stage_hostile(&home);
+    home.sql(LANES);
+    let page = Page::serve(&home, &["--allow-actions"]);
+    page.until("all routes are seen", |status| status["routes"].as_array().unwrap().len() == 3);
+    (home, page, dead)
+}
+
+/// An event whose payload wants to be more than text.
+pub(super) fn stage_hostile(home: &Home) {
     let hostile =
         r#"{"html":"<img src=x onerror=\"window.broken=1\">","rtl":"a^b","n":12345678901234567890}"#
             .replace('^', "\u{202e}");
@@ -30,42 +40,30 @@ pub(super) fn busy() -> (Home, Page, Vec<String>) {
         "--payload",
         &hostile,
     ]);
-    let page = Page::serve(&home, &["--allow-actions"]);
-    page.until("all routes are seen", |status| status["routes"].as_array().unwrap().len() == 3);
-    (home, page, dead)
 }
 
-const HOSTILE: &str = "01932c07-a9f0-7000-8000-0000000000ff";
+/// Three deliveries, and a relay that holds every second lane.
+const LANES: &str = "insert into pillarbox_outbox \
+     (route, type, payload, status, attempts, created_at, settled_at) \
+     select 'orders', 't', '0', 'delivered', 1, unixepoch() * 1000000 - value, unixepoch() * 1000000 \
+     from json_each('[5000, 40000, 7000000]'); \
+     insert into pillarbox_lane_session (route, session, owner, leased_at, lease_until, shares) \
+     values ('orders', 's', 'web-17', 1, 2, 64); \
+     insert into pillarbox_lane (route, lane, session) \
+     with recursive n (i) as (select 0 union all select i + 1 from n where i < 63) \
+     select 'orders', i, iif(i % 2, null, 's') from n";
+
+pub(super) const HOSTILE: &str = "01932c07-a9f0-7000-8000-0000000000ff";
 
 pub(super) fn url(page: &Page, path: &str) -> String {
     format!("http://{}{path}", page.address)
 }
 
-/// Every view by its name, with the path that shows it.
-pub(super) fn views(entry: &str) -> Vec<(&'static str, String)> {
-    let story = format!("/entries/{entry}");
-    let paths = [
-        ("overview", "/"),
-        ("route", "/routes/mail"),
-        ("entries", "/entries?status=dead"),
-        ("entry", &story),
-        ("dead", "/dead"),
-        ("sagas", "/sagas"),
-        ("relays", "/relays"),
-        ("inbox", "/inbox"),
-        ("audit", "/audit"),
-        ("doctor", "/doctor"),
-    ];
-    paths.map(|(name, path)| (name, path.to_owned())).to_vec()
-}
-
 #[test]
 fn every_view_fits_every_width_in_light_and_dark_without_an_error() {
-    let (_home, page, dead) = busy();
-    let browser = Browser::start();
-    for (name, path) in views(&dead[0]) {
-        browser.open(&url(&page, &path));
-        browser.until("document.querySelector('#live-mark').textContent === 'live'");
+    let (all, browser) = (Everything::new(), Browser::start());
+    for (name, address) in all.views() {
+        all.open(&browser, &address);
         for (width, height) in SIZES {
             for scheme in ["light", "dark"] {
                 browser.look(width, height, scheme);
@@ -170,19 +168,24 @@ fn a_hostile_payload_is_hidden_and_then_shown_as_text_with_its_numbers_whole() {
 }
 
 #[test]
-fn a_route_is_paused_from_its_page_with_a_reason() {
+fn a_route_is_paused_from_its_page_with_a_reason_and_that_is_undone() {
     let (home, page, _) = busy();
     let browser = Browser::start();
     browser.open(&url(&page, "/routes/orders"));
-    browser.click("button[data-route-verb=pause]");
+    browser.click("main button[data-route-verb=pause]");
     browser.until("document.querySelector('#confirm').open");
     browser.run("document.querySelector('#confirm-reason').value = 'moving the broker'");
     browser.click("#confirm-yes");
-    browser.until("document.querySelector('button[data-route-verb=resume]')");
-    let status = home.ok(["status", "--json"]).json();
-    let orders =
-        status["routes"].as_array().unwrap().iter().find(|route| route["route"] == "orders").unwrap();
-    assert_eq!(orders["paused"]["reason"], "moving the broker");
+    browser.until("document.querySelector('main button[data-route-verb=resume]')");
+    let paused = || {
+        let status = home.ok(["status", "--json"]).json();
+        let routes = status["routes"].as_array().unwrap();
+        routes.iter().find(|route| route["route"] == "orders").unwrap()["paused"].clone()
+    };
+    assert_eq!(paused()["reason"], "moving the broker");
+    browser.click("#toast button");
+    browser.until("document.querySelector('main button[data-route-verb=pause]')");
+    assert!(paused().is_null(), "it is undone: {}", paused());
 }
 
 #[test]

@@ -73,6 +73,9 @@ fn a_broker_that_is_down_is_told_everywhere() {
         ],
     }
     .on(&home, &page);
+    page.get("/routes/r").says(200, &["When the destination was down", "until now", "Connection refused"]);
+    let outage = &page.get("/api/v1/status").json()["routes"][0]["outages"][0];
+    assert!(outage["from"].is_string() && outage["until"].is_null(), "{outage}");
 }
 
 /// It is given up and the others go on, so the pod stays ready.

@@ -54,6 +54,29 @@ fn a_route_that_nobody_relays_is_unready_with_its_cause_in_words() {
 }
 
 #[test]
+fn a_configured_route_without_a_relay_is_unready_after_seconds_and_never_said_to_move() {
+    let home = Home::migrated();
+    home.write("pillarbox.toml", "[routes.orders]\nto = \"file:out.ndjson\"\n");
+    home.stage_many("orders", 1);
+    let page = Page::serve(&home, &[]);
+    let still = "No relay of orders is running; 1 entry waits";
+    page.get("/readyz").says(200, &[still]);
+    page.get("/").says(200, &[still]);
+    home.sql("update pillarbox_outbox set created_at = created_at - 20000000");
+    let said = "no relay of orders is running; 1 entry waits";
+    eventually("the grace is over", || page.get("/readyz").status == 503);
+    page.get("/readyz").says(503, &["\"unrelayed\"", said]);
+    home.run(["status", "--check"]).refused(3, &[said]);
+    // Where relays start at intervals, a longer wait is in order.
+    home.write("pillarbox.toml", "[routes.orders]\nto = \"null:\"\n[admin]\nunrelayed_after = \"2m\"\n");
+    home.ok(["status", "--check"]);
+    Page::serve(&home, &[]).get("/readyz").says(200, &[still]);
+    // A route of nobody's configuration may be delivered by a process that does not announce itself.
+    home.write("pillarbox.toml", "");
+    home.ok(["status", "--check"]);
+}
+
+#[test]
 fn a_destination_that_is_down_is_told_with_its_reason_while_nothing_is_late() {
     let home = Home::migrated();
     home.stage_many("billing", 4);
@@ -89,16 +112,50 @@ fn a_relay_serves_the_same_page_where_its_configuration_says_so() {
         "[routes.orders]\nto = \"file:out.ndjson\"\n[admin]\nlisten = \"127.0.0.1:0\"\n",
     );
     home.stage_many("orders", 5);
-    let _relay = home.start_logged("relay.log", ["relay"]);
-    let mut address = String::new();
-    eventually("the relay says where its page is", || {
-        let log = home.read("relay.log");
-        let found = log.lines().find_map(|line| line.strip_prefix("the page is at http://"));
-        address = found.and_then(|rest| rest.split_once('/')).map_or("", |(address, _)| address).to_owned();
-        !address.is_empty()
+    let page = Page::of(&home, "relay.log", ["relay"]);
+    eventually("all are delivered", || page.get("/api/v1/routes/orders").json()["delivered"] == json!(5));
+    page.get("/readyz").says(200, &["\"ready\":true"]);
+    page.get("/routes/orders").says(200, &["destination", "file:out.ndjson"]);
+}
+
+#[test]
+fn the_page_of_a_relay_without_a_file_for_its_route_knows_the_route() {
+    let home = Home::migrated();
+    home.write("pillarbox.toml", "[admin]\nlisten = \"127.0.0.1:0\"\n");
+    let page = Page::of(&home, "relay.log", ["relay", "--route", "orders", "--to", "file:out.ndjson"]);
+    page.get("/routes/orders").says(200, &["destination", "file:out.ndjson"]);
+}
+
+#[test]
+fn a_reload_gives_page_metrics_and_doctor_the_new_routes() {
+    let home = Home::migrated();
+    let configure =
+        |routes: &str| home.write("pillarbox.toml", &format!("{routes}[admin]\nlisten = \"127.0.0.1:0\"\n"));
+    configure("[routes.a]\nto = \"file:a.ndjson\"\n[routes.b]\nto = \"file:b.ndjson\"\n");
+    let mut page = Page::of(&home, "relay.log", ["relay"]);
+    let routes = |page: &Page| -> Vec<String> {
+        let status = page.get("/api/v1/status").json();
+        let mut routes: Vec<_> = status["routes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|route| route["route"].as_str().unwrap().to_owned())
+            .collect();
+        routes.sort();
+        routes
+    };
+    eventually("both are shown", || routes(&page) == ["a", "b"]);
+    page.get("/metrics").says(200, &["pillarbox_relays{route=\"b\"}"]);
+    configure("[routes.a]\nto = \"file:a2.ndjson\"\n[routes.c]\nto = \"file:c.ndjson\"\n");
+    page.process.signal("HUP");
+    eventually("the removed one is gone and the added one shown", || routes(&page) == ["a", "c"]);
+    eventually("the added one is relayed", || {
+        page.get("/metrics").body.contains("pillarbox_relays{route=\"c\"} 1")
     });
-    let get = |path: &str| super::http::Asked::new(&address, "GET", path).send();
-    eventually("all are delivered", || get("/api/v1/routes/orders").json()["delivered"] == json!(5));
-    get("/readyz").says(200, &["\"ready\":true"]);
-    get("/routes/orders").says(200, &["destination", "file:out.ndjson"]);
+    assert!(!page.get("/metrics").body.contains("pillarbox_relays{route=\"b\"}"));
+    page.get("/routes/a").says(200, &["file:a2.ndjson"]);
+    page.get("/routes/b").says(404, &[]);
+    let doctor = page.get("/doctor");
+    doctor.says(200, &["route c"]);
+    assert!(!doctor.body.contains("route b"), "{}", doctor.body);
 }

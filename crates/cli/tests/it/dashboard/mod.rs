@@ -2,14 +2,26 @@
 
 mod accessible;
 mod actions;
+mod behind;
 mod browser;
+mod browser_actions;
+mod consumer;
+mod everything;
 mod faults;
 mod fuzzed;
 mod health;
 mod http;
+mod inbox;
+mod lost;
 mod pictures;
+mod route;
+mod sagas;
+mod secrets;
 mod security;
+mod story;
 mod webdriver;
+
+use std::ffi::OsStr;
 
 use serde_json::{Value, json};
 
@@ -31,10 +43,15 @@ impl Page {
     /// Serves the database of this home.
     fn serve(home: &Home, arguments: &[&str]) -> Self {
         let all = [&["dashboard", "--listen", "127.0.0.1:0"], arguments].concat();
-        let process = home.start_logged("dashboard.log", all);
+        Self::of(home, "dashboard.log", all)
+    }
+
+    /// The page of a command that says where it is.
+    fn of<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(home: &Home, log: &str, args: I) -> Self {
+        let process = home.start_logged(log, args);
         let mut address = String::new();
-        eventually("the dashboard says where it is", || {
-            let log = home.read("dashboard.log");
+        eventually("the process says where its page is", || {
+            let log = home.read(log);
             let found = log.lines().find_map(|line| line.strip_prefix("the page is at http://"));
             address =
                 found.and_then(|rest| rest.split_once('/')).map_or("", |(address, _)| address).to_owned();
@@ -67,6 +84,22 @@ impl Page {
         });
         status
     }
+}
+
+/// The body of what a server answers.
+pub(crate) fn get(address: &str, path: &str) -> String {
+    Asked::new(address, "GET", path).header("accept", "text/html").send().says(200, &[]).body.clone()
+}
+
+/// What a server answers to a request, with a token or without.
+pub(crate) fn status_of(address: &str, path: &str, token: Option<&str>) -> u16 {
+    let asked = Asked::new(address, "GET", path);
+    match token {
+        Some(token) => asked.token(token),
+        None => asked,
+    }
+    .send()
+    .status
 }
 
 /// A home with tokens in its configuration.

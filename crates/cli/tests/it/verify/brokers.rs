@@ -62,6 +62,11 @@ fn each_finding_is_made_in_a_rabbitmq_stream() {
 }
 
 #[test]
+fn each_finding_is_made_in_a_topic_of_kafka() {
+    each_finding(Broker::Kafka);
+}
+
+#[test]
 fn a_classic_queue_is_no_record_of_what_arrived() {
     let place = Place::new(Broker::RabbitMq);
     let home = Home::migrated();

@@ -301,7 +301,7 @@ fn what_cannot_be_compared_is_told_with_what_can() {
         (&["--route", "r", "--to", "http://127.0.0.1:9/hook"], "--from file:PATH"),
         (&["--route", "r", "--to", "amqp://h/%2f?exchange=orders"], "--from URL"),
         (&["--route", "r", "--to", "redis://h/0?stream={type}"], "--from URL"),
-        (&["--route", "r", "--from", "kafka://h/t"], "this destination cannot be read"),
+        (&["--route", "r", "--from", "sqs://r/q"], "SQS keeps no record"),
         (&["--route", "r", "--from", "redis://h/0?stream=s&group=g"], "unknown parameter"),
         (&["--route", "r", "--from", "file:."], "directory"),
         (&["--from", "file:out.ndjson"], "--route"),

@@ -1,5 +1,7 @@
 //! Examining a database and its destinations: all of it for `doctor`, the quick part when a relay starts.
 
+mod order;
+
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -57,6 +59,8 @@ pub(crate) async fn examine(database: &Database, config: &Config, limits: Limits
     facts.relays = database.presence.relays(None).await?;
     findings.extend(diagnose(&facts));
     findings.extend(of_database(database, Depth::Full).await);
+    let ordered = order::examine(&*database.admin, config.routes.iter()).await;
+    findings.extend(Finding::made("order", ordered));
     findings.extend(destinations(config.routes.iter()).await);
     sort_findings(&mut findings);
     Ok(findings)

@@ -1,20 +1,23 @@
-//! `pillarbox consume`: children that misbehave, webhooks that are signed, a clean end.
+//! `pillarbox consume`: children that misbehave, a clean end.
 
+mod webhook;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::json;
 
 use crate::guide::{code, section};
-use crate::home::{Home, eventually};
+use crate::home::{Home, Said, eventually};
 
 /// A Redis stream with events of the payloads 0, 1, 2, …
-struct Queue {
+pub(crate) struct Queue {
     server: String,
     stream: String,
 }
 
 impl Queue {
-    fn filled(home: &Home, name: &str, events: u32) -> Self {
+    pub(crate) fn filled(home: &Home, name: &str, events: u32) -> Self {
         let server = std::env::var("PILLARBOX_TEST_REDIS").expect(
             "PILLARBOX_TEST_REDIS is not set: run this through `cargo xtask services redis -- cargo test`",
         );
@@ -27,7 +30,7 @@ impl Queue {
         queue
     }
 
-    fn from(&self) -> String {
+    pub(crate) fn from(&self) -> String {
         format!("{}?stream={}&group=billing&consumer=one", self.server, self.stream)
     }
 
@@ -199,71 +202,100 @@ fn a_consumer_that_is_stopped_finishes_the_event_that_its_child_has() {
 }
 
 #[test]
-fn a_webhook_gets_each_event_once_and_signed() {
+fn events_of_one_key_go_to_several_children_one_after_the_other() {
+    let home = Home::migrated();
+    // Each child notes when it begins and ends. One write of a short line is never divided.
+    home.write(
+        "noting.py",
+        "import json, os, sys, time\n\
+         notes = os.open('notes', os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n\
+         for line in sys.stdin:\n    \
+             event = json.loads(line)\n    \
+             os.write(notes, f\"begin {event['subject']} {event['data']} {os.getpid()}\\n\".encode())\n    \
+             time.sleep(event['data'] % 3 / 100)\n    \
+             os.write(notes, f\"end {event['subject']} {event['data']} {os.getpid()}\\n\".encode())\n    \
+             print(json.dumps({'id': event['id'], 'ok': True}), flush=True)\n",
+    );
+    let lines = (0..60)
+        .map(|n| format!("{{\"route\":\"orders\",\"type\":\"t\",\"key\":\"k{}\",\"payload\":{n}}}\n", n % 4));
+    home.write("keyed.ndjson", &lines.collect::<String>());
+    home.ok(["stage", "--ndjson", "keyed.ndjson"]);
+    let queue = Queue::filled(&home, "keyed", 0);
+    let said = consumed(&home, &queue, "exec:python3 noting.py", &["--concurrency", "3"]);
+    assert_eq!(said.json()["processed"], 60, "{said:?}");
+    let (mut open, mut last) = (BTreeMap::new(), BTreeMap::new());
+    let mut children = BTreeSet::new();
+    for line in home.read("notes").lines() {
+        let parts: Vec<&str> = line.split(' ').collect();
+        let [what, key, n, child] = parts[..] else { panic!("{line}") };
+        let n: u32 = n.parse().unwrap();
+        if what == "begin" {
+            let others = open.insert(key.to_owned(), n);
+            assert_eq!(others, None, "two of {key} at once");
+            assert!(last.insert(key.to_owned(), n).is_none_or(|before| before < n), "{key} is out of order");
+            children.insert(child.to_owned());
+        } else {
+            assert_eq!(open.remove(key), Some(n));
+        }
+    }
+    assert!(children.len() > 1, "one child had all");
+}
+
+#[test]
+fn a_message_that_is_no_event_is_parked_and_its_child_does_not_see_it() {
+    let home = Home::migrated();
+    home.write("good.py", ALWAYS_GOOD);
+    let queue = Queue::filled(&home, "undecodable", 2);
+    let add = |fields: &[&str]| {
+        let mut add = Command::new("redis-cli");
+        add.args(["-u", &queue.server, "xadd", &queue.stream, "*"]).args(fields);
+        assert!(add.output().unwrap().status.success());
+    };
+    add(&["note", "of somebody else"]);
+    add(&["ce-specversion", "1.0", "ce-id", "no uuid", "ce-type", "t", "ce-source", "/s", "data", "1"]);
+    let said = consumed(&home, &queue, "exec:python3 good.py", &[]);
+    let tally = said.json();
+    assert_eq!((&tally["processed"], &tally["parked"]), (&json!(2), &json!(2)), "{said:?}");
+    assert_eq!((queue.parked(), queue.unanswered()), (2, 0));
+    assert_eq!(home.read("seen").lines().count(), 2, "only events are handed over");
+    assert!(said.stderr.contains("id is not a UUID"), "{said:?}");
+}
+
+/// More than the 64 KiB of a line, on the first try of each event.
+#[test]
+fn a_child_that_answers_with_a_line_without_end_is_stopped_and_its_event_tried_again() {
     let home = Home::migrated();
     home.write(
-        "service.py",
-        r#"
-import base64, hashlib, hmac, http.server, json, os
-
-key = base64.b64decode(os.environ["PILLARBOX_SECRET"].removeprefix("whsec_"))
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["content-length"]))
-        said = self.headers["webhook-id"], self.headers["webhook-timestamp"]
-        signed = hmac.new(key, f"{said[0]}.{said[1]}.".encode() + body, hashlib.sha256).digest()
-        right = "v1," + base64.b64encode(signed).decode() in self.headers["webhook-signature"].split()
-        with open("got", "a") as file:
-            file.write(json.dumps({"right": right, "id": self.headers["ce-id"], "body": json.loads(body)}) + "\n")
-        self.send_response(422 if json.loads(body) == 2 else 204)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-with open("port.new", "w") as file:
-    file.write(str(server.server_address[1]))
-os.rename("port.new", "port")
-server.serve_forever()
-"#,
+        "long.py",
+        &ALWAYS_GOOD.replace(
+            "    print(",
+            "    if tries == 1:\n        sys.stdout.write('x' * 200_000)\n        sys.stdout.flush()\n    print(",
+        ),
     );
-    let secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
-    let queue = Queue::filled(&home, "hook", 5);
-    let mut service = Command::new("python3");
-    service.arg("service.py").current_dir(home.path("")).env("PILLARBOX_SECRET", secret);
-    let _service = crate::home::Running::of(service.spawn().unwrap());
-    eventually("the service listens", || home.path("port").exists());
-    let to = format!("http://127.0.0.1:{}/events", home.read("port"));
-    let mut consume = home.command([
-        "consume",
-        "--json",
-        "--name",
-        "billing",
-        "--from",
-        &queue.from(),
-        "--to",
-        &to,
-        "--allow-private",
-        "--idle",
-        "3s",
-    ]);
-    let said: crate::home::Said = consume.env("PILLARBOX_SECRET", secret).output().unwrap().into();
-    assert_eq!(
-        (said.code, said.json()["processed"].clone(), said.json()["parked"].clone()),
-        (0, json!(4), json!(1)),
-        "{said:?}"
-    );
-    let mut bodies: Vec<i64> = Vec::new();
-    for line in home.read("got").lines() {
-        let got: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!(got["right"], true, "{got}");
-        bodies.push(got["body"].as_i64().unwrap());
-    }
-    bodies.sort_unstable();
-    assert_eq!(bodies, [0, 1, 2, 3, 4]);
-    assert_eq!(queue.parked(), 1, "what the service will never take is parked");
+    let queue = Queue::filled(&home, "long", 2);
+    let said = consumed(&home, &queue, "exec:python3 long.py", &["--retries", "1", "--backoff", "10ms"]);
+    assert_eq!(said.json()["processed"], 2, "{said:?}");
+    assert_eq!(home.read("seen").lines().count(), 4, "each was tried twice");
+    assert!(said.stderr.contains("longer than 64 KiB"), "{said:?}");
+}
+
+/// Applies everything, and notes what it sees.
+const ALWAYS_GOOD: &str = r#"
+import json, os, sys
+
+for line in sys.stdin:
+    event = json.loads(line)
+    with open("seen", "a") as file:
+        file.write(event["id"] + "\n")
+    tries = open("seen").read().count(event["id"])
+    print(json.dumps({"id": event["id"], "ok": True}), flush=True)
+"#;
+
+/// Consumes all that is there, and returns what was said.
+fn consumed(home: &Home, queue: &Queue, to: &str, more: &[&str]) -> Said {
+    let from = queue.from();
+    let args = ["consume", "--json", "--name", "billing", "--from", &from, "--to", to, "--idle", "4s"];
+    home.ok([args.as_slice(), more].concat())
 }
 
 #[test]
