@@ -1,8 +1,11 @@
 """Makes the place on a broker that `cargo xtask bench --brokers` sends to, empty: KIND URL."""
 
 import asyncio
+import json
 import sys
 
+import confluent_kafka
+import confluent_kafka.admin
 import nats
 import nats.js.errors
 import paho.mqtt.client as mqtt
@@ -25,8 +28,21 @@ async def nats_stream(url):
         await jetstream.delete_stream(NAME)
     except nats.js.errors.NotFoundError:
         pass
-    await jetstream.add_stream(name=NAME, subjects=[NAME])
+    # The client does not know every setting of the server.
+    config = {"name": NAME, "subjects": [NAME], "storage": "file", "allow_atomic": True}
+    answer = await connection.request(f"$JS.API.STREAM.CREATE.{NAME}", json.dumps(config).encode())
+    assert "error" not in json.loads(answer.data), answer.data
     await connection.close()
+
+
+def kafka_topic(url):
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": url.removeprefix("kafka://")})
+    topic = confluent_kafka.admin.NewTopic(NAME, num_partitions=4, replication_factor=1)
+    try:
+        admin.create_topics([topic])[NAME].result()
+    except confluent_kafka.KafkaException as error:
+        if error.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 def mqtt_session(url):
@@ -53,6 +69,7 @@ KINDS = {
     "valkey": lambda url: redis_stream(url, "everysec"),
     "redis-synced": lambda url: redis_stream(url, "always"),
     "nats": lambda url: asyncio.run(nats_stream(url)),
+    "kafka": kafka_topic,
     "mosquitto": mqtt_session,
     "rabbitmq-classic": lambda url: rabbitmq_queue(url, "classic"),
     "rabbitmq-quorum": lambda url: rabbitmq_queue(url, "quorum"),

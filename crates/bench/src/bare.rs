@@ -30,7 +30,7 @@ pub(crate) async fn drain(database: &Database, args: &BenchArgs, by: By, keep: K
 }
 
 /// A claim as a relay makes it, with the measurement's batch.
-pub(crate) fn claim(args: &BenchArgs) -> Result<ClaimRequest, Fault> {
+fn claim(args: &BenchArgs) -> Result<ClaimRequest, Fault> {
     Ok(ClaimRequest {
         route: RouteName::new(ROUTE)?,
         limit: args.batch,

@@ -49,8 +49,12 @@ pub(crate) fn options(args: &BenchArgs, keep: Keep) -> RelayOptions {
 
 /// Empties the outbox and fills it again.
 pub(crate) async fn fill(bed: &Bed, args: &BenchArgs) -> Result<(), Fault> {
-    bed.main.staging.execute(bed.sql.clear_outbox).await?;
-    bed.load(bed.sql.load_outbox, args.events).await
+    bed.fill_outbox(args.events, None).await
+}
+
+/// The same, with one key for all entries.
+pub(crate) async fn fill_one_key(bed: &Bed, args: &BenchArgs) -> Result<(), Fault> {
+    bed.fill_outbox(args.events, Some(1)).await
 }
 
 /// What a run delivered in a second.

@@ -11,6 +11,7 @@ mod growth;
 mod held;
 mod latency;
 mod memory;
+mod page;
 mod report;
 mod sagas;
 mod sql;
@@ -47,6 +48,8 @@ It compares these, interleaved in one run, with the same payloads and batches:
   rows      an unordered route, as `pillarbox relay --to null:` drains it, beside a bare loop of the store's own
             claim and settle, without the engine
   lanes     the same for a route with order = \"key\", beside the store's own read and settle of lanes
+On MongoDB it measures drains, with --only drain: the raw loop takes one document after the other by \
+findOneAndUpdate.
 On PostgreSQL it also measures the cost of a drain for the server: bytes of write-ahead log and, if the server \
 runs on this machine, its processor time.
 With --to it compares these instead:
@@ -79,6 +82,7 @@ Examples:
   pillarbox-bench --settled 1000000 --pending 1000000
   pillarbox-bench --only drain --held --latency 1000 --database postgres://app@localhost/shop
   pillarbox-bench --only writers --writers 4
+  pillarbox-bench --only drain --database 'mongodb://localhost/shop?replicaSet=rs0'
   pillarbox-bench --sagas 10000 --database postgres://app@localhost/shop
   pillarbox-bench --consume 20000 --database postgres://app@localhost/shop
   pillarbox-bench --to 'redis://localhost/0?stream=bench'
@@ -111,9 +115,9 @@ impl Program for Bench {
 }
 
 fn main() -> ExitCode {
-    // The relay whose memory is watched is a process of its own: this program, as `pillarbox relay`.
+    // What is watched is a process of its own: this program, as `pillarbox relay` or `pillarbox dashboard`.
     match std::env::args_os().nth(1) {
-        Some(command) if command == "relay" => pillarbox_cli::main(),
+        Some(command) if command == "relay" || command == "dashboard" => pillarbox_cli::main(),
         _ => launch::<Bench>(),
     }
 }
@@ -175,11 +179,16 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "events", "held", "only", "latency", "writers", "sagas", "to"],
         value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     consume: Option<u32>,
+    /// Measure the page over this many entries instead, for example 1000000: the time to the first byte of each view,
+    /// the relay beside open pages, and an idle relay. SQLite and PostgreSQL
+    #[arg(long, value_name = "N", conflicts_with_all = ["settled", "pending", "transactions", "held", "only", "latency", "writers", "sagas", "consume", "to"],
+        value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    page: Option<u32>,
     /// Measure the relay to this destination instead: a URL as for `relay --to`
     #[arg(long, value_name = "URL", conflicts_with_all = ["settled", "pending", "held", "only", "transactions", "clients", "writers"])]
     to: Option<Destination>,
     /// Also consume the events that --to sends: the URL of a source, amqp://…?queue=,
-    /// mqtt://…?client_id=, nats://…?stream=&durable= or redis://…?stream=&group=
+    /// kafka://…?group=, mqtt://…?client_id=, nats://…?stream=&durable= or redis://…?stream=&group=
     #[arg(long, value_name = "URL", requires = "to")]
     from: Option<String>,
     /// Allow --to to be a webhook at a private or loopback address, and without TLS
@@ -209,6 +218,14 @@ enum Part {
 impl BenchArgs {
     fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// Whether nothing is asked for but drains, which are measured on every database.
+    fn drains_alone(&self) -> bool {
+        let other = [self.settled, self.pending, self.latency, self.writers];
+        let instead =
+            self.sagas.is_some() || self.consume.is_some() || self.page.is_some() || self.to.is_some();
+        self.only == [Part::Drain] && !self.held && other == [0; 4] && !instead
     }
 
     /// Refuses a part that measures nothing without an option of its own.
@@ -251,6 +268,12 @@ async fn run(args: &BenchArgs, context: &Context) -> Result<(), Fault> {
         (Some(to), _) => to.measure(&bed, args, context).await.and_then(|report| print(&report, context)),
         (None, Some(sagas)) => {
             sagas::measure(&bed, args, sagas, context).await.and_then(|report| print(&report, context))
+        }
+        (None, None) if args.page.is_some() => {
+            let (entries, place) = (args.page.unwrap_or_default(), (url.as_str(), folder.path()));
+            page::measure(&bed, args, entries, place, context)
+                .await
+                .and_then(|report| print(&report, context))
         }
         (None, None) if args.consume.is_some() => {
             let events = args.consume.unwrap_or_default();

@@ -79,16 +79,7 @@ async fn relay(
     let batch = args.batch;
     let route = format!("[routes.{ROUTE}]\nto = \"null:\"\norder = \"{order}\"\nbatch = {batch}");
     std::fs::write(&config, format!("[database]\n{names}\n{route}\n")).map_err(cannot)?;
-    let mut relay = Command::new(std::env::current_exe().map_err(cannot)?)
-        .args(["relay", "--drain", "--quiet", "--config"])
-        .arg(&config)
-        // Not on the command line: it may hold a password.
-        .env("DATABASE_URL", url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(cannot)?;
+    let mut relay = start(&["relay", "--drain"], &config, url).map_err(cannot)?;
     let peak = watch(&mut relay).await;
     // One that ended has drained everything, or could not; one that still works has been watched for long enough.
     let ended = relay.try_wait().map_err(cannot)?;
@@ -100,6 +91,20 @@ async fn relay(
         }
         _ => Ok(peak),
     }
+}
+
+/// Starts this program as one of the user's commands, in silence.
+pub(crate) fn start(command: &[&str], config: &Path, url: &str) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .args(command)
+        .args(["--quiet", "--config"])
+        .arg(config)
+        // Not on the command line: it may hold a password.
+        .env("DATABASE_URL", url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
 }
 
 // The kernel keeps the highest figure until the process is gone: the last one that could be read counts.
@@ -115,7 +120,7 @@ async fn watch(relay: &mut Child) -> Option<u64> {
     peak
 }
 
-fn bytes(status: &str, name: &str) -> Option<u64> {
+pub(crate) fn bytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)

@@ -25,6 +25,8 @@ pub(crate) struct Sql {
     pub(crate) load_big_settled: &'static str,
     /// Pending entries of the table that grows. `$1` payload, `$2` how many, `$3` keys.
     pub(crate) load_big_pending: &'static str,
+    /// Makes a part of the pending entries of the table that grows dead or retrying; none: it is not written.
+    pub(crate) spread_big: Option<&'static str>,
     /// What a database does by itself after a while: statistics, and the log folded in.
     pub(crate) settle_down: &'static str,
     /// Writes down what was loaded. Until it is, the next minutes pay for it, and from then on the first change of a page
@@ -90,6 +92,14 @@ pub(crate) const SQLITE: Sql = Sql {
         with recursive n (i) as (select 1 union all select i + 1 from n where i < $2)
         insert into pillarbox_bench_big_outbox (route, type, payload_bytes, key)
         select 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from n",
+    spread_big: Some(
+        "update pillarbox_bench_big_outbox set status = 'dead', attempts = 5,
+            last_error = 'rejected/no: the bench refuses it', settled_at = unixepoch() * 1000000
+        where settled_at is null and seq % 20 = 0;
+        update pillarbox_bench_big_outbox set status = 'retrying', attempts = 1,
+            last_error = 'failed/busy: the bench is busy', due_at = (unixepoch() + 86400) * 1000000
+        where settled_at is null and seq % 20 = 1",
+    ),
     settle_down: "pragma wal_checkpoint(truncate)",
     write_down: "pragma wal_checkpoint(truncate)",
     hold: "select count(*) from pillarbox_bench_outbox",
@@ -137,6 +147,14 @@ pub(crate) const POSTGRES: Sql = Sql {
     load_big_pending: "
         insert into pillarbox_bench.big_outbox (event_id, route, type, payload_bytes, key)
         select pillarbox_bench.event_id(), 'bench', 'bench.event', $1, case when $3 > 0 then 'k-' || (i % $3) end from generate_series(1, $2) as i",
+    spread_big: Some(
+        "update pillarbox_bench.big_outbox set status = 'dead', attempts = 5,
+            last_error = 'rejected/no: the bench refuses it', settled_at = now()
+        where settled_at is null and seq % 20 = 0;
+        update pillarbox_bench.big_outbox set status = 'retrying', attempts = 1,
+            last_error = 'failed/busy: the bench is busy', due_at = now() + interval '1 day'
+        where settled_at is null and seq % 20 = 1",
+    ),
     settle_down: "analyze",
     write_down: "do $$ begin checkpoint; exception when insufficient_privilege then null; end $$",
     hold: "select pg_current_xact_id()",
@@ -207,9 +225,31 @@ pub(crate) const MYSQL: Sql = Sql {
         insert into pillarbox_bench_big_outbox (route, type, payload_bytes, `key`)
         select 'bench', 'bench.event', payload, case when many > 0 then concat('k-', i % many) end
         from pillarbox_bench_number, (select ? as payload, ? as wanted, ? as many) given where i <= wanted",
+    spread_big: None,
     settle_down: "analyze table pillarbox_bench_outbox, pillarbox_bench_classic",
     write_down: "do 0",
     hold: "select count(*) from pillarbox_bench_outbox",
+    wal_bytes: None,
+    processes: None,
+};
+
+/// MongoDB knows no SQL: what is measured there is filled and emptied by commands, and does without the rest.
+pub(crate) const NO_SQL: Sql = Sql {
+    create: "",
+    drop: "",
+    business: "",
+    order: [""; 4],
+    load_products: "",
+    clear_outbox: "",
+    clear_sagas: "",
+    load_outbox: "",
+    clear_big: "",
+    load_big_settled: "",
+    load_big_pending: "",
+    spread_big: None,
+    settle_down: "",
+    write_down: "",
+    hold: "",
     wal_bytes: None,
     processes: None,
 };

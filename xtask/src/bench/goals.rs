@@ -294,7 +294,7 @@ mod tests {
             "latency": {"lanes": {"writer_p99_to_alone": 1.1}},
         });
         let sqlite = json!({"stage": {"bulk_per_second": 54_321.0}});
-        let mut machine = Machine { date: String::new(), cores: 2, postgres: String::new(), loads: vec![] };
+        let mut machine = Machine { date: String::new(), cores: 2, servers: String::new(), loads: vec![] };
         let options = crate::bench::parse(&[]).unwrap();
         let text =
             markdown(&Measured { postgres, sqlite }, &rows(), &mut machine, &Weather::default(), &options);

@@ -11,18 +11,26 @@ pub(crate) struct Machine {
     /// The day.
     pub(crate) date: String,
     pub(crate) cores: usize,
-    pub(crate) postgres: String,
+    /// The servers, and how durable their commits are.
+    pub(crate) servers: String,
     /// Of the last minute, at the beginning of each part and at the end.
     pub(crate) loads: Vec<f64>,
 }
 
 impl Machine {
+    /// One with the PostgreSQL that this runs on.
     pub(crate) fn look(runner: &Runner<'_>) -> Result<Self> {
+        let version = runner.ask("show server_version")?;
+        let version = version.split(' ').next().unwrap_or_default();
+        Self::of(format!("PostgreSQL {version} with `fsync` and `synchronous_commit` on"))
+    }
+
+    pub(crate) fn of(servers: String) -> Result<Self> {
         let date = Command::new("date").args(["-u", "+%Y-%m-%d"]).output()?;
         Ok(Self {
             date: String::from_utf8_lossy(&date.stdout).trim().to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            postgres: runner.ask("show server_version")?.split(' ').next().unwrap_or_default().to_owned(),
+            servers,
             loads: Vec::new(),
         })
     }
@@ -39,11 +47,10 @@ impl Machine {
     pub(crate) fn describe(&self) -> String {
         let loads: Vec<String> = self.loads.iter().map(|load| format!("{load:.1}")).collect();
         format!(
-            "{}, {} cores, PostgreSQL {} with `fsync` and `synchronous_commit` on; load at the beginning of each part \
-             and at the end: {}.",
+            "{}, {} cores, {}; load at the beginning of each part and at the end: {}.",
             self.date,
             self.cores,
-            self.postgres,
+            self.servers,
             loads.join(", ")
         )
     }

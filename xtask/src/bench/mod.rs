@@ -4,9 +4,10 @@
 //! medians are printed. Peers come from
 //! their registries into `target/peers`; what cannot be installed or fails is named in the table with its reason.
 //! With `--brokers` it is the relay to each broker beside that broker's own client, with `--consumers` what comes out at
-//! the other end.
+//! the other end. With `--databases` it is drains on the other servers, beside raw loops.
 
 mod brokers;
+mod databases;
 mod goals;
 mod install;
 mod machine;
@@ -44,6 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     match options.subject {
         Subject::Peers => beside_peers(options),
         Subject::Brokers | Subject::Consumers => brokers::run(options),
+        Subject::Databases => databases::run(options),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `cargo xtask bench` was asked for.
 
-use super::{brokers, peers};
+use super::{brokers, databases, peers};
 use crate::Result;
 
 pub(crate) const HELP: &str = "\
@@ -8,24 +8,29 @@ Measures Pillarbox beside raw loops and beside peers. Each stages and then drain
 PostgreSQL that is started for it. They take turns, and the medians of several rounds count.
 
 Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
-       cargo xtask bench --brokers | --consumers [--quick] [--repeat N] [--only NAME]...
+       cargo xtask bench --brokers | --consumers | --databases [--quick] [--repeat N] [--only NAME]...
 
   --quick       A tenth of the jobs and one round, to see that it runs. Its figures mean nothing
-  --repeat N    Rounds; default 3. A peer that takes minutes runs in the first round only, and the table says so
+  --repeat N    Rounds; default 3, with --brokers 5. A peer that takes minutes runs in the first round only, and the table says so
   --only NAME   Only this one; may be given many times. `pillarbox` is Pillarbox with the raw loops
   --no-peers    The same as --only pillarbox
   --brokers     Instead: the relay from SQLite and from PostgreSQL to each broker, beside the broker's client alone,
-                the database alone and both at once; --only names a broker then
-  --consumers   Instead: from commit to the confirmation of each broker, and a consumer of it, without and with the inbox;
-                --only names a broker then
+                the database alone and both at once, and one key beside a thousand; --only names a broker then. That of
+                Kafka's protocol is built first, which takes half an hour once
+  --consumers   Instead: from commit to the confirmation of each broker, a consumer of it, without and with the inbox, and
+                consumers in batches; --only names a broker then
+  --databases   Instead: drains on MariaDB, MySQL and MongoDB, each beside raw loops on the same server; --only names a
+                database then
   --help        This text
 
 Peers are installed from npm, PyPI and the registry of cargo into target/peers, which takes minutes once. If a peer cannot be
 installed, the table has the reason. A whole run (with no option but --repeat) also measures growth,
 latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg. A whole run with
---brokers or --consumers writes its own tables in docs/performance.md, and no others.";
+--brokers, --consumers or --databases writes its own tables in docs/performance.md, and no others.";
 
 const REPEAT: u32 = 3;
+/// The same of the relay to brokers, whose ratios vary more.
+const REPEAT_BROKERS: u32 = 5;
 const REPEAT_MAX: u32 = 100;
 /// The name of everything that is ours.
 const OURS: &str = "pillarbox";
@@ -41,6 +46,8 @@ pub(crate) enum Subject {
     Brokers,
     /// What comes out at the other end of each broker.
     Consumers,
+    /// Drains on the servers besides PostgreSQL.
+    Databases,
 }
 
 /// What to run.
@@ -96,11 +103,12 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
             "--quick" => options.quick = true,
             "--no-peers" => options.only.push(OURS.to_owned()),
             "--only" => options.only.push(value()?.to_owned()),
-            "--brokers" | "--consumers" if options.subject != Subject::Peers => {
-                return Err("bench: give --brokers or --consumers, once".into());
+            "--brokers" | "--consumers" | "--databases" if options.subject != Subject::Peers => {
+                return Err("bench: give --brokers, --consumers or --databases, once".into());
             }
             "--brokers" => options.subject = Subject::Brokers,
             "--consumers" => options.subject = Subject::Consumers,
+            "--databases" => options.subject = Subject::Databases,
             "--repeat" => options.repeat = rounds(value()?)?,
             "--help" | "-h" => options.help = true,
             other => return Err(format!("bench: unknown argument {other}").into()),
@@ -109,12 +117,17 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
     let known: Vec<&str> = match options.subject {
         Subject::Peers => peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect(),
         Subject::Brokers | Subject::Consumers => brokers::ALL.iter().map(|broker| broker.name).collect(),
+        Subject::Databases => databases::ALL.iter().map(|database| database.name).collect(),
     };
     if let Some(name) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("bench: unknown name {name}; the known names are: {}", known.join(", ")).into());
     }
     if options.repeat == 0 {
-        options.repeat = if options.quick { 1 } else { REPEAT };
+        options.repeat = match options.subject {
+            _ if options.quick => 1,
+            Subject::Brokers => REPEAT_BROKERS,
+            Subject::Peers | Subject::Consumers | Subject::Databases => REPEAT,
+        };
     }
     Ok(options)
 }
@@ -159,13 +172,22 @@ mod tests {
     }
 
     #[test]
-    fn brokers_have_names_of_their_own() {
+    fn brokers_and_databases_have_names_of_their_own() {
         for (argument, subject) in [("--brokers", Subject::Brokers), ("--consumers", Subject::Consumers)] {
             let options = parsed(&format!("{argument} --only redis")).unwrap();
             assert_eq!(options.subject, subject);
             assert!(options.wants("redis") && !options.wants("valkey") && !options.is_whole());
         }
-        for wrong in ["--brokers --only pg-boss", "--consumers --no-peers", "--brokers --consumers"] {
+        let options = parsed("--databases --only mongodb").unwrap();
+        assert_eq!((options.subject, options.repeat), (Subject::Databases, 3));
+        assert!(options.wants("mongodb") && !options.wants("mysql") && !options.is_whole());
+        for wrong in [
+            "--brokers --only pg-boss",
+            "--consumers --no-peers",
+            "--brokers --consumers",
+            "--databases --only redis",
+            "--databases --brokers",
+        ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

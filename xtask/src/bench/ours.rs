@@ -112,7 +112,8 @@ impl Ours {
         runner.said(self.command().args(arguments))
     }
 
-    fn command(&self) -> Command {
+    /// The program that measures; what it prints is JSON.
+    pub(crate) fn command(&self) -> Command {
         let package = ["--package", PACKAGE, "--", "--json", "--quiet"];
         self.cargo(&[&["run", "--quiet", "--profile", "dist"], &package[..]].concat())
     }

@@ -76,22 +76,7 @@ impl<'a> Runner<'a> {
     /// Runs a command on an empty database, and returns the JSON of its last line.
     pub(crate) fn said(&self, command: &mut Command) -> Result<Value> {
         self.empty_database()?;
-        let (out, log) = (self.file("out.json"), self.file("run.log"));
-        command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&log)?);
-        command.env("DATABASE_URL", self.url()).env("PYTHONDONTWRITEBYTECODE", "1");
-        match self.executor.run(command)? {
-            0 => {}
-            TIMED_OUT => return Err(format!("took more than {SECONDS_MAX} s").into()),
-            code => {
-                let said = tail(&log);
-                eprintln!("{said}");
-                let last = said.lines().last().unwrap_or_default().to_owned();
-                return Err(format!("failed with exit code {code}: {last}").into());
-            }
-        }
-        let said = fs::read_to_string(&out)?;
-        let last = said.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
-        serde_json::from_str(last).map_err(|error| format!("printed {said:?}: {error}").into())
+        said(self.executor, self.places, command.env("DATABASE_URL", self.url()))
     }
 
     /// The URL of the database that the next run gets.
@@ -121,10 +106,25 @@ impl<'a> Runner<'a> {
         }
         Ok(())
     }
+}
 
-    fn file(&self, name: &str) -> PathBuf {
-        self.places.peers.join(name)
+/// Runs a command, and returns the JSON of its last line.
+pub(crate) fn said(executor: &Executor, places: &Places, command: &mut Command) -> Result<Value> {
+    let (out, log) = (places.peers.join("out.json"), places.peers.join("run.log"));
+    command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&log)?);
+    match executor.run(command.env("PYTHONDONTWRITEBYTECODE", "1"))? {
+        0 => {}
+        TIMED_OUT => return Err(format!("took more than {SECONDS_MAX} s").into()),
+        code => {
+            let said = tail(&log);
+            eprintln!("{said}");
+            let last = said.lines().last().unwrap_or_default().to_owned();
+            return Err(format!("failed with exit code {code}: {last}").into());
+        }
     }
+    let said = fs::read_to_string(&out)?;
+    let last = said.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
+    serde_json::from_str(last).map_err(|error| format!("printed {said:?}: {error}").into())
 }
 
 /// A command that does not run for ever.

@@ -181,10 +181,14 @@ pub(crate) mod tests {
     #[test]
     fn the_fastest_is_first_and_whoever_failed_is_named_with_the_reason() {
         let options = crate::bench::parse(&[]).unwrap();
-        let machine =
-            Machine { date: "2026-01-02".into(), cores: 2, postgres: "15.9".into(), loads: vec![1.25, 3.0] };
+        let machine = Machine {
+            date: "2026-01-02".into(),
+            cores: 2,
+            servers: "PostgreSQL 15.9".into(),
+            loads: vec![1.25, 3.0],
+        };
         let text = markdown(&rows(), &machine, &options);
-        assert!(text.starts_with("`cargo xtask bench`, 2026-01-02, 2 cores, PostgreSQL 15.9 "), "{text}");
+        assert!(text.starts_with("`cargo xtask bench`, 2026-01-02, 2 cores, PostgreSQL 15.9; "), "{text}");
         assert!(text.contains("at the end: 1.2, 3.0. Medians of 3 rounds"), "{text}");
         let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("|---")).skip(1).collect();
         let version = env!("CARGO_PKG_VERSION");

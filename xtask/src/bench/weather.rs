@@ -4,21 +4,41 @@ use std::fs;
 
 use crate::Result;
 
-/// The most of the processors' time that others may take during a measurement.
-const STOLEN_MAX: f64 = 0.02;
-/// How often a measurement is taken before the calmest one has to do.
-const TRIES: u32 = 4;
+/// The most of the processors' time that others may take during a measurement, and how often it is taken before the calmest
+/// one has to do.
+const ONE_ROUND: (f64, u32) = (0.02, 4);
+/// The same of a measurement of minutes whose figures are medians of several rounds.
+const MEDIANS: (f64, u32) = (0.1, 2);
 
 /// What was seen of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Weather {
+    /// The most that others may take.
+    stolen_max: f64,
+    /// How often a measurement is taken at most.
+    tries: u32,
     /// How many measurements were taken again.
     again: u32,
     /// The most that was stolen during one that counts.
     worst: f64,
 }
 
+impl Default for Weather {
+    fn default() -> Self {
+        Self::of(ONE_ROUND)
+    }
+}
+
 impl Weather {
+    /// For measurements whose figures are medians of several rounds.
+    pub(crate) fn of_medians() -> Self {
+        Self::of(MEDIANS)
+    }
+
+    fn of((stolen_max, tries): (f64, u32)) -> Self {
+        Self { stolen_max, tries, again: 0, worst: 0.0 }
+    }
+
     /// Measures, again if others took the processors meanwhile. Whether to is decided before anybody looks at the figures.
     pub(crate) fn calm<T>(&mut self, mut measure: impl FnMut() -> Result<T>) -> Result<T> {
         self.calm_by(&mut ticks, &mut measure)
@@ -30,14 +50,14 @@ impl Weather {
         measure: &mut impl FnMut() -> Result<T>,
     ) -> Result<T> {
         let mut calmest: Option<(f64, T)> = None;
-        for left in (0..TRIES).rev() {
+        for left in (0..self.tries).rev() {
             let before = ticks();
             let measured = measure()?;
             let stolen = before.zip(ticks()).map_or(0.0, |(before, after)| after.stolen_since(before));
             if calmest.as_ref().is_none_or(|(least, _)| stolen < *least) {
                 calmest = Some((stolen, measured));
             }
-            if stolen <= STOLEN_MAX || left == 0 {
+            if stolen <= self.stolen_max || left == 0 {
                 break;
             }
             eprintln!(
@@ -62,7 +82,7 @@ impl Weather {
         format!(
             "{times} because others took more than {:.0} % of the processors' time; during those that count they took at \
              most {:.1} %.",
-            STOLEN_MAX * 100.0,
+            self.stolen_max * 100.0,
             self.worst * 100.0,
         )
     }

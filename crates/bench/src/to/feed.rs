@@ -1,32 +1,55 @@
 //! The destination's client alone: a sink that is fed from memory, with as much under way as a relay has.
 
-use std::sync::OnceLock;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use pillarbox_cli::fault::Fault;
 use pillarbox_cli::measure::rate;
-use pillarbox_core::port::{Report, Sink};
+use pillarbox_core::port::{Report, Sink, SinkCapabilities};
 use pillarbox_core::{Entry, Failure, Outcome};
 use pillarbox_engine::RelayOptions;
 
-use crate::BenchArgs;
-use crate::bare::claim;
-use crate::bed::Bed;
-use crate::by::fill;
+/// A destination that confirms everything at once. A relay hands over to it what it would hand over to the real one:
+/// by lanes, that depends on whether many entries of a key may go together.
+pub(crate) struct Taking {
+    capabilities: SinkCapabilities,
+    /// What was handed over, if it is kept.
+    kept: Option<Mutex<Vec<Vec<Entry>>>>,
+}
 
-/// Entries as a relay would hand them over, claimed from the database before anything is measured. They are fresh
-/// each time: a broker that knows an event id already has less to do.
-pub(crate) async fn batches(bed: &Bed, args: &BenchArgs) -> Result<Vec<Vec<Entry>>, Fault> {
-    fill(bed, args).await?;
-    let mut batches = Vec::new();
-    loop {
-        let claimed = bed.main.store.claim(claim(args)?).await?;
-        if claimed.entries.is_empty() {
-            return Ok(batches);
+impl Taking {
+    /// In place of this sink.
+    pub(crate) fn like(sink: &dyn Sink) -> Arc<Self> {
+        Arc::new(Self { capabilities: sink.capabilities(), kept: None })
+    }
+
+    /// The same, and it keeps what it gets.
+    pub(crate) fn keeping(sink: &dyn Sink) -> Arc<Self> {
+        Arc::new(Self { capabilities: sink.capabilities(), kept: Some(Mutex::default()) })
+    }
+
+    /// What it has got.
+    pub(crate) fn batches(&self) -> Vec<Vec<Entry>> {
+        let kept = self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.map(|mut kept| mem::take(&mut *kept)).unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Sink for Taking {
+    fn capabilities(&self) -> SinkCapabilities {
+        self.capabilities
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        if let Some(kept) = &self.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(batch.to_vec());
         }
-        batches.push(claimed.entries);
+        (0..batch.len()).for_each(|index| report.outcome(index, Outcome::Confirmed));
     }
 }
 

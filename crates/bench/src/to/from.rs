@@ -12,6 +12,7 @@ use pillarbox_core::{Error, Result, redact_url};
 use pillarbox_engine::sink::HandlerError;
 use pillarbox_engine::{Consumer, ConsumerOptions};
 use pillarbox_transport_amqp::AmqpSource;
+use pillarbox_transport_kafka::KafkaSource;
 use pillarbox_transport_mqtt::MqttSource;
 use pillarbox_transport_nats::NatsSource;
 use pillarbox_transport_redis::RedisSource;
@@ -114,13 +115,14 @@ fn source(url: &str) -> Result<Arc<dyn Source>> {
     let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
     Ok(match scheme.as_str() {
         "amqp" | "amqps" => Arc::new(AmqpSource::new(url)?),
+        "kafka" | "kafkas" => Arc::new(KafkaSource::new(url)?),
         "mqtt" | "mqtts" => Arc::new(MqttSource::new(url)?),
         "nats" | "tls" => Arc::new(NatsSource::new(url)?),
         "redis" | "rediss" | "valkey" | "valkeys" => Arc::new(RedisSource::new(url)?),
         _ => {
             return Err(Error::invalid(
-                "cannot consume from this URL. Use amqp(s)://…?queue=, mqtt(s)://…?client_id=, \
-                 nats://…?stream=&durable= or redis(s)://…?stream=&group=",
+                "cannot consume from this URL. Use amqp(s)://…?queue=, kafka(s)://…?group=, \
+                 mqtt(s)://…?client_id=, nats://…?stream=&durable= or redis(s)://…?stream=&group=",
             ));
         }
     })

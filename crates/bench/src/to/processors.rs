@@ -1,4 +1,5 @@
-//! How busy the processors of this machine are while the database, the destination and the relay share them.
+//! How busy the processors of this machine are while the database, the destination and the relay share them, and how much
+//! of that is this process.
 
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -25,6 +26,37 @@ impl Busy {
     }
 }
 
+/// The processor time that this process has spent at one moment; `None` where the kernel does not tell.
+pub(super) struct Own(Option<Duration>);
+
+impl Own {
+    /// Looks.
+    pub(super) fn now() -> Self {
+        Self(own_time())
+    }
+
+    /// Microseconds that were spent since then on each of so many entries.
+    pub(super) fn micros(&self, entries: u32) -> Option<f64> {
+        let spent = own_time()?.saturating_sub(self.0?);
+        Some(spent.as_secs_f64() * 1e6 / f64::from(entries.max(1)))
+    }
+}
+
+// The runtime's threads live as long as the process.
+fn own_time() -> Option<Duration> {
+    processor_time("/proc/self/task")
+}
+
+/// The time of all threads of a process that live; `None` where the kernel does not tell.
+pub(crate) fn processor_time(threads: &str) -> Option<Duration> {
+    let threads = std::fs::read_dir(threads).ok()?;
+    let nanos = threads.filter_map(|thread| {
+        let told = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        told.split(' ').next()?.parse::<u64>().ok()
+    });
+    Some(Duration::from_nanos(nanos.sum()))
+}
+
 /// So many seconds of processor time, of what so many processors have in this time. A reading may be a little late.
 fn share(spent: f64, time: Duration, processors: u32) -> f64 {
     let all = time.as_secs_f64() * f64::from(processors);
@@ -46,6 +78,18 @@ mod tests {
     fn what_is_idle_or_stolen_is_not_spent() {
         assert_eq!(busy_seconds("cpu  100 200 300 9999 8888 10 20 7777 0 0\ncpu0 1 1 1 1\n"), Some(6.3));
         assert_eq!(busy_seconds("intr 1 2 3"), None);
+    }
+
+    #[test]
+    fn work_of_this_process_is_counted_for_each_entry() {
+        let own = Own::now();
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_millis(50) {
+            std::hint::black_box(busy_seconds("cpu  1 2 3"));
+        }
+        if let (Some(one), Some(ten)) = (own.micros(1), own.micros(10)) {
+            assert!(one > 0.0 && ten < one, "{one} {ten}");
+        }
     }
 
     #[test]

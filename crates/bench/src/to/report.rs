@@ -5,8 +5,8 @@ use std::fmt;
 use pillarbox_cli::output::{Align, Table};
 use serde::Serialize;
 
-use super::RelayFigures;
 use super::from::ConsumerFigures;
+use super::{HotKey, RelayFigures};
 use crate::latency::LatencyFigures;
 use crate::report::Latency;
 
@@ -43,25 +43,33 @@ impl fmt::Display for ToReport {
         let mut row =
             |what: &str, rate: f64, ratio: String| table.row([what.to_owned(), format!("{rate:.0}"), ratio]);
         let busy = |share: Option<f64>| share.map(|share| format!("processors {share:.2} busy"));
-        let client_busy = busy(relay.client_busy).unwrap_or_default();
-        row("client alone, from memory", relay.client_per_second, client_busy);
         for (by, relayed) in
             [("rows", &relay.rows), ("lanes", &relay.lanes), ("lanes, deleted", &relay.lanes_deleted)]
         {
-            row(&format!("drain to null:, {by}"), relayed.drain_per_second, String::new());
+            let client_busy = busy(relayed.client_busy).unwrap_or_default();
+            row(&format!("client alone, from memory, {by}"), relayed.client_per_second, client_busy);
+            row(&format!("drain alone, {by}"), relayed.drain_per_second, String::new());
             row(&format!("client and drain at once, {by}"), relayed.both_per_second, String::new());
             let busy = busy(relayed.relay_busy).map_or_else(String::new, |busy| format!("; {busy}"));
+            let cost = relayed.relay_cpu_micros.zip(relayed.relay_cpu_to_parts);
+            let cost = cost.map_or_else(String::new, |(micros, parts)| {
+                format!("; {micros:.1} µs of this process an entry, {parts:.2} of client and drain alone")
+            });
             row(
                 &format!("relay to the destination, {by}"),
                 relayed.relay_per_second,
                 format!(
-                    "{:.2} of the lower one ({:.2} of the client, {:.2} of the drain), {:.2} of both at once{busy}",
+                    "{:.2} of the lower one ({:.2} of the client, {:.2} of the drain), {:.2} of both at once{busy}{cost}",
                     relayed.relay_to_limit,
                     relayed.relay_to_client,
                     relayed.relay_to_drain,
                     relayed.relay_to_both
                 ),
             );
+        }
+        if let Some(HotKey { per_second, to_all_keys }) = &relay.hot_key {
+            let ratio = format!("{to_all_keys:.2} of the relay by lanes with all keys");
+            row("relay to the destination, lanes, one key", *per_second, ratio);
         }
         if let Some(consumer) = consumer {
             row("consumer without inbox", consumer.without_inbox_per_second, String::new());

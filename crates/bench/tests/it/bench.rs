@@ -1,9 +1,9 @@
 //! What is measured and said, and how it ends. Never how fast: that is nobody's promise here.
 
 use serde_json::Value;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 
-use crate::home::{Home, Said, postgres};
+use crate::home::{Home, Said, mongodb, mysql, postgres};
 use crate::place::{Broker, Place, wait};
 
 /// Few of everything.
@@ -134,6 +134,51 @@ fn everything_is_measured_on_postgres_with_its_cost_and_no_table_stays() {
     bench(&home, &["--writers", "2", "--database", &url]).refused(2, &["--writers works on SQLite only"]);
 }
 
+/// The same on MariaDB or MySQL.
+fn mysql_database() -> String {
+    let server = mysql();
+    let name = format!("bench_{}", uuid::Uuid::new_v4().simple());
+    wait(async {
+        let mut connection = MySqlConnection::connect(&server).await.unwrap();
+        let create = sqlx::AssertSqlSafe(format!("create database {name}"));
+        connection.execute(sqlx::raw_sql(create)).await.unwrap();
+    });
+    let (server, _) = server.rsplit_once('/').unwrap();
+    format!("{server}/{name}")
+}
+
+/// The same on MongoDB, which makes a database when it is first written to.
+fn mongodb_database() -> String {
+    mongodb().replace("/cli?", &format!("/bench_{}?", uuid::Uuid::new_v4().simple()))
+}
+
+/// Drains, on a server that tells nothing of their cost.
+#[track_caller]
+fn drained(url: &str, database: &str) {
+    let home = Home::new();
+    let said = bench(&home, &["--only", "drain", "--database", url]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let report = said.json();
+    assert_eq!(report["database"], database);
+    positive(&report, &DRAINS);
+    assert_eq!(report.pointer("/drain/lanes/kept/cost"), None, "the server does not tell");
+}
+
+#[test]
+fn drains_are_measured_on_mysql() {
+    drained(&mysql_database(), "mysql");
+}
+
+#[test]
+fn drains_are_measured_on_mongodb_and_nothing_else_is() {
+    let (home, url) = (Home::new(), mongodb_database());
+    drained(&url, "mongodb");
+    for more in [&[][..], &["--only", "drain", "--held"], &["--sagas", "100"], &["--only", "stage"]] {
+        let said = home.run(more.iter().chain(&["--database", &url]));
+        said.refused(2, &["On MongoDB give --only drain"]);
+    }
+}
+
 #[test]
 fn people_get_tables_and_only_what_they_asked_for() {
     let home = Home::new();
@@ -155,8 +200,10 @@ fn people_get_tables_and_only_what_they_asked_for() {
     assert!(only["stage"].is_null() && only["drain"].is_null() && only["memory"].is_object(), "{only}");
 }
 
-const RELAYED: [&str; 12] = [
-    "/relay/client_per_second",
+const RELAYED: [&str; 14] = [
+    "/relay/rows/client_per_second",
+    "/relay/lanes/client_per_second",
+    "/relay/lanes_deleted/client_per_second",
     "/relay/rows/drain_per_second",
     "/relay/rows/both_per_second",
     "/relay/rows/relay_per_second",
@@ -177,9 +224,33 @@ fn a_file_is_measured_and_gets_what_was_sent() {
     assert_eq!(said.code, 0, "{said:?}");
     positive(&said.json(), &RELAYED);
     positive(&said.json(), &["/latency/rows/commit_to_confirm/p50", "/latency/lanes/commit_to_confirm/p50"]);
-    // A little first, then the client, three times the client beside a drain and three relays, then both relays of the
-    // latency.
-    assert_eq!(home.delivered(&["out.ndjson"]).len(), 40 + 7 * 120 + 2 * 10);
+    // A file takes many entries of a key together.
+    positive(&said.json(), &["/relay/hot_key/per_second", "/relay/hot_key/to_all_keys"]);
+    positive(&said.json(), &["/relay/lanes/relay_cpu_micros", "/relay/lanes/relay_cpu_to_parts"]);
+    // A little first, then three times the client, the client beside a drain and the relay, one key, then both relays of
+    // the latency.
+    assert_eq!(home.delivered(&["out.ndjson"]).len(), 40 + 10 * 120 + 2 * 10);
+}
+
+#[test]
+fn the_page_is_measured_over_a_large_outbox_on_both_databases() {
+    for database in [None, Some(database())] {
+        let home = Home::new();
+        let more: Vec<&str> = database.iter().flat_map(|url| ["--database", url]).collect();
+        let said = bench(&home, &[&["--page", "2000"], &more[..]].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+        let report = said.json();
+        let views = report["views"].as_array().unwrap();
+        for path in ["/entries?status=dead", "/routes/bench?lanes", "/sagas", "/relays", "/inbox", "/audit"] {
+            assert!(views.iter().any(|view| view["path"] == path), "{path}: {report}");
+        }
+        let is_second = |view: &Value| view["path"].as_str().unwrap().starts_with("/entries?cursor=");
+        assert!(views.iter().any(is_second), "{report}");
+        for view in views {
+            positive(view, &["/first_byte_ms", "/longest_ms"]);
+        }
+        positive(&report, &["/beside/watched_to_alone", "/beside/ten_pages", "/idle/memory_bytes"]);
+    }
 }
 
 #[track_caller]
@@ -204,6 +275,11 @@ fn what_was_sent_to_redis_is_consumed_again() {
 #[test]
 fn what_was_sent_to_nats_is_consumed_again() {
     consumed(Broker::Nats, &[]);
+}
+
+#[test]
+fn what_was_sent_to_kafka_is_consumed_again() {
+    consumed(Broker::Kafka, &[]);
 }
 
 #[test]

@@ -19,9 +19,11 @@ use crate::exec::Executor;
 use crate::services::Servers;
 
 /// Entries of each measurement.
-const ENTRIES: u32 = 20_000;
+const ENTRIES: u32 = 10_000;
 /// Events of each measurement of latency, of each way.
 const LATENCY: u32 = 1_000;
+/// Events of each measurement of consumers in batches.
+const CONSUMED: u32 = 5_000;
 
 /// A place that can be sent to.
 pub(crate) struct Broker {
@@ -39,7 +41,7 @@ pub(crate) struct Broker {
     from: Option<&'static str>,
 }
 
-pub(crate) const ALL: [Broker; 8] = [
+pub(crate) const ALL: [Broker; 9] = [
     Broker {
         name: "redis",
         shown: "Redis",
@@ -71,6 +73,14 @@ pub(crate) const ALL: [Broker; 8] = [
         variable: "PILLARBOX_TEST_NATS_LATEST",
         to: "/bench",
         from: Some("/bench?stream=bench&durable=bench"),
+    },
+    Broker {
+        name: "kafka",
+        shown: "Kafka's protocol, nisshi",
+        server: "kafka",
+        variable: "PILLARBOX_TEST_KAFKA",
+        to: "/bench",
+        from: Some("/bench?group=bench"),
     },
     Broker {
         name: "mosquitto",
@@ -134,7 +144,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
         Fresh { executor: &executor, script: places.root.join("xtask/brokers/fresh.py"), servers: &servers };
 
     let mut machine = Machine::look(&runner)?;
-    let mut weather = Weather::default();
+    let mut weather = Weather::of_medians();
     let mut pairs = Vec::new();
     for broker in brokers {
         machine.note_load();
@@ -143,16 +153,22 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
                 let url = fresh.make(broker)?;
                 measure(&ours, &runner, options, database, broker, &url)
             })?;
-            let pair = Pair { database, broker: broker.shown, figures };
-            eprintln!("bench: {pair}");
-            pairs.push(pair);
+            let pair = [Pair { database, broker: broker.shown, figures }];
+            // The whole takes an hour: whoever ends it early has these.
+            eprintln!("{}", tables(options, &pair));
+            pairs.extend(pair);
         }
     }
-    machine.note_load();
-    let (section, tables) = match options.subject {
-        Subject::Consumers => ("consumers", table::consumers(&pairs)),
-        Subject::Brokers | Subject::Peers => ("brokers", table::rates(&pairs)),
+    let mut tables = tables(options, &pairs);
+    let section = match options.subject {
+        Subject::Consumers => {
+            let batches = in_batches(&ours, &runner, options, &mut weather)?;
+            tables = format!("{tables}\n{}", table::batches(&batches));
+            "consumers"
+        }
+        Subject::Brokers | Subject::Peers | Subject::Databases => "brokers",
     };
+    machine.note_load();
     let text = format!("{}\n{tables}", table::conditions(section, &machine, &weather, options));
     println!("{text}");
     if options.is_whole() {
@@ -162,6 +178,14 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
         eprintln!("bench: not a whole run, so {} stays as it is", page::PAGE);
     }
     Ok(0)
+}
+
+/// What was measured of these, but consumers in batches.
+fn tables(options: &Options, pairs: &[Pair]) -> String {
+    match options.subject {
+        Subject::Consumers => table::consumers(pairs),
+        Subject::Brokers | Subject::Peers | Subject::Databases => table::rates(pairs),
+    }
 }
 
 /// One pair: `pillarbox-bench --to`.
@@ -185,6 +209,25 @@ fn measure(
         Database::Sqlite => ours.bench_embedded(runner, &arguments),
         Database::Postgres => ours.bench(runner, &arguments),
     }
+}
+
+/// A consumer from memory on each database: `pillarbox-bench --consume`.
+fn in_batches(
+    ours: &Ours,
+    runner: &Runner<'_>,
+    options: &Options,
+    weather: &mut Weather,
+) -> Result<Vec<Pair>> {
+    let (repeat, events) = (options.repeat.to_string(), options.jobs(CONSUMED).to_string());
+    let arguments = ["--consume", &events, "--repeat", &repeat];
+    let pairs = [Database::Sqlite, Database::Postgres].map(|database| {
+        let figures = weather.calm(|| match database {
+            Database::Sqlite => ours.bench_embedded(runner, &arguments),
+            Database::Postgres => ours.bench(runner, &arguments),
+        })?;
+        Ok(Pair { database, broker: "memory", figures })
+    });
+    pairs.into_iter().collect()
 }
 
 /// Makes places on brokers.
