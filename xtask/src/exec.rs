@@ -1,5 +1,7 @@
 //! Runs commands while listening to signals, so that an interrupt ends the command, then the servers, then us.
 
+use std::env;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
@@ -53,6 +55,7 @@ impl Executor {
     /// its own decision (`psql` does not). Elsewhere it gets a group of its own, so that a SIGTERM sent to us
     /// alone also ends the grandchildren, such as the test binaries below `cargo test`.
     pub(crate) fn run(&self, command: &mut Command) -> Result<u8> {
+        forget_our_package(command);
         let in_foreground = io::stdin().is_terminal();
         if !in_foreground {
             command.process_group(0);
@@ -109,6 +112,18 @@ impl Executor {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// `cargo run` tells us about our own package. Some build scripts are run again when these
+/// variables change, so a build by hand and one of ours would undo each other.
+fn forget_our_package(command: &mut Command) {
+    let ours = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    env::vars_os().map(|(name, _)| name).filter(ours).for_each(|name| {
+        command.env_remove(name);
+    });
 }
 
 fn code(status: ExitStatus) -> u8 {

@@ -24,20 +24,22 @@ The project's own tooling.
 
 Usage:
   cargo xtask ci [--all]
-      Format, lints, documentation, dependency policy, then all tests on real servers, then the tests of the store on
-      every other supported version of PostgreSQL. Stops at the first failure.
-      --all: on those versions also through PgBouncer, the binary and the examples.
+      Format, lints, dependency policy, the tests on real servers, and the suites of the store on the oldest and the newest
+      supported version of PostgreSQL. Stops at the first failure.
+      --all: also the documentation, what a push leaves out because it repeats other tests, MongoDB, MySQL, Galera and nisshi,
+      everything on every version of PostgreSQL, and the packages. It takes hours.
 
   cargo xtask services [NAME]... [-- COMMAND...]
       Start servers on free ports (default: all), installing Debian's packages where they are missing: postgres,
-      pgbouncer, rabbitmq, nats, nats-latest, mosquitto, redis, valkey, python (a Python with clients of these brokers), and
-      promtool (Prometheus' checker of metrics and rules).
+      pgbouncer, mariadb, rabbitmq, nats, nats-latest, mosquitto, sqs (fauxqs), redis, valkey, python and node (with clients
+      of these servers), chromium, and promtool (Prometheus' checker of metrics and rules).
       Only when named: postgres-14, -16, -17 and -18 instead of Debian's PostgreSQL, and postgres-pair (or
-      postgres-17-pair and so on), a primary and a standby that streams from it.
+      postgres-17-pair and so on), a primary and a standby that streams from it; mysql or galera instead of MariaDB;
+      mongodb; kafka (nisshi, which is built once for half an hour, or taken from PILLARBOX_NISSHI).
       With COMMAND: run it with the URLs of the servers in its environment, then stop the servers and return its exit code.
       Without: print the URLs as `export` lines and keep the servers until interrupted.
 
-  cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers] [--brokers] [--consumers]
+  cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers] [--brokers] [--consumers] [--databases]
       Measure Pillarbox beside raw loops, peers and brokers' clients, and write docs/performance.md; see --help.";
 
 fn main() -> ExitCode {

@@ -8,6 +8,7 @@ mod chromium;
 mod clock;
 mod ground;
 mod install;
+mod kafka;
 mod keeper;
 mod mongodb;
 mod mosquitto;
@@ -38,7 +39,7 @@ pub(crate) use keeper::Servers;
 pub(crate) use postgres::programs as postgres_programs;
 
 /// Every server that is started unless others are named, what others need before them.
-const ALL: [&dyn Server; 15] = [
+const ALL: [&dyn Server; 14] = [
     &python::Python,
     &node::Node,
     &promtool::Promtool,
@@ -46,7 +47,6 @@ const ALL: [&dyn Server; 15] = [
     &postgres::DEBIAN,
     &pgbouncer::PgBouncer,
     &mysql::MariaDb,
-    &mongodb::SET_OF_ONE,
     &rabbitmq::RabbitMq,
     &nats::DEBIAN,
     &nats::LATEST,
@@ -56,9 +56,9 @@ const ALL: [&dyn Server; 15] = [
     &redis::VALKEY,
 ];
 
-/// Servers that are started when they are named: other versions in the place of the one above, pairs, and one whose clock is
-/// set.
-const ON_REQUEST: [&dyn Server; 13] = [
+/// Servers that are started when they are named: other versions in the place of the one above, pairs, one whose clock is
+/// set, what no push waits for, and one that takes half an hour to build.
+const ON_REQUEST: [&dyn Server; 15] = [
     &postgres::V14,
     &postgres::V16,
     &postgres::V17,
@@ -71,7 +71,9 @@ const ON_REQUEST: [&dyn Server; 13] = [
     &clock::Clock,
     &mysql::MySql,
     &mysql::Galera,
+    &mongodb::SET_OF_ONE,
     &mongodb::ALONE,
+    &kafka::Kafka,
 ];
 
 /// The versions of PostgreSQL besides Debian's, by their names on the command line.
@@ -185,6 +187,10 @@ pub(crate) fn known() -> String {
 /// Starts the servers, runs the command (or waits for an interrupt) and stops them.
 pub(crate) fn run(request: &Request) -> Result<u8> {
     let executor = Executor::new()?;
+    if request.command.is_some() {
+        // The command is a build as a rule, and without them it fails late.
+        install_libraries(&executor)?;
+    }
     let servers = Servers::start(&executor, &request.servers)?;
     match request.command.as_deref() {
         Some([program, arguments @ ..]) => {

@@ -20,7 +20,8 @@ const GONE_MAX: Duration = Duration::from_secs(30);
 
 const URLS: &str = "echo $PILLARBOX_TEST_POSTGRES $PILLARBOX_TEST_PGBOUNCER $PILLARBOX_TEST_AMQP \
     $PILLARBOX_TEST_AMQP_MANAGEMENT $PILLARBOX_TEST_NATS $PILLARBOX_TEST_NATS_LATEST $PILLARBOX_TEST_MQTT \
-    $PILLARBOX_TEST_SQS $PILLARBOX_TEST_REDIS $PILLARBOX_TEST_VALKEY";
+    $PILLARBOX_TEST_SQS $PILLARBOX_TEST_REDIS $PILLARBOX_TEST_VALKEY $PILLARBOX_TEST_MYSQL $PILLARBOX_TEST_MYSQL_SECOND \
+    $PILLARBOX_TEST_MONGODB";
 
 #[test]
 fn a_command_gets_the_servers_and_its_exit_code_is_passed_on() {
@@ -32,7 +33,7 @@ fn a_command_gets_the_servers_and_its_exit_code_is_passed_on() {
 
 #[test]
 fn the_python_of_the_tests_has_the_clients_and_the_control_of_the_broker_reaches_it() {
-    let script = "$PILLARBOX_TEST_PYTHON -c 'import boto3, cloudevents, nats, paho.mqtt, pika, redis, standardwebhooks' && \
+    let script = "$PILLARBOX_TEST_PYTHON -c 'import boto3, cloudevents, confluent_kafka, nats, paho.mqtt, pika, redis, standardwebhooks' && \
         $PILLARBOX_TEST_RABBITMQCTL add_vhost ours";
     let mut run = Run::start("clients", "rabbitmq", script);
     assert_eq!(run.child.wait().unwrap().code(), Some(0));
@@ -42,12 +43,24 @@ fn the_python_of_the_tests_has_the_clients_and_the_control_of_the_broker_reaches
 #[test]
 fn a_terminated_run_ends_the_command_and_the_servers() {
     let mut run = Run::start("terminated", "all", "exec sleep 600");
-    assert_eq!(run.servers.len(), 10);
+    assert_eq!(run.servers.len(), 11);
     assert!(run.servers.iter().all(|server| TcpStream::connect(server).is_ok()));
     let family = Family::of(run.child.id());
     assert_eq!(run.signal("TERM").code(), Some(128 + 15));
     run.assert_nothing_is_left();
     family.assert_gone();
+}
+
+#[test]
+fn servers_that_are_started_on_request_only_leave_nothing_behind() {
+    // MySQL and the cluster take the place of the same server, so each has its turn.
+    for (name, servers) in [("mysql mongodb", 2), ("galera", 2)] {
+        let mut run = Run::start("on_request", name, "exec sleep 600");
+        assert_eq!(run.servers.len(), servers, "{name}");
+        assert!(run.servers.iter().all(|server| TcpStream::connect(server).is_ok()), "{name}");
+        assert_eq!(run.signal("TERM").code(), Some(128 + 15));
+        run.assert_nothing_is_left();
+    }
 }
 
 #[test]

@@ -12,3 +12,4 @@ mod repository;
 mod store_twins;
 mod text;
 mod transport_twins;
+mod words;

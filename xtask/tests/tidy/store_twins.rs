@@ -6,84 +6,82 @@ use crate::repository::files;
 
 /// What only some stores have, and why.
 struct Own {
-    item: &'static str,
+    /// Names, or how names begin with a `*` behind it. A name is in all of the stores; what begins so is in some of
+    /// them, and in no other store.
+    items: &'static [&'static str],
     stores: &'static [&'static str],
     reason: &'static str,
 }
 
-const fn own(item: &'static str, stores: &'static [&'static str], reason: &'static str) -> Own {
-    Own { item, stores, reason }
+const fn own(items: &'static [&'static str], stores: &'static [&'static str], reason: &'static str) -> Own {
+    Own { items, stores, reason }
 }
 
 const POSTGRES: &[&str] = &["store-postgres"];
 const MONGODB: &[&str] = &["store-mongodb"];
 const SQL: &[&str] = &["store-mysql", "store-postgres", "store-sqlite"];
-const SQL_SERVERS: &[&str] = &["store-mysql", "store-postgres"];
 const SERVERS: &[&str] = &["store-mongodb", "store-mysql", "store-postgres"];
 const SQLITE: &[&str] = &["store-sqlite"];
 
+const OWN_DRIVER: &str = "MongoDB has one driver, and each driver of the others has its own databases";
+const NO_SQL: &str = "MongoDB has commands in the place of statements, and a client in the place of a pool";
+
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
 /// hand out is its own.
-const FILES: [Own; 19] = [
-    own("bind.rs", SQL, NO_SQL),
-    own("sql.rs", SQL, NO_SQL),
-    own("statement.rs", SQL, NO_SQL),
-    own("command.rs", MONGODB, NO_SQL),
-    own("layout.rs", MONGODB, "without SQL, collections, validators and indexes are code"),
+const FILES: [Own; 9] = [
+    own(&["bind.rs", "sql.rs", "statement.rs"], SQL, NO_SQL),
+    own(&["command.rs"], MONGODB, NO_SQL),
+    own(&["layout.rs"], MONGODB, "without SQL, collections, validators and indexes are code"),
     own(
-        "adopt.rs",
+        &["adopt.rs"],
         MONGODB,
         "a document has no defaults, so what plain inserts leave out is filled in later",
     ),
-    own("abandoned.rs", MONGODB, "only there a transaction outlives its connection"),
-    own("driver/mod.rs", SQL, OWN_DRIVER),
-    own("driver/sqlx.rs", SQL, OWN_DRIVER),
-    own("driver/diesel.rs", SQL, OWN_DRIVER),
-    own("driver/sea_orm.rs", SQL, OWN_DRIVER),
-    own("driver/diesel_async.rs", SQL_SERVERS, "on SQLite diesel-async calls diesel in another thread"),
-    own("driver/diesel_query.rs", SQL_SERVERS, "what both kinds of diesel share"),
-    own("driver/tokio_postgres.rs", POSTGRES, "a driver of PostgreSQL alone"),
-    own("driver/rusqlite.rs", SQLITE, "a driver of SQLite alone"),
+    own(&["abandoned.rs"], MONGODB, "only there a transaction outlives its connection"),
+    own(&["driver/*"], SQL, OWN_DRIVER),
     own(
-        "floor.rs",
+        &["floor.rs"],
         POSTGRES,
         "a held transaction makes claims from the start of an index slow on PostgreSQL",
     ),
-    own("lean.rs", POSTGRES, "PostgreSQL stages the common event with fewer values and casts"),
-    own("file.rs", SQLITE, "only a file can be replaced while it is open"),
-    own("patience.rs", SQLITE, "only SQLite's driver wakes the caller for each row"),
+    own(&["lean.rs"], POSTGRES, "PostgreSQL stages the common event with fewer values and casts"),
+    own(
+        &["file.rs", "patience.rs"],
+        SQLITE,
+        "only a file can be replaced while it is open, and only SQLite's driver wakes the caller for each row",
+    ),
 ];
 
-const OWN_DRIVER: &str = "MongoDB has one driver";
-const NO_SQL: &str = "MongoDB has commands in the place of statements, and a client in the place of a pool";
-const SERVER: &str = "a server has connections, timeouts and encryption";
-const SCHEMA: &str = "only PostgreSQL has schemas within a database";
-
 /// Public items that differ.
-const ITEMS: [Own; 23] = [
-    own("Param", SQL, NO_SQL),
-    own("Statement", SQL, NO_SQL),
-    own("statements", SQL, NO_SQL),
-    own("Outbox::document", MONGODB, NO_SQL),
-    own("Store::pool", SQL, NO_SQL),
-    own("Store::client", MONGODB, NO_SQL),
-    own("Store::database", MONGODB, "a session of MongoDB is of no database"),
-    own("Options::database", MONGODB, "a session of MongoDB is of no database"),
-    own("Transaction", SQL, OWN_DRIVER),
-    own("Mode", POSTGRES, "only a server may stand behind a transaction pooler"),
-    own("Mode::as_str", POSTGRES, "only a server may stand behind a transaction pooler"),
-    own("Options::mode", POSTGRES, "only a server may stand behind a transaction pooler"),
-    own("Store::mode", POSTGRES, "only a server may stand behind a transaction pooler"),
-    own("Options::schema", POSTGRES, SCHEMA),
-    own("Options::create_schema", POSTGRES, SCHEMA),
-    own("Options::insecure", SERVERS, SERVER),
-    own("Options::connect_timeout", SERVERS, SERVER),
-    own("Options::acquire_timeout", SERVERS, SERVER),
-    own("Options::statement_timeout", SERVERS, SERVER),
-    own("Options::lock_timeout", SERVERS, SERVER),
-    own("Options::connections", SERVERS, SERVER),
-    own("Options::busy_timeout", SQLITE, "a file has one writer, and others wait for it"),
-    own("app_pool", SQLITE, "a pool on a file needs pragmas to be as durable as the application expects"),
+const ITEMS: [Own; 9] = [
+    own(&["Param", "Statement", "statements", "Store::pool"], SQL, NO_SQL),
+    own(&["Outbox::document", "Store::client"], MONGODB, NO_SQL),
+    own(&["Store::database", "Options::database"], MONGODB, "a session of MongoDB is of no database"),
+    own(&["Transaction"], SQL, OWN_DRIVER),
+    own(
+        &["Mode*", "Options::mode", "Store::mode"],
+        POSTGRES,
+        "only its poolers give each transaction another connection",
+    ),
+    own(
+        &["Options::schema", "Options::create_schema"],
+        POSTGRES,
+        "only PostgreSQL has schemas within a database",
+    ),
+    own(
+        &[
+            "Options::insecure",
+            "Options::connect_timeout",
+            "Options::acquire_timeout",
+            "Options::statement_timeout",
+            "Options::lock_timeout",
+            "Options::connections",
+        ],
+        SERVERS,
+        "a server has connections, timeouts and encryption",
+    ),
+    own(&["Options::busy_timeout"], SQLITE, "a file has one writer, and others wait for it"),
+    own(&["app_pool"], SQLITE, "a pool on a file needs pragmas to be as durable as the application expects"),
 ];
 
 /// What each store has, by the name of its crate.
@@ -93,22 +91,30 @@ type Stores = BTreeMap<String, BTreeSet<String>>;
 fn differences(stores: &Stores, exceptions: &[Own]) -> Vec<String> {
     let mut found = Vec::new();
     let all: BTreeSet<&String> = stores.values().flatten().collect();
-    for item in all {
+    for item in &all {
         let of: Vec<&str> =
-            stores.iter().filter(|(_, has)| has.contains(item)).map(|(of, _)| &**of).collect();
-        match exceptions.iter().find(|own| own.item == item) {
-            Some(own) if own.stores == of => {}
-            Some(own) => {
+            stores.iter().filter(|(_, has)| has.contains(*item)).map(|(of, _)| &**of).collect();
+        let mut rules = exceptions.iter().flat_map(|own| own.items.iter().map(move |pattern| (pattern, own)));
+        match rules.find(|(pattern, _)| is_named(pattern, item)) {
+            Some((_, own)) if of == own.stores => {}
+            Some((pattern, own)) if pattern.ends_with('*') && of.iter().all(|of| own.stores.contains(of)) => {
+            }
+            Some((_, own)) => {
                 found.push(format!("{item} is in {of:?}, but {:?} may have it: {}", own.stores, own.reason))
             }
             None if of.len() == stores.len() => {}
             None => found.push(format!("{item} is in {of:?} only: its twins need it, or it moves up")),
         }
     }
-    let is_none = |own: &&Own| !stores.values().any(|has| has.contains(own.item));
+    let patterns = exceptions.iter().flat_map(|own| own.items);
+    let is_none = |pattern: &&&str| !all.iter().any(|item| is_named(pattern, item));
+    found.extend(patterns.filter(is_none).map(|pattern| format!("{pattern} is in no store any more")));
     found
-        .extend(exceptions.iter().filter(is_none).map(|own| format!("{} is in no store any more", own.item)));
-    found
+}
+
+/// Whether this is the name, or how it begins.
+fn is_named(pattern: &str, item: &str) -> bool {
+    pattern.strip_suffix('*').map_or(item == pattern, |begin| item.starts_with(begin))
 }
 
 /// The files and the public items of every store.
@@ -192,9 +198,13 @@ fn a_file_or_item_of_one_store_only_is_found() {
     assert!(differences(&twins(&["one.rs"]), &[]).is_empty());
     assert_eq!(differences(&twins(&["one.rs", "two.rs"]), &[]).len(), 1);
     assert_eq!(differences(&twins(&[]), &[]).len(), 1);
-    let only_b = [own("two.rs", &["store-b"], "because")];
+    let only_b = [own(&["two.rs"], &["store-b"], "because")];
     assert!(differences(&twins(&["one.rs", "two.rs"]), &only_b).is_empty());
     assert_eq!(differences(&twins(&["one.rs"]), &only_b), ["two.rs is in no store any more"]);
+    let by_prefix = |stores| [own(&["two*"], stores, "because")];
+    assert!(differences(&twins(&["one.rs", "two.rs"]), &by_prefix(&["store-b"])).is_empty());
+    assert!(differences(&twins(&["one.rs", "two.rs"]), &by_prefix(&["store-b", "store-c"])).is_empty());
+    assert_eq!(differences(&twins(&["one.rs", "two.rs"]), &by_prefix(&["store-a"])).len(), 1);
 }
 
 #[test]

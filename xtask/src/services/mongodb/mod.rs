@@ -84,7 +84,7 @@ impl Server for MongoDb {
         let running = Running::start(kind, &mut server, &directory.join("log"))?;
         let hello = || wire::run(port, vec![("hello", Value::Number(1))]);
         ground.until_ready(&running, || hello().is_ok_and(|answer| answer.is_ok()))?;
-        let (variable, url) = if self.is_set {
+        let variables = if self.is_set {
             initiate(port)?.check()?;
             let is_primary = || hello().is_ok_and(|answer| answer.flag("isWritablePrimary"));
             ground.until_ready(&running, is_primary)?;
@@ -93,11 +93,12 @@ impl Server for MongoDb {
             make_user(port, &password)?.check()?;
             let url =
                 format!("mongodb://{USER}:{password}@127.0.0.1:{port}/?replicaSet={SET}&authSource=admin");
-            ("PILLARBOX_TEST_MONGODB", url)
+            // Where the program is, for tests that kill one of their own.
+            vec![("PILLARBOX_TEST_MONGODB", url), ("PILLARBOX_TEST_MONGOD", root.display().to_string())]
         } else {
-            ("PILLARBOX_TEST_MONGODB_STANDALONE", format!("mongodb://127.0.0.1:{port}/"))
+            vec![("PILLARBOX_TEST_MONGODB_STANDALONE", format!("mongodb://127.0.0.1:{port}/"))]
         };
-        let facts = Facts { name: self.name, port: Some(port), variables: vec![(variable, url)] };
+        let facts = Facts { name: self.name, port: Some(port), variables };
         Ok(Up { facts, processes: vec![running] })
     }
 }
