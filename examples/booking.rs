@@ -7,11 +7,12 @@
 
 use std::time::Duration;
 
+use pillarbox::operate::SagaFilter;
 use pillarbox::postgres::{Options, Outbox, PostgresStore};
 use pillarbox::sink::{Handled, HandlerError, Handlers, Handling};
 use pillarbox::{
-    Backoff, Error, ErrorKind, EventId, Jitter, Reference, Relay, RelayOptions, Saga, SagaAdmin, SagaFilter,
-    SagaStatus, Step,
+    Backoff, Error, ErrorKind, EventId, Jitter, Reference, Relay, RelayOptions, Saga, SagaAdmin, SagaStatus,
+    Step,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;

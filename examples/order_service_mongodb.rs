@@ -1,58 +1,63 @@
 //! The order service on MongoDB: the same code, another database.
 //!
 //! `DATABASE_URL=mongodb://… cargo run -p pillarbox-examples --bin order-service-mongodb -- events.ndjson`
-#![allow(clippy::print_stdout)]
 
-use mongodb::Client;
+mod shop;
+
 use mongodb::bson::doc;
-use pillarbox::mongodb::{MongoStore, Options, Outbox};
-use pillarbox::sink::FileSink;
-use pillarbox::{Event, Relay};
-use serde::Serialize;
-
-#[derive(Serialize)]
-struct Order {
-    id: String,
-    total: i32,
-}
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use mongodb::{Client, Database};
+use pillarbox::mongodb::{Inbox, MongoStore, Options, Outbox};
+use pillarbox::{AcceptRequest, Accepted, Event, EventId};
+use shop::{Failure, Order};
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let url = std::env::var("DATABASE_URL").map_err(|_| "set DATABASE_URL to a database of MongoDB")?;
-    let events = std::env::args().nth(1).unwrap_or_else(|| "events.ndjson".into());
-
+    let (url, events) = shop::arguments()?;
     let store = MongoStore::connect(&url, Options::default()).await?;
     store.migrate().await?;
+
     let client = Client::with_uri_str(&url).await?;
+    let database = client.default_database().ok_or("the URL names no database")?;
 
-    let outbox = Outbox::new("orders");
-    for number in 1..=3 {
-        let order = Order { id: format!("o-{number}"), total: 10 * number };
-        place(&client, &outbox, &order).await?;
+    let (outbox, inbox) = (store.outbox("orders"), store.inbox());
+    let mut accepted = Vec::new();
+    for order in shop::orders() {
+        let placed = place(&database, &outbox, &order).await;
+        let Some(event) = shop::told(&order, placed) else { continue };
+        // Billing gets each event twice, as after a lost acknowledgement.
+        for _ in 0..2 {
+            accepted.push(bill(&database, &inbox, event, &order).await?);
+        }
     }
-    // This order is refused after its event was staged: neither of them ever happened.
-    let refused = place(&client, &outbox, &Order { id: "o-4".into(), total: 0 }).await;
-    println!("o-4: {}", refused.err().map_or("placed".into(), |error| error.to_string()));
-
-    let relay = Relay::builder(store, FileSink::open(&events)?).route("orders").build()?;
-    let tally = relay.drain().await?;
-    println!("delivered {} events to {events}", tally.delivered);
-    Ok(())
+    shop::billed(&accepted);
+    shop::deliver(store, &events).await
 }
 
-async fn place(client: &Client, outbox: &Outbox, order: &Order) -> Result<(), Failure> {
-    let database = client.default_database().ok_or("the URL names no database")?;
-    let mut session = client.start_session().await?;
+async fn place(database: &Database, outbox: &Outbox, order: &Order) -> Result<EventId, Failure> {
+    let mut session = database.client().start_session().await?;
     session.start_transaction().await?;
     let row = doc! { "_id": &order.id, "total": order.total };
     database.collection("orders").insert_one(row).session(&mut session).await?;
-    outbox.stage(&mut session, Event::json("order.placed", order)?.key(&order.id)).await?;
-    if order.total == 0 {
-        session.abort_transaction().await?;
-        return Err("an order needs a total: rolled back, its event with it".into());
+    let staged = outbox.stage(&mut session, Event::json("order.placed", order)?.key(&order.id)).await?;
+    // On an error the session is dropped, and with it everything in its transaction.
+    shop::check(order)?;
+    session.commit_transaction().await?;
+    Ok(staged.event_id())
+}
+
+async fn bill(
+    database: &Database,
+    inbox: &Inbox,
+    event: EventId,
+    order: &Order,
+) -> Result<Accepted, Failure> {
+    let mut session = database.client().start_session().await?;
+    session.start_transaction().await?;
+    let accepted = inbox.accept(&mut session, AcceptRequest::new("billing", event)).await?;
+    if accepted == Accepted::Fresh {
+        let row = doc! { "_id": &order.id };
+        database.collection("invoices").insert_one(row).session(&mut session).await?;
     }
     session.commit_transaction().await?;
-    Ok(())
+    Ok(accepted)
 }

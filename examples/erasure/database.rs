@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pillarbox::{Admin, Handle, Presence, Saga, SagaAdmin, Sagas, Store};
+use pillarbox::operate::Presence;
+use pillarbox::{Admin, Handle, Saga, SagaAdmin, Sagas, Store};
 
 use crate::Failure;
 

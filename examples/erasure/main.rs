@@ -22,7 +22,8 @@ use chance::Chance;
 use database::Database;
 use on_postgres::OnPostgres;
 use on_sqlite::OnSqlite;
-use pillarbox::{Admin, Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin, SagaFilter};
+use pillarbox::operate::SagaFilter;
+use pillarbox::{Admin, Backoff, Jitter, Reference, Relay, RelayOptions, SagaAdmin};
 use services::{ObjectStore, PaymentProvider};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,6 +1,6 @@
 //! The order service with each driver: the same orders, the same events, the same invoices.
 
-use crate::{delivered_keys, on_postgresql, run};
+use crate::{delivered_keys, mongodb, on_postgresql, run};
 
 /// What a service says of its orders and invoices, before it names the file.
 const SAID: &str = "o-4: an order needs a total: rolled back, its event with it\ninvoices 3, duplicates 3\n";
@@ -44,4 +44,15 @@ fn the_order_service_with_diesel_stages_and_accepts() {
 #[test]
 fn the_order_service_with_sea_orm_stages_and_accepts() {
     check(&on_postgresql(env!("CARGO_BIN_EXE_order-service-sea-orm")));
+}
+
+#[test]
+fn the_order_service_on_mongodb_stages_and_accepts() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events.ndjson");
+    let output = run(env!("CARGO_BIN_EXE_order-service-mongodb"), |command| {
+        command.arg(&events).env("DATABASE_URL", mongodb());
+    });
+    assert_eq!(delivered_keys(&events), ["o-1", "o-2", "o-3"]);
+    check(&String::from_utf8(output.stdout).unwrap());
 }

@@ -3,6 +3,7 @@
 
 mod drivers;
 mod languages;
+mod operator_page;
 mod sagas;
 mod services;
 
@@ -111,18 +112,8 @@ impl Drop for MySql {
     }
 }
 
-#[test]
-fn the_order_service_on_mongodb_delivers_what_it_committed() {
-    let folder = tempfile::tempdir().unwrap();
-    let events = folder.path().join("events.ndjson");
-    run(env!("CARGO_BIN_EXE_order-service-mongodb"), |command| {
-        command.arg(&events).env("DATABASE_URL", mongodb());
-    });
-    assert_eq!(delivered_keys(&events), ["o-1", "o-2", "o-3"]);
-}
-
 /// The URL of a database of MongoDB that no other test has. It ends with the server.
-fn mongodb() -> String {
+pub(crate) fn mongodb() -> String {
     variable("PILLARBOX_TEST_MONGODB").replacen("/?", &format!("/{}?", fresh("example")), 1)
 }
 

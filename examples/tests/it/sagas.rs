@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use pillarbox::operate::{AuditKind, AuditRecord, SagaFilter, SagaRecord};
 use pillarbox::postgres::{self, PostgresStore};
 use pillarbox::sqlite::{Options, SqliteStore};
-use pillarbox::{AuditKind, AuditRecord, SagaAdmin, SagaFilter, SagaRecord, SagaStatus};
+use pillarbox::{SagaAdmin, SagaStatus};
 use sqlx::{Row, SqlitePool};
 
 use crate::services::{Service, variable, wait};

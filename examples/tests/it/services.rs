@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use krafka::testing::FakeBroker;
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
@@ -24,14 +25,13 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(program: &str, service: &str, database: &std::path::Path, url: &str) -> Self {
-        let mut child = Command::new(program)
-            .arg(service)
-            .arg(database)
-            .arg(url)
-            .env("WEBHOOK_SECRET", SECRET)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(program);
+        command.arg(service).arg(database).arg(url).env("WEBHOOK_SECRET", SECRET);
+        Self::run(&mut command)
+    }
+
+    pub(crate) fn run(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
@@ -148,6 +148,16 @@ fn the_services_of_the_nats_example_write_each_invoice_once() {
         &format!("{server}/{stream}.{{type}}?stream={stream}"),
         &format!("{server}/{stream}.>?stream={stream}&durable=billing"),
     );
+}
+
+/// On the fake cluster of the client, over its socket.
+#[test]
+fn the_services_of_the_kafka_example_write_each_invoice_once() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let cluster = runtime.block_on(FakeBroker::start()).unwrap();
+    cluster.create_topic("orders", 3);
+    let to = format!("kafka://{}/orders", cluster.bootstrap_servers());
+    through_a_broker(env!("CARGO_BIN_EXE_kafka"), &to, &format!("{to}?group=billing"));
 }
 
 #[test]
