@@ -24,9 +24,17 @@ impl Terminal {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
         let line: Vec<String> = [crate::PROGRAM].iter().chain(arguments).map(|text| quoted(text)).collect();
         let screen = home.path("screen");
-        // It passes on the exit code, and each line as soon as it is there.
+        // It passes on the exit code, and each line as soon as it is there. `exec`: some shells would stay in front of the
+        // binary, be interrupted with it, and end with a code of their own.
         let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--flush", "--command", &line.join(" "), "/dev/null"]);
+        command.args([
+            "--quiet",
+            "--return",
+            "--flush",
+            "--command",
+            &format!("exec {}", line.join(" ")),
+            "/dev/null",
+        ]);
         command.current_dir(home.path(".")).stdin(Stdio::piped()).stderr(Stdio::null());
         command.stdout(File::create(&screen).unwrap());
         for (name, value) in meant.get_envs() {

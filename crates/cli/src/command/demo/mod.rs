@@ -58,8 +58,10 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
     let progress = Progress::new(context.out, "demo", Some(args.events));
     let page = page::open(&demo, args.exit, context).await?;
     let flow = flow(&demo);
-    let serving = page::serve(page.as_ref());
-    tokio::pin!(flow, serving);
+    // In a box, so that it can be dropped before the database is closed: that waits for connections, and the page may have
+    // one of them.
+    let mut serving = Box::pin(page::serve(page.as_ref()));
+    tokio::pin!(flow);
     loop {
         tokio::select! {
             result = &mut flow => break result?,
@@ -76,8 +78,9 @@ pub(crate) async fn run(args: &DemoArgs, context: &Context) -> Result<(), Fault>
         context.out.data(&report)?;
     }
     if let Some(page) = &page {
-        page.stay(serving, context).await?;
+        page.stay(&mut serving, context).await?;
     }
+    drop(serving);
     demo.database.staging.close().await;
     found.verdict()
 }

@@ -20,7 +20,6 @@ pub(super) struct Page {
     dashboard: Dashboard,
     listener: Mutex<Option<TcpListener>>,
     address: String,
-    signals: tokio::sync::Mutex<Signals>,
 }
 
 /// Opens the page if a person sits in front of it.
@@ -42,15 +41,12 @@ pub(super) async fn open(demo: &Demo, exit: bool, context: &Context) -> Result<O
         schema: Arc::clone(&demo.database.schema),
         doctor: Arc::clone(&demo.database.doctor),
     };
-    let mut options = DashboardOptions::default();
-    options.title = "demo".into();
-    options.access = Access::Everybody(Role::Operator);
+    let options = DashboardOptions::default().title("demo").access(Access::Everybody(Role::Operator));
     let dashboard = Dashboard::new(ports, options)?;
     let address =
         listener.local_addr().map_or_else(|_| LISTEN_DEFAULT.to_owned(), |address| address.to_string());
     context.out.say(format_args!("watch it at http://{address}/"));
-    let signals = tokio::sync::Mutex::new(Signals::new()?);
-    Ok(Some(Page { dashboard, listener: Mutex::new(Some(listener)), address, signals }))
+    Ok(Some(Page { dashboard, listener: Mutex::new(Some(listener)), address }))
 }
 
 /// Serves the page for ever, if there is one.
@@ -69,8 +65,9 @@ impl Page {
         serving: impl Future<Output = ()>,
         context: &Context,
     ) -> Result<(), Fault> {
+        // Only from now on: before, Ctrl-C ends the demo at once.
+        let mut signals = Signals::new()?;
         context.out.say(format_args!("the page stays at http://{}/ until Ctrl-C", self.address));
-        let mut signals = self.signals.lock().await;
         tokio::select! {
             () = serving => {}
             _ = signals.next() => {}
