@@ -89,6 +89,9 @@ impl SagaRecord {
 
     fn skip(&mut self, name: &str, reason: &str, now: Timestamp, moves: &mut Moves) -> Result<()> {
         check_name("the reason", reason)?;
+        if self.status.is_ended() {
+            return Err(Error::invalid(format!("the saga is {}: there is nothing to skip", self.status)));
+        }
         let Some(at) = self.steps.iter().position(|step| step.name == name) else {
             let names: Vec<_> = self.steps.iter().map(|step| step.name.as_str()).collect();
             return Err(Error::invalid(format!(

@@ -347,6 +347,17 @@ fn a_group_completes_without_the_steps_that_were_skipped() {
     assert!(saga.done(forward(&saga, "b"), None, NOW).unwrap().ended);
 }
 
+/// Else the steps behind it would run although an operator has ended the saga.
+#[test]
+fn no_step_of_an_abandoned_saga_is_skipped() {
+    let (mut saga, _) = started(group());
+    let _ = saga.given_up(forward(&saga, "a"), false, failed(FailureKind::Rejected), NOW).unwrap();
+    let abandon = Intervention::Abandon { reason: "the customer is gone".into() };
+    let _ = saga.intervene(&[], &abandon, NOW).unwrap();
+    let error = saga.intervene(&[], &skip("a"), NOW).unwrap_err().to_string();
+    assert!(error.contains("the saga is abandoned: there is nothing to skip"), "{error}");
+}
+
 #[test]
 fn a_saga_is_abandoned_wherever_it_is() {
     let abandon = Intervention::Abandon { reason: "the customer is gone".into() };
