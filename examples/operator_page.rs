@@ -38,11 +38,9 @@ async fn main() -> Result<(), Failure> {
     let store = SqliteStore::connect(&format!("sqlite://{database}"), Options::default()).await?;
     store.migrate().await?;
 
-    let mut options = DashboardOptions::default();
-    options.title = "shop".into();
-    options.prefix = PREFIX.into();
     // Everybody whom `staff_only` lets through may act. Names of the service besides localhost belong in `hosts`.
-    options.access = Access::Everybody(Role::Operator);
+    let access = Access::Everybody(Role::Operator);
+    let options = DashboardOptions::default().title("shop").prefix(PREFIX).access(access);
     let dashboard = Dashboard::new(Ports::of(&store), options)?;
     let page = dashboard.router().layer(from_fn(staff_only));
 

@@ -78,6 +78,52 @@ pub fn run<H: HandlerHarness>(name: &'static str) {
 }
 
 /// Expands to one test per case of the suite for handlers.
+///
+/// ```no_run
+/// # mod it {
+/// use std::collections::BTreeSet;
+/// use std::sync::{Arc, Mutex};
+///
+/// use async_trait::async_trait;
+/// use pillarbox_conformance::HandlerHarness;
+/// use pillarbox_core::{Event, EventId};
+/// use pillarbox_engine::sink::{Handlers, Handling};
+///
+/// /// Charges a card once per idempotency key.
+/// #[derive(Clone, Default)]
+/// struct Charges(Arc<Mutex<BTreeSet<EventId>>>);
+///
+/// #[async_trait]
+/// impl HandlerHarness for Charges {
+///     type Seen = usize;
+///
+///     const NAME: &'static str = "charging a card";
+///
+///     async fn start() -> Self {
+///         Self::default()
+///     }
+///
+///     fn handlers(&self) -> Handlers {
+///         let charges = self.clone();
+///         let charge = move |handling: Handling| {
+///             charges.0.lock().unwrap().insert(handling.idempotency_key());
+///             async { Ok(()) }
+///         };
+///         Handlers::new().on("card.charge", charge).unwrap()
+///     }
+///
+///     fn event(&self) -> Event {
+///         Event::new("card.charge", "{}")
+///     }
+///
+///     async fn observe(&self) -> usize {
+///         self.0.lock().unwrap().len()
+///     }
+/// }
+///
+/// pillarbox_conformance::handler_conformance!(Charges);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! handler_conformance {
     ($harness:ty) => {

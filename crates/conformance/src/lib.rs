@@ -44,6 +44,6 @@ pub use lanes::LanesHarness;
 pub use memory::{MemoryBrokerHarness, MemoryHarness, MemoryInboxHarness};
 pub use outage::OutageHarness;
 pub use saga::SagaHarness;
-pub use sink::{Received, SinkHarness};
+pub use sink::{Received, Refusal, SinkHarness};
 pub use source::Wanted;
 pub use transcript::TranscriptHarness;

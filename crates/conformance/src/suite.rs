@@ -33,6 +33,15 @@ macro_rules! __conformance_tests {
 }
 
 /// Expands to the suites that are named, each in a module of its own.
+///
+/// The names are `sink`, `source`, `consumer`, `transcript` and `faults`. The harness implements the trait of each.
+///
+/// ```no_run
+/// # mod it {
+/// # use pillarbox_conformance::MemoryBrokerHarness;
+/// pillarbox_conformance::transport_conformance!(MemoryBrokerHarness: source, consumer);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! transport_conformance {
     ($harness:ty: $($suite:ident),+) => {

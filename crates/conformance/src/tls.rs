@@ -156,6 +156,51 @@ pub fn run<H: TlsHarness>(name: &'static str) {
 }
 
 /// Expands to one test per case of the suite for TLS.
+///
+/// ```no_run
+/// # mod it {
+/// # fn my_server(_certificate: PathBuf, _key: PathBuf) -> u16 { unimplemented!() }
+/// # fn my_sink(url: String) -> Arc<dyn Sink> { unimplemented!("{url}") }
+/// # fn my_source(url: String) -> Arc<dyn Source> { unimplemented!("{url}") }
+/// # use std::path::PathBuf;
+/// use std::path::Path;
+/// use std::sync::Arc;
+///
+/// use async_trait::async_trait;
+/// use pillarbox_conformance::tls::{Issued, TlsHarness};
+/// use pillarbox_core::port::{Sink, Source};
+///
+/// struct Harness {
+///     port: u16,
+/// }
+///
+/// impl Harness {
+///     fn url(&self, ca: Option<&Path>) -> String {
+///         let ca = ca.map(|ca| format!("?ca={}", ca.display())).unwrap_or_default();
+///         format!("mines://localhost:{}/orders{ca}", self.port)
+///     }
+/// }
+///
+/// #[async_trait]
+/// impl TlsHarness for Harness {
+///     const NAME: &'static str = "my broker";
+///
+///     async fn start(certificate: &Issued) -> Self {
+///         Self { port: my_server(certificate.certificate(), certificate.key()) }
+///     }
+///
+///     fn sink(&self, ca: Option<&Path>) -> Arc<dyn Sink> {
+///         my_sink(self.url(ca))
+///     }
+///
+///     fn source(&self, ca: Option<&Path>) -> Arc<dyn Source> {
+///         my_source(self.url(ca))
+///     }
+/// }
+///
+/// pillarbox_conformance::tls_conformance!(Harness);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! tls_conformance {
     ($harness:ty) => {

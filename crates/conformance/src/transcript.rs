@@ -136,6 +136,50 @@ pub fn run<H: TranscriptHarness>(name: &'static str) {
 }
 
 /// Expands to one test per case of the suite for transcripts.
+///
+/// ```no_run
+/// # mod it {
+/// # fn my_sink(url: &str) -> Arc<dyn Sink> { unimplemented!("{url}") }
+/// # fn my_transcript(url: &str) -> Box<dyn Transcript> { unimplemented!("{url}") }
+/// # async fn my_publish(url: &str, body: &str) { unimplemented!("{body} to {url}") }
+/// use std::sync::Arc;
+///
+/// use async_trait::async_trait;
+/// use pillarbox_conformance::TranscriptHarness;
+/// use pillarbox_core::port::{Sink, Transcript};
+///
+/// struct Harness {
+///     url: String,
+/// }
+///
+/// #[async_trait]
+/// impl TranscriptHarness for Harness {
+///     const NAME: &'static str = "my broker";
+///
+///     async fn start() -> Self {
+///         Self { url: format!("mine://127.0.0.1:7000/orders-{}", pillarbox_host::random_u64()) }
+///     }
+///
+///     fn sink(&self) -> Arc<dyn Sink> {
+///         my_sink(&self.url)
+///     }
+///
+///     fn transcripts(&self) -> Vec<Box<dyn Transcript>> {
+///         vec![my_transcript(&self.url)]
+///     }
+///
+///     async fn publish_foreign(&self) {
+///         my_publish(&self.url, "no event").await;
+///     }
+///
+///     fn missing(&self) -> Vec<Box<dyn Transcript>> {
+///         vec![my_transcript("mine://127.0.0.1:7000/never-made")]
+///     }
+/// }
+///
+/// pillarbox_conformance::transcript_conformance!(Harness);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! transcript_conformance {
     ($harness:ty) => {

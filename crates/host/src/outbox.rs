@@ -1,4 +1,4 @@
-//! What every outbox has besides its statements. It is a macro, because each store has its own types and methods.
+//! What outboxes have besides their statements. These are macros, because each store has its own types and methods.
 
 /// Writes the part that is equal in every outbox.
 ///
@@ -169,6 +169,114 @@ macro_rules! outbox {
                     &self,
                 ) -> impl ::std::future::Future<Output = ::pillarbox_core::Result<super::$tx<'static>>> + Send;
             }
+        }
+    };
+}
+
+/// Writes the calls of an outbox that are equal in several stores, from a list of their names.
+///
+/// A store calls it in its `outbox.rs`, with the type of the outbox, which has a field `staging` of the type
+/// [`Staging`](crate::Staging). The documentation above a name is added to what is the same everywhere.
+///
+/// | name | what the outbox has for it | what stands beside the call |
+/// |---|---|---|
+/// | `new`, `options` | `statements` in an `Arc`, and no other field | `DEFAULT_STATEMENTS`, `Statements`, `Tables` and `Options` |
+/// | `stage`, `stage_all` | `one(NewEntry)` and, for at least two, `several(Vec<NewEntry>)`: each makes an [`Operation`](crate::Operation) | `Transaction` of [`transactions!`](crate::transactions!), and `Value` |
+/// | `serialize` | `lock(&str)`, which makes an operation | `Transaction` |
+/// | `commit` | nothing | the generic alias `Tx<'c>` of the transaction, and a function `commit(tx)` |
+#[macro_export]
+macro_rules! outbox_calls {
+    (impl $outbox:ident { $($(#[$doc:meta])* $call:ident;)* }) => {
+        impl $outbox {
+            $($crate::__outbox_call! { $call $(#[$doc])* })*
+        }
+    };
+}
+
+/// Writes one call for [`outbox_calls!`](crate::outbox_calls!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __outbox_call {
+    (new $(#[$doc:meta])*) => {
+        /// The outbox of this route, with default settings. If the route breaks a rule, staging refuses it.
+        ///
+        $(#[$doc])*
+        #[must_use]
+        pub fn new(route: impl Into<String>) -> Self {
+            let statements = ::std::sync::Arc::clone(&DEFAULT_STATEMENTS);
+            Self { staging: $crate::Staging::new(route), statements }
+        }
+    };
+    (options $(#[$doc:meta])*) => {
+        /// Sets which tables to write to. Default: those of [`Options::default`].
+        ///
+        $(#[$doc])*
+        #[must_use]
+        pub fn options(mut self, options: Options) -> Self {
+            self.statements = ::std::sync::Arc::new(Statements::new(Tables::new(&options)));
+            self
+        }
+    };
+    (stage $(#[$doc:meta])*) => {
+        /// Stages one event in the application's transaction, of any [supported driver](Transaction).
+        ///
+        $(#[$doc])*
+        pub fn stage<'t, T: Transaction>(
+            &self,
+            tx: &'t mut T,
+            event: ::pillarbox_core::Event,
+        ) -> T::Answer<'t, ::pillarbox_core::Staged> {
+            let entry = self.staging.route().and_then(|route| self.staging.entry(&route, event));
+            tx.run(entry.and_then(|entry| self.one(entry)))
+        }
+    };
+    (stage_all $(#[$doc:meta])*) => {
+        /// Stages any number of events in one statement. The outcomes are in the order of the events. Without
+        /// events it does nothing.
+        ///
+        $(#[$doc])*
+        pub fn stage_all<'t, T: Transaction>(
+            &self,
+            tx: &'t mut T,
+            events: impl IntoIterator<Item = ::pillarbox_core::Event>,
+        ) -> T::Answer<'t, Vec<::pillarbox_core::Staged>> {
+            tx.run(self.many(events))
+        }
+
+        /// What stages any number of events.
+        pub(crate) fn many(
+            &self,
+            events: impl IntoIterator<Item = ::pillarbox_core::Event>,
+        ) -> ::pillarbox_core::Result<$crate::Operation<Value, Vec<::pillarbox_core::Staged>>> {
+            let mut entries = self.staging.entries(events)?;
+            if entries.len() > 1 {
+                return self.several(entries);
+            }
+            // One alone costs half as much by its own statement.
+            match entries.pop() {
+                Some(entry) => Ok(self.one(entry)?.map(|staged| vec![staged])),
+                None => Ok($crate::Operation::Done(Vec::new())),
+            }
+        }
+    };
+    (serialize $(#[$doc:meta])*) => {
+        /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
+        /// key waits until then, so that the events of both have an order. Without this call, two transactions
+        /// that stage one key at the same time are unordered.
+        ///
+        $(#[$doc])*
+        pub fn serialize<'t, T: Transaction>(&self, tx: &'t mut T, key: &str) -> T::Answer<'t, ()> {
+            tx.run(self.lock(key))
+        }
+    };
+    (commit $(#[$doc:meta])*) => {
+        /// Commits the transaction, then wakes the relay of this process if there is one.
+        ///
+        $(#[$doc])*
+        pub async fn commit(&self, tx: Tx<'_>) -> ::pillarbox_core::Result<()> {
+            commit(tx).await?;
+            self.staging.committed();
+            Ok(())
         }
     };
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use pillarbox_core::{Event, EventId, Result, Staged, check_name};
-use pillarbox_host::{Call, Operation, Staging};
+use pillarbox_core::{EventId, NewEntry, Result, Staged, check_name};
+use pillarbox_host::{Call, Operation, Staging, outbox_calls};
 
 use crate::batch::StageBatch;
 use crate::commit::{Tx, commit};
@@ -54,64 +54,43 @@ impl Outbox {
         self.mode = options.mode.unwrap_or(Mode::Direct);
         self
     }
+}
 
-    /// Stages one event in the application's transaction, of any [supported driver](Transaction).
-    ///
-    /// # Errors
-    /// When the event is out of bounds, before anything is written. When the database fails: the transaction
-    /// should then be rolled back.
-    pub fn stage<'t, T: Transaction>(&self, tx: &'t mut T, event: Event) -> T::Answer<'t, Staged> {
-        tx.run(self.one(event))
+outbox_calls! {
+    impl Outbox {
+        /// # Errors
+        /// When the event is out of bounds, before anything is written. When the database fails: the transaction
+        /// should then be rolled back.
+        stage;
+
+        /// # Errors
+        /// As for [`stage`](Self::stage). Then none of the events is staged.
+        stage_all;
+
+        /// Call it before staging. If you lock several keys, lock them in the same order everywhere, or the
+        /// database may detect a deadlock.
+        ///
+        /// # Errors
+        /// When the route or the key breaks a rule, or when the database fails.
+        serialize;
+
+        /// `Ok` means that the transaction is committed. The driver's own `commit` does not promise that. If a
+        /// statement of the transaction had failed, it returns `Ok` too, although PostgreSQL has rolled
+        /// everything back. This check costs one round trip more than the driver's `commit`.
+        ///
+        /// # Errors
+        /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when a statement of the transaction had failed or had
+        /// ended the transaction: this call committed nothing. Also when the commit fails.
+        /// [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the answer to the commit was lost. To
+        /// find out whether it committed, stage the same event ids again.
+        commit;
     }
+}
 
-    /// Stages any number of events in one statement. The outcomes are in the order of the events. Without
-    /// events it does nothing.
-    ///
-    /// # Errors
-    /// As for [`stage`](Self::stage). Then none of the events is staged.
-    pub fn stage_all<'t, T: Transaction>(
-        &self,
-        tx: &'t mut T,
-        events: impl IntoIterator<Item = Event>,
-    ) -> T::Answer<'t, Vec<Staged>> {
-        tx.run(self.many(events))
-    }
-
-    /// Locks this key until the transaction ends. Another transaction that calls this for the same route and
-    /// key waits until then, so that the events of both have an order. Without this call, two transactions
-    /// that stage one key at the same time are unordered.
-    ///
-    /// Call it before staging. If you lock several keys, lock them in the same order everywhere, or the
-    /// database may detect a deadlock.
-    ///
-    /// # Errors
-    /// When the route or the key breaks a rule, or when the database fails.
-    pub fn serialize<'t, T: Transaction>(&self, tx: &'t mut T, key: &str) -> T::Answer<'t, ()> {
-        tx.run(self.lock(key))
-    }
-
-    /// Commits the transaction and wakes the relay of this process.
-    ///
-    /// `Ok` means that the transaction is committed. The driver's own `commit` does not promise that. If a
-    /// statement of the transaction had failed, it returns `Ok` too, although PostgreSQL has rolled
-    /// everything back. This check costs one round trip more than the driver's `commit`.
-    ///
-    /// # Errors
-    /// [`Aborted`](pillarbox_core::ErrorKind::Aborted) when a statement of the transaction had failed or had
-    /// ended the transaction: this call committed nothing. Also when the commit fails.
-    /// [`Retry::Unknown`](pillarbox_core::Retry::Unknown) means that the answer to the commit was lost. To
-    /// find out whether it committed, stage the same event ids again.
-    pub async fn commit(&self, tx: Tx<'_>) -> Result<()> {
-        commit(tx).await?;
-        self.staging.committed();
-        Ok(())
-    }
-
-    fn one(&self, event: Event) -> Result<Operation<Value, Staged>> {
-        let known = event.id.is_some();
-        let entry = self.staging.entry(&self.staging.route()?, event)?;
+impl Outbox {
+    fn one(&self, entry: NewEntry) -> Result<Operation<Value, Staged>> {
         let id = entry.event_id;
-        let call = if known {
+        let call = if entry.event.id.is_some() {
             self.call(&self.statements.stage_one, values(entry)?)
         } else if lean::is_lean(&entry) {
             self.call(&self.statements.stage_lean, lean::values(entry)?)
@@ -123,29 +102,11 @@ impl Outbox {
         }))
     }
 
-    pub(crate) fn many(
-        &self,
-        events: impl IntoIterator<Item = Event>,
-    ) -> Result<Operation<Value, Vec<Staged>>> {
-        let mut events: Vec<Event> = events.into_iter().collect();
-        // One alone costs half as much by its own statement.
-        if events.len() == 1
-            && let Some(event) = events.pop()
-        {
-            return Ok(self.one(event)?.map(|staged| vec![staged]));
-        }
-        let route = self.staging.route()?;
+    fn several(&self, entries: Vec<NewEntry>) -> Result<Operation<Value, Vec<Staged>>> {
+        let ids: Vec<EventId> = entries.iter().map(|entry| entry.event_id).collect();
         let mut batch = StageBatch::default();
-        let mut ids = Vec::with_capacity(events.len());
-        for event in events {
-            let entry = self.staging.entry(&route, event)?;
-            ids.push(entry.event_id);
-            batch.push(entry)?;
-        }
-        if ids.is_empty() {
-            return Ok(Operation::Done(vec![]));
-        }
-        let call = self.call(&self.statements.stage_many, batch.values(route.as_str()));
+        entries.into_iter().try_for_each(|entry| batch.push(entry))?;
+        let call = self.call(&self.statements.stage_many, batch.values(self.staging.route_text()));
         Ok(Operation::ask(call, |rows| {
             let fresh: Result<HashSet<EventId>> = rows.iter().map(|row| row.text(0)?.parse()).collect();
             Ok(Operation::Done(Staged::tell(ids, fresh?)))

@@ -2,8 +2,6 @@
 //! consumes a queue. The transcript reads all messages of a stream.
 //!
 //! ```no_run
-//! # use std::sync::Arc;
-//! use pillarbox_core::port::{Report, Sink};
 //! use pillarbox_transport_amqp::{AmqpSink, AmqpSource};
 //!
 //! # fn main() -> pillarbox_core::Result<()> {

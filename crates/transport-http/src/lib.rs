@@ -5,18 +5,14 @@
 //! followed.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use pillarbox_core::port::Sink;
 //! use pillarbox_transport_http::{HttpSink, Options};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = Options::of_sink("https://example.org/hooks/{type}")?;
 //! let options = options.secret(std::env::var("WEBHOOK_SECRET")?.parse()?);
-//! let sink: Arc<dyn Sink> = Arc::new(HttpSink::with_options(options)?);
-//! // Relay::builder(store, sink).route("orders").build()?.run(shutdown).await?;
-//! # Ok(())
-//! # }
+//! // Hand the sink to a relay. It connects at the first delivery.
+//! let sink = HttpSink::with_options(options)?;
+//! # Ok(()) }
 //! ```
 //!
 //! The receiving service takes events with [`Receiver`]. If it uses axum 0.8, it can use the extractor

@@ -7,17 +7,13 @@
 //! is the record's key, and the payload is the record's value, byte for byte.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use pillarbox_core::port::{Sink, Source};
 //! use pillarbox_transport_kafka::{KafkaSink, KafkaSource};
 //!
 //! # fn main() -> pillarbox_core::Result<()> {
-//! let sink: Arc<dyn Sink> = Arc::new(KafkaSink::new("kafka://127.0.0.1:9092/orders")?);
-//! let source: Arc<dyn Source> = Arc::new(KafkaSource::new("kafka://127.0.0.1:9092/orders?group=billing")?);
-//! # let _ = (sink, source);
-//! # Ok(())
-//! # }
+//! // Hand the sink to a relay, and the source to a consumer. Neither connects before it is used.
+//! let sink = KafkaSink::new("kafka://127.0.0.1:9092/orders")?;
+//! let source = KafkaSource::new("kafka://127.0.0.1:9092/orders?group=billing")?;
+//! # Ok(()) }
 //! ```
 //!
 //! The producer's idempotence covers repetitions inside one connection of a sink. A delivery that is tried again later

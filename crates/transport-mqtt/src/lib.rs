@@ -7,18 +7,13 @@
 //! payload is the message, byte for byte.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use pillarbox_core::port::{Sink, Source};
 //! use pillarbox_transport_mqtt::{MqttSink, MqttSource};
 //!
 //! # fn main() -> pillarbox_core::Result<()> {
-//! let sink: Arc<dyn Sink> = Arc::new(MqttSink::new("mqtt://127.0.0.1:1883/orders/{type}")?);
-//! let source: Arc<dyn Source> =
-//!     Arc::new(MqttSource::new("mqtt://127.0.0.1:1883/orders/%23?group=billing&client_id=billing-1")?);
-//! # let _ = (sink, source);
-//! # Ok(())
-//! # }
+//! // Hand the sink to a relay, and the source to a consumer. Neither connects before it is used.
+//! let sink = MqttSink::new("mqtt://127.0.0.1:1883/orders/{type}")?;
+//! let source = MqttSource::new("mqtt://127.0.0.1:1883/orders/%23?group=billing&client_id=billing-1")?;
+//! # Ok(()) }
 //! ```
 //!
 //! An MQTT server passes a message on to the sessions that have subscribed by then, and to nobody else. So a

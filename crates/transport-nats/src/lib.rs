@@ -7,18 +7,13 @@
 //! `Nats-Msg-Id`, so that the server drops a duplicate inside the stream's duplicate window.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use pillarbox_core::port::{Sink, Source};
 //! use pillarbox_transport_nats::{NatsSink, NatsSource};
 //!
 //! # fn main() -> pillarbox_core::Result<()> {
-//! let sink: Arc<dyn Sink> = Arc::new(NatsSink::new("nats://127.0.0.1:4222/orders.{type}")?);
-//! let source: Arc<dyn Source> =
-//!     Arc::new(NatsSource::new("nats://127.0.0.1:4222/orders.>?stream=ORDERS&durable=billing")?);
-//! # let _ = (sink, source);
-//! # Ok(())
-//! # }
+//! // Hand the sink to a relay, and the source to a consumer. Neither connects before it is used.
+//! let sink = NatsSink::new("nats://127.0.0.1:4222/orders.{type}")?;
+//! let source = NatsSource::new("nats://127.0.0.1:4222/orders.>?stream=ORDERS&durable=billing")?;
+//! # Ok(()) }
 //! ```
 //!
 //! How durable a confirmed message is depends on the server's settings. JetStream writes a message to its

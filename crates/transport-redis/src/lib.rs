@@ -8,18 +8,13 @@
 //! are bytes.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use pillarbox_core::port::{Sink, Source};
 //! use pillarbox_transport_redis::{RedisSink, RedisSource};
 //!
 //! # fn main() -> pillarbox_core::Result<()> {
-//! let sink: Arc<dyn Sink> = Arc::new(RedisSink::new("redis://127.0.0.1:6379/0?stream=orders&maxlen=1000000")?);
-//! let source: Arc<dyn Source> =
-//!     Arc::new(RedisSource::new("redis://127.0.0.1:6379/0?stream=orders&group=billing&consumer=billing-1")?);
-//! # let _ = (sink, source);
-//! # Ok(())
-//! # }
+//! // Hand the sink to a relay, and the source to a consumer. Neither connects before it is used.
+//! let sink = RedisSink::new("redis://127.0.0.1:6379/0?stream=orders&maxlen=1000000")?;
+//! let source = RedisSource::new("redis://127.0.0.1:6379/0?stream=orders&group=billing&consumer=billing-1")?;
+//! # Ok(()) }
 //! ```
 //!
 //! How durable a confirmed entry is depends on the server's settings. Without `appendonly yes`, a restart

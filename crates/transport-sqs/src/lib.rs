@@ -6,17 +6,13 @@
 //! the entry's `{type}`, `{key}` and `{route}`. The message's body is one CloudEvents JSON object.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use pillarbox_core::port::{Sink, Source};
 //! use pillarbox_transport_sqs::{SqsSink, SqsSource};
 //!
 //! # fn main() -> pillarbox_core::Result<()> {
-//! let sink: Arc<dyn Sink> = Arc::new(SqsSink::new("sqs://eu-west-1/orders.fifo")?);
-//! let source: Arc<dyn Source> = Arc::new(SqsSource::new("sqs://eu-west-1/orders.fifo?parked=orders-parked.fifo")?);
-//! # let _ = (sink, source);
-//! # Ok(())
-//! # }
+//! // Hand the sink to a relay, and the source to a consumer. Neither connects before it is used.
+//! let sink = SqsSink::new("sqs://eu-west-1/orders.fifo")?;
+//! let source = SqsSource::new("sqs://eu-west-1/orders.fifo?parked=orders-parked.fifo")?;
+//! # Ok(()) }
 //! ```
 //!
 //! Credentials never stand in the URL. They are found as every AWS tool finds them: environment, profile, web identity,

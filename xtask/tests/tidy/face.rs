@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::repository::{files, packages, root};
+use crate::repository::{files, published, root};
 
 const PAGES: &str = "docs/public-api";
 /// Most names at the root of the facade: an application's author reads all of them.
@@ -18,13 +18,21 @@ fn public(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut of = String::new();
     let mut hidden = false;
+    // Inside of a macro that writes an item for each name of a list.
+    let mut listing = false;
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         // What follows is for tests only.
         if line == "#[cfg(test)]" {
             break;
         }
-        if ["impl", "pub trait", "pub struct", "pub enum"].iter().any(|begin| line.starts_with(begin)) {
+        if line == "}" {
+            listing = false;
+        } else if line.ends_with("! {") && !line.starts_with(' ') {
+            listing = true;
+        }
+        let begins = ["impl", "pub trait", "pub struct", "pub enum"];
+        if begins.iter().any(|begin| line.starts_with(begin)) || (listing && line.starts_with("    impl ")) {
             of = head(line, &mut lines.clone());
         } else if line == "}" {
             of.clear();
@@ -33,7 +41,9 @@ fn public(text: &str) -> BTreeSet<String> {
         if code == "#[doc(hidden)]" {
             hidden = true;
         } else if !code.starts_with("#[") && !code.starts_with("//") {
-            let is_public = code.strip_prefix("pub ").is_some_and(is_item) || is_member(&of, line);
+            let is_public = code.strip_prefix("pub ").is_some_and(is_item)
+                || is_member(&of, line)
+                || (listing && is_listed(line));
             if is_public && !hidden {
                 let item = head(line, &mut lines.clone());
                 let inside = !of.is_empty() && line.starts_with(' ');
@@ -48,6 +58,12 @@ fn public(text: &str) -> BTreeSet<String> {
 fn is_item(code: &str) -> bool {
     let mut words = code.split([' ', '(']).skip_while(|word| matches!(*word, "async" | "unsafe"));
     words.next().is_some_and(|word| ITEMS.contains(&word))
+}
+
+/// A name in a list, such as the calls of an outbox. Setters are not among them: they are called as their fields are.
+pub(crate) fn is_listed(line: &str) -> bool {
+    let name = line.strip_prefix("        ").and_then(|line| line.strip_suffix(';')).unwrap_or_default();
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
 /// What stands in a public trait or enum is public without a word, a field of a struct with one.
@@ -83,17 +99,7 @@ fn head<'a>(first: &'a str, rest: &mut impl Iterator<Item = &'a str>) -> String 
 fn pages() -> BTreeMap<String, String> {
     let all = files();
     let mut pages = BTreeMap::new();
-    for package in packages() {
-        if package["publish"].as_array().is_some_and(Vec::is_empty) {
-            continue;
-        }
-        let manifest = package["manifest_path"].as_str().unwrap();
-        let folder = manifest.trim_end_matches("/Cargo.toml").rsplit_once("/crates/");
-        let Some((_, folder)) = folder else { continue };
-        // The binary has no interface but its commands.
-        if folder == "cli" {
-            continue;
-        }
+    for folder in published() {
         let source = format!("crates/{folder}/src/");
         let mut page = String::new();
         for file in all.iter().filter(|file| file.path.starts_with(&source) && file.path.ends_with(".rs")) {
@@ -150,15 +156,42 @@ fn the_facade_lists_its_names_and_not_too_many() {
 }
 
 #[test]
+fn every_suite_shows_how_it_is_called() {
+    let (mut suites, mut without) = (0, Vec::new());
+    for file in files().iter().filter(|file| file.path.starts_with("crates/conformance/src/")) {
+        let lines: Vec<&str> = file.text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let Some(name) = line.strip_prefix("macro_rules! ").and_then(|line| line.strip_suffix(" {"))
+            else {
+                continue;
+            };
+            if !name.ends_with("_conformance") {
+                continue;
+            }
+            suites += 1;
+            let call = format!("pillarbox_conformance::{name}!(");
+            let mut docs = lines[..index].iter().rev().take_while(|line| line.starts_with(['/', '#']));
+            if !docs.any(|line| line.contains(&call)) {
+                without.push(name.to_owned());
+            }
+        }
+    }
+    assert!(suites >= 10, "the suites were not found");
+    assert!(without.is_empty(), "no example shows how to call {without:?}");
+}
+
+#[test]
 fn every_kind_of_public_item_is_seen() {
     let text = "pub use a::{\n    B, C,\n};\npub(crate) fn no() {}\nfn neither() {}\n/// Words.\n#[must_use]\n\
                 pub struct S {\n    pub field: u8,\n}\nimpl S {\n    pub async fn go(\n        &self,\n    ) -> u8 {\n\
                 \x20       1\n    }\n    #[doc(hidden)]\n    pub fn hidden(&self) {}\n}\npub trait T {\n    fn must(&self);\n}\n\
+                calls! {\n    impl S {\n        /// Words.\n        listed;\n    }\n}\n\
                 #[cfg(test)]\nmod tests {\n    pub fn not_this() {}\n}\n";
     let found: Vec<String> = public(text).into_iter().collect();
     assert_eq!(
         found,
         [
+            "impl S … listed",
             "impl S … pub async fn go( &self, ) -> u8",
             "pub struct S",
             "pub struct S … pub field: u8",

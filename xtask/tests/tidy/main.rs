@@ -6,6 +6,7 @@ mod crates;
 mod face;
 mod graph;
 mod modules;
+mod options;
 mod proofs;
 mod repeats;
 mod repository;

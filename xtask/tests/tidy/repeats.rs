@@ -14,14 +14,25 @@ fn is_code(path: &str) -> bool {
     is_kind && !path.starts_with("examples/")
 }
 
-/// The runs that stand in two places, each with its first lines. Blank lines and indentation do not count.
+/// How a line begins that is nothing but a comment.
+fn comment(path: &str) -> &'static str {
+    match path.rsplit_once('.').map(|(_, kind)| kind) {
+        Some("sql") => "--",
+        Some("py" | "sh") => "#",
+        _ => "//",
+    }
+}
+
+/// The lines of code, with their numbers: without blank lines, comments and indentation.
+fn code(file: &File) -> Vec<(usize, String)> {
+    let numbered = file.text.lines().enumerate();
+    let lines = numbered.map(|(index, line)| (index + 1, line.trim().to_owned()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(comment(&file.path))).collect()
+}
+
+/// The runs that stand in two places, each with its first lines.
 fn repeats(files: &[File]) -> Vec<String> {
-    let lines = |file: &File| -> Vec<(usize, String)> {
-        let numbered = file.text.lines().enumerate();
-        let lines = numbered.map(|(index, line)| (index + 1, line.trim().to_owned()));
-        lines.filter(|(_, line)| !line.is_empty()).collect()
-    };
-    let lines: Vec<Vec<(usize, String)>> = files.iter().map(lines).collect();
+    let lines: Vec<Vec<(usize, String)>> = files.iter().map(code).collect();
     let mut known: HashMap<Vec<&str>, (usize, usize)> = HashMap::new();
     let mut found = Vec::new();
     // Where the last run that was found goes on: it is told once.
@@ -63,9 +74,25 @@ fn a_long_run_is_found_whatever_its_indentation_and_told_once() {
         (0..count).map(|n| format!("{indent}let a{n} = {n};\n\n")).collect()
     };
     let file = |path: &str, text: String| File { path: path.into(), text };
-    let first = file("a.rs", format!("// first\n{}", lines(RUN + 3, "")));
-    let second = file("b.rs", format!("{}// second\n", lines(RUN + 3, "    ")));
+    let first = file("a.rs", format!("first();\n{}", lines(RUN + 3, "")));
+    let second = file("b.rs", format!("{}second();\n", lines(RUN + 3, "    ")));
     assert_eq!(repeats(&[first, second]), ["a.rs:2 and b.rs:1"]);
     let (short, again) = (file("a.rs", lines(RUN - 1, "")), file("b.rs", lines(RUN - 1, "")));
     assert!(repeats(&[short, again]).is_empty());
+}
+
+#[test]
+fn comments_neither_hide_a_run_nor_make_one() {
+    let lines = |count: usize, comment: &str| -> String {
+        (0..count).map(|n| format!("{comment} line {n}\n\ncall({n});\n")).collect()
+    };
+    let file = |path: &str, text: String| File { path: path.into(), text };
+    for (kind, comment) in [("rs", "    ///"), ("sql", "--"), ("py", "#")] {
+        let path = |name: &str| format!("{name}.{kind}");
+        let (first, second) = (lines(RUN, comment), lines(RUN, &format!("{comment} of its own:")));
+        let found = repeats(&[file(&path("a"), first), file(&path("b"), second)]);
+        assert_eq!(found, [format!("a.{kind}:3 and b.{kind}:3")]);
+        let (short, again) = (lines(RUN - 1, comment), lines(RUN - 1, comment));
+        assert!(repeats(&[file(&path("a"), short), file(&path("b"), again)]).is_empty());
+    }
 }

@@ -1,6 +1,6 @@
 //! The repository as tests see it: its files, its packages and its lock file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,6 +49,17 @@ pub(crate) fn files() -> Vec<File> {
 /// The packages of this workspace, as `cargo metadata` describes them. Needs no network.
 pub(crate) fn packages() -> Vec<Value> {
     described(&["--no-deps"])
+}
+
+/// The folders under `crates/` of what is published and has an interface: the binary has none but its commands.
+pub(crate) fn published() -> BTreeSet<String> {
+    let is_published = |package: &Value| !package["publish"].as_array().is_some_and(Vec::is_empty);
+    let packages = packages().into_iter().filter(is_published);
+    let folders = packages.filter_map(|package| {
+        let manifest = package["manifest_path"].as_str()?.strip_suffix("/Cargo.toml")?;
+        Some(manifest.rsplit_once("/crates/")?.1.to_owned())
+    });
+    folders.filter(|folder| folder != "cli").collect()
 }
 
 /// The packages of this workspace and everything that they are built from on this platform.

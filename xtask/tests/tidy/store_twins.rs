@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::face::is_listed;
 use crate::repository::files;
 
 /// What only some stores have, and why.
@@ -157,7 +158,8 @@ fn members(text: &str) -> BTreeSet<String> {
     let mut members = BTreeSet::new();
     let mut of = None;
     for line in text.lines() {
-        if let Some(name) = line.strip_prefix("impl ").or_else(|| line.strip_prefix("pub struct ")) {
+        let begins = ["impl ", "    impl ", "pub struct "];
+        if let Some(name) = begins.iter().find_map(|begin| line.strip_prefix(begin)) {
             // An implementation of a port adds no name.
             of = name.strip_suffix(" {").filter(|name| !name.contains(' ')).map(twin_name);
         } else if line.starts_with("outbox!") || line.starts_with("saga_hooks!") {
@@ -167,6 +169,8 @@ fn members(text: &str) -> BTreeSet<String> {
                 item.trim_start_matches("async ").trim_start_matches("const ").trim_start_matches("fn ");
             let name: String = item.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             members.insert(format!("{of}::{name}"));
+        } else if let Some(of) = of.filter(|_| is_listed(line)) {
+            members.insert(format!("{of}::{}", line.trim().trim_end_matches(';')));
         }
     }
     members
@@ -213,6 +217,8 @@ fn names_are_read_from_the_text() {
     assert_eq!(exports, ["Mode", "Options", "Store"].map(String::from).into());
     let text = "impl MySqlStore {\n    pub async fn begin(&self) {}\n    pub(crate) fn not(&self) {}\n}\n\
                 impl Store for MySqlStore {\n    pub fn no(&self) {}\n}\n\
-                pub struct Options {\n    pub prefix: Ident,\n}\nsaga_hooks!(Sagas, Tx);\n";
-    assert_eq!(members(text), ["Options::prefix", "Store::begin", "saga_hooks!"].map(String::from).into());
+                pub struct Options {\n    pub prefix: Ident,\n}\nsaga_hooks!(Sagas, Tx);\n\
+                outbox_calls! {\n    impl Outbox {\n        /// Words.\n        stage;\n    }\n}\n";
+    let found = ["Options::prefix", "Outbox::stage", "Store::begin", "saga_hooks!"];
+    assert_eq!(members(text), found.map(String::from).into());
 }

@@ -18,8 +18,6 @@ struct Twin {
     own_names: &'static [(&'static str, &'static str)],
     /// Whether it can be consumed from and read: `source.rs` and `transcript.rs`.
     consumed: bool,
-    /// Fields of its options whose setter has another name: they hold several, or are read from a text.
-    renamed: &'static [(&'static str, &'static str)],
 }
 
 const RECEIVED: &str = "an application receives webhooks itself, there is no broker to consume from";
@@ -34,13 +32,12 @@ const TWINS: &[Twin] = &[
             ("QueueType", "only quorum queues count deliveries, and the source must know"),
         ],
         consumed: true,
-        renamed: &[],
     },
-    Twin { name: "kafka", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
-    Twin { name: "mqtt", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
-    Twin { name: "nats", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
-    Twin { name: "redis", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
-    Twin { name: "sqs", own_files: &[], own_names: &[], consumed: true, renamed: &[] },
+    Twin { name: "kafka", own_files: &[], own_names: &[], consumed: true },
+    Twin { name: "mqtt", own_files: &[], own_names: &[], consumed: true },
+    Twin { name: "nats", own_files: &[], own_names: &[], consumed: true },
+    Twin { name: "redis", own_files: &[], own_names: &[], consumed: true },
+    Twin { name: "sqs", own_files: &[], own_names: &[], consumed: true },
     Twin {
         name: "http",
         // A webhook has no broker: the sender checks the address and signs, the receiver verifies.
@@ -74,7 +71,6 @@ const TWINS: &[Twin] = &[
             ("Unverified", SIGNED),
         ],
         consumed: false,
-        renamed: &[("secrets", "secret"), ("authorities", "authorities_pem")],
     },
 ];
 
@@ -124,28 +120,13 @@ fn exported(root: &str) -> BTreeSet<String> {
     names.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The setters that are made from a list.
-fn listed(text: &str) -> BTreeSet<String> {
-    let block = text.split("\nsetters! {\n").nth(1).and_then(|rest| rest.split("\n}\n").next());
-    let lines = block.unwrap_or_default().lines().filter(|line| line.ends_with(';'));
-    lines.filter_map(|line| line.trim_start().split_once(": ")).map(|(name, _)| name.to_owned()).collect()
-}
-
 /// The public functions of the `impl` blocks of a type.
-fn functions(text: &str, of: &str) -> BTreeSet<String> {
+pub(crate) fn functions(text: &str, of: &str) -> BTreeSet<String> {
     let begin = format!("\nimpl {of} {{\n");
     let blocks = text.split(&begin).skip(1).map(|rest| rest.split("\n}\n").next());
     let lines = blocks.flatten().flat_map(str::lines);
     let named = lines.filter_map(|line| line.strip_prefix("    pub fn ")?.split(['(', '<']).next());
     named.map(str::to_owned).collect()
-}
-
-/// The public fields of a file's structs.
-fn fields(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix("    pub ")?.split_once(": "));
-    let names =
-        lines.map(|(name, _)| name).filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
-    names.map(str::to_owned).collect()
 }
 
 /// Whether this is the name, or one that ends so.
@@ -225,18 +206,5 @@ fn sinks_sources_and_transcripts_are_made_in_one_way() {
         }
         let missing = &set(read) - &reads;
         assert!(missing.is_empty(), "the options of transport-{} have no {missing:?}", twin.name);
-    }
-}
-
-#[test]
-fn every_option_has_a_setter() {
-    for twin in TWINS {
-        let text = twin.read("options.rs");
-        let setters = &functions(&text, "Options") | &listed(&text);
-        for field in fields(&text) {
-            let renamed = twin.renamed.iter().find(|(name, _)| *name == field);
-            let setter = renamed.map_or(field.as_str(), |(_, setter)| setter);
-            assert!(setters.contains(setter), "transport-{}: {field} has no setter {setter}", twin.name);
-        }
     }
 }

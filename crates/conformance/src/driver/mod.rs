@@ -236,6 +236,30 @@ pub fn run_savepoints<H: DriverHarness>(name: &'static str) {
 
 /// Expands to one test per case of the suite for drivers. With `no savepoints`, for a database that has none,
 /// those about savepoints are left out.
+///
+/// The harness does each [`Act`](crate::driver::Act) in a transaction of its driver, most of them with
+/// [`act!`](crate::act!).
+///
+/// ```no_run
+/// # mod it {
+/// # use async_trait::async_trait;
+/// # use pillarbox_conformance::driver::{Act, End, Outbox, Said};
+/// # use pillarbox_conformance::{DriverHarness, MemoryHarness, StoreHarness};
+/// # use pillarbox_core::HybridClock;
+/// # struct MyHarness(MemoryHarness);
+/// # #[async_trait(?Send)]
+/// # impl DriverHarness for MyHarness {
+/// #     type Base = MemoryHarness;
+/// #     const NAME: &'static str = "my driver";
+/// #     async fn start() -> Self { Self(MemoryHarness::start().await) }
+/// #     fn base(&self) -> &MemoryHarness { &self.0 }
+/// #     fn stamped(outbox: Outbox<Self>, _clock: HybridClock) -> Outbox<Self> { outbox }
+/// #     fn missing(&self, route: &str) -> Outbox<Self> { self.0.outbox(route) }
+/// #     async fn run(&self, _outbox: Outbox<Self>, _acts: Vec<Act<'_>>, _end: End) -> Vec<Said> { Vec::new() }
+/// # }
+/// pillarbox_conformance::driver_conformance!(MyHarness);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! driver_conformance {
     ($harness:ty) => {

@@ -102,6 +102,45 @@ pub fn run_server<H: ServerHarness>(name: &'static str) {
 }
 
 /// Expands to one test per case of the suite for faults of the wire.
+///
+/// ```no_run
+/// # mod it {
+/// # fn my_sink(url: String) -> Arc<dyn Sink> { unimplemented!("{url}") }
+/// # async fn my_messages(url: String) -> Vec<EventId> { unimplemented!("{url}") }
+/// use std::sync::Arc;
+///
+/// use async_trait::async_trait;
+/// use pillarbox_conformance::{FaultHarness, Timeouts};
+/// use pillarbox_core::EventId;
+/// use pillarbox_core::port::Sink;
+///
+/// struct Harness;
+///
+/// #[async_trait]
+/// impl FaultHarness for Harness {
+///     const NAME: &'static str = "my broker";
+///
+///     async fn start() -> Self {
+///         Self
+///     }
+///
+///     fn server(&self) -> String {
+///         "mine://127.0.0.1:7000".into()
+///     }
+///
+///     // Of the server itself, or of a proxy in front of it.
+///     fn sink(&self, server: &str, timeouts: Timeouts) -> Arc<dyn Sink> {
+///         my_sink(format!("{server}/orders?{}", timeouts.parameters()))
+///     }
+///
+///     async fn received(&self) -> Vec<EventId> {
+///         my_messages(format!("{}/orders", self.server())).await
+///     }
+/// }
+///
+/// pillarbox_conformance::fault_conformance!(Harness);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! fault_conformance {
     ($harness:ty) => {
@@ -110,6 +149,60 @@ macro_rules! fault_conformance {
 }
 
 /// Expands to one test per case of the suite for servers that are killed and paused.
+///
+/// ```no_run
+/// # mod it {
+/// # fn my_sink(url: String) -> Arc<dyn Sink> { unimplemented!("{url}") }
+/// # async fn my_messages(url: String) -> Vec<EventId> { unimplemented!("{url}") }
+/// use std::process::Command;
+/// use std::sync::Arc;
+///
+/// use async_trait::async_trait;
+/// use pillarbox_conformance::process::OwnServer;
+/// use pillarbox_conformance::{ServerHarness, Timeouts};
+/// use pillarbox_core::EventId;
+/// use pillarbox_core::port::Sink;
+///
+/// struct Harness(OwnServer);
+///
+/// impl Harness {
+///     fn url(&self) -> String {
+///         format!("mine://127.0.0.1:{}/orders", self.0.port())
+///     }
+/// }
+///
+/// #[async_trait]
+/// impl ServerHarness for Harness {
+///     const NAME: &'static str = "my broker";
+///
+///     async fn start() -> Self {
+///         // The command is made anew for each start.
+///         let prepare = |port: u16| {
+///             move || {
+///                 let mut command = Command::new("my-broker");
+///                 command.args(["--port", &port.to_string()]);
+///                 command
+///             }
+///         };
+///         Self(OwnServer::start(prepare).await)
+///     }
+///
+///     fn sink(&self, timeouts: Timeouts) -> Arc<dyn Sink> {
+///         my_sink(format!("{}?{}", self.url(), timeouts.parameters()))
+///     }
+///
+///     async fn received(&self) -> Vec<EventId> {
+///         my_messages(self.url()).await
+///     }
+///
+///     fn process(&self) -> Option<&OwnServer> {
+///         Some(&self.0)
+///     }
+/// }
+///
+/// pillarbox_conformance::server_conformance!(Harness);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! server_conformance {
     ($harness:ty) => {

@@ -71,6 +71,13 @@ pub fn run<H: SourceHarness>(name: &'static str) {
 }
 
 /// Expands to one test per case of the suite for sources.
+///
+/// ```no_run
+/// # mod it {
+/// # use pillarbox_conformance::MemoryBrokerHarness;
+/// pillarbox_conformance::source_conformance!(MemoryBrokerHarness);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! source_conformance {
     ($harness:ty) => {

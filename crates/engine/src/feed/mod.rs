@@ -15,6 +15,8 @@ use pillarbox_core::port::{
 use pillarbox_core::{Entry, Error, Held, Result, RouteName};
 use serde_json::Value;
 
+use crate::observe::Observe;
+
 /// A batch that is kept costs the store more than everything else: the next one need not wait for it.
 const SETTLES_MAX: usize = 2;
 
@@ -120,13 +122,11 @@ pub(crate) trait Feed: Send + Sync {
     /// Takes back what others have left. `at_work` is what this relay has not given up.
     async fn reap(&self, request: ReapRequest, at_work: Vec<Held>) -> Result<Reaped>;
 
-    /// How many sagas of the route have not ended.
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64>;
+    /// How many sagas of the route wait for another relay, because this feed leaves their steps alone.
+    async fn sagas_left_alone(&self, route: &RouteName) -> Result<u64>;
 
-    /// How many lanes this relay holds. `None`: it works by rows.
-    fn lanes_held(&self) -> Option<usize> {
-        None
-    }
+    /// Tells the observer what only this feed knows of itself. Called at each heartbeat.
+    fn tell(&self, _observer: &dyn Observe) {}
 
     /// The run has ended: nothing is held any more, so that others need not wait for a lease.
     async fn leave(&self) -> Result<()> {

@@ -37,7 +37,7 @@ impl Feed for Rows {
         self.0.reap(request).await
     }
 
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+    async fn sagas_left_alone(&self, route: &RouteName) -> Result<u64> {
         self.0.open_sagas(route).await
     }
 }

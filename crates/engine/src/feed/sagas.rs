@@ -218,7 +218,7 @@ impl Feed for SagaFeed {
         Ok(reaped)
     }
 
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
-        self.store.open_sagas(route).await
+    async fn sagas_left_alone(&self, _route: &RouteName) -> Result<u64> {
+        Ok(0)
     }
 }

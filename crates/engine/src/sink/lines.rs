@@ -159,6 +159,22 @@ impl Sink for FileSink {
 }
 
 /// Writes to standard output. A batch is confirmed once it is flushed.
+///
+/// ```
+/// use pillarbox_engine::{Relay, sink::StdoutSink};
+/// # use pillarbox_testkit::{MemoryOutbox, MemoryStore};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> pillarbox_core::Result<()> {
+/// # let store = MemoryStore::new();
+/// # let mut tx = store.begin();
+/// # MemoryOutbox::new(&store, "orders").stage(&mut tx, pillarbox_core::Event::new("order.placed", "{}")).await?;
+/// # tx.commit();
+///
+/// // Each event is one line: a CloudEvents JSON object.
+/// let relay = Relay::builder(store, StdoutSink).route("orders").build()?;
+/// assert_eq!(relay.drain().await?.delivered, 1);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdoutSink;
 

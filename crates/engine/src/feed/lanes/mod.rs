@@ -19,6 +19,7 @@ use pillarbox_core::port::{
 use pillarbox_core::{Held, OnDead, Result, RouteName, Timestamp};
 use tokio::time::Instant;
 
+use crate::observe::Observe;
 use crate::random;
 
 use super::{Feed, Nature, Recorded, Recording};
@@ -250,8 +251,9 @@ impl Feed for LaneReader {
         Nature { ordered: true, follows_confirmed: self.options.per_key != ALL_OF_A_KEY, ..Nature::ROWS }
     }
 
-    fn lanes_held(&self) -> Option<usize> {
-        Some(self.state().book.lanes.iter().count())
+    fn tell(&self, observer: &dyn Observe) {
+        let held = self.state().book.lanes.iter().count();
+        observer.lanes(held);
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claim> {
@@ -385,7 +387,7 @@ impl Feed for LaneReader {
         Ok(reaped)
     }
 
-    async fn open_sagas(&self, route: &RouteName) -> Result<u64> {
+    async fn sagas_left_alone(&self, route: &RouteName) -> Result<u64> {
         self.lanes.open_sagas(route).await
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_core::limits::OPEN_SAGAS_MAX;
-use pillarbox_core::port::{Effect, ExtendRequest, Extended, Leases, ReapRequest, Reaped, Steps};
+use pillarbox_core::port::{Effect, ExtendRequest, Extended, Leases, ReapRequest, Reaped};
 use pillarbox_core::{Held, Result, format_duration};
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use super::{Completion, Pipeline, REAP_LIMIT, Until, bounded};
 const RENEWAL_MIN: Duration = Duration::from_secs(4);
 /// How often leases that no clock allows are looked for: that goes through everything that is not due yet.
 const IMPOSSIBLE_INTERVAL: Duration = Duration::from_secs(30);
-/// How often a relay that knows no sagas looks whether its route has some, at most.
+/// How often a relay looks whether its route has sagas that it leaves alone, at most.
 const SAGAS_ASKED_EVERY: Duration = Duration::from_secs(10);
 
 /// When leases are prolonged, and when what others left is looked for.
@@ -158,7 +158,7 @@ impl Pipeline<'_> {
         self.underway.push(Box::pin(async move {
             let result = bounded(lease, feed.reap(request, at_work)).await;
             let sagas = if asks && result.is_ok() {
-                bounded(lease, feed.open_sagas(&route)).await.unwrap_or(0)
+                bounded(lease, feed.sagas_left_alone(&route)).await.unwrap_or(0)
             } else {
                 0
             };
@@ -166,9 +166,9 @@ impl Pipeline<'_> {
         }));
     }
 
-    /// Whether it is time to look for sagas on a route whose relay knows none. Once it has told of some, never again.
+    /// Whether it is time to look for sagas that this relay leaves alone. Once it has told of some, never again.
     fn asks_for_sagas(&mut self, now: Instant) -> bool {
-        let asks = self.nature.steps == Steps::Leave && self.tends.sagas_asked_at.is_some_and(|at| at <= now);
+        let asks = self.tends.sagas_asked_at.is_some_and(|at| at <= now);
         if asks {
             self.tends.sagas_asked_at = Some(now + SAGAS_ASKED_EVERY);
         }
@@ -205,9 +205,7 @@ impl Pipeline<'_> {
                 let outcomes = self.tally.since(&before);
                 self.relay.observer.tell(|observer| {
                     observer.reaped(&outcomes);
-                    if let Some(held) = self.relay.feed.lanes_held() {
-                        observer.lanes(held);
-                    }
+                    self.relay.feed.tell(observer);
                 });
                 let full = reaped.stale >= u64::from(REAP_LIMIT);
                 self.tends.reaped_once |= !full;
