@@ -25,7 +25,8 @@ pub(crate) struct Sql {
     pub(crate) load_big_settled: &'static str,
     /// Pending entries of the table that grows. `$1` payload, `$2` how many, `$3` keys.
     pub(crate) load_big_pending: &'static str,
-    /// Makes a part of the pending entries of the table that grows dead or retrying; none: it is not written.
+    /// Makes a part of the pending entries of the table that grows dead or retrying, and gives a part a tenant; none: it
+    /// is not written.
     pub(crate) spread_big: Option<&'static str>,
     /// What a database does by itself after a while: statistics, and the log folded in.
     pub(crate) settle_down: &'static str,
@@ -98,7 +99,9 @@ pub(crate) const SQLITE: Sql = Sql {
         where settled_at is null and seq % 20 = 0;
         update pillarbox_bench_big_outbox set status = 'retrying', attempts = 1,
             last_error = 'failed/busy: the bench is busy', due_at = (unixepoch() + 86400) * 1000000
-        where settled_at is null and seq % 20 = 1",
+        where settled_at is null and seq % 20 = 1;
+        update pillarbox_bench_big_outbox set tenant = 't-' || (seq / 20 % 50)
+        where settled_at is null and seq % 20 = 2",
     ),
     settle_down: "pragma wal_checkpoint(truncate)",
     write_down: "pragma wal_checkpoint(truncate)",
@@ -153,7 +156,9 @@ pub(crate) const POSTGRES: Sql = Sql {
         where settled_at is null and seq % 20 = 0;
         update pillarbox_bench.big_outbox set status = 'retrying', attempts = 1,
             last_error = 'failed/busy: the bench is busy', due_at = now() + interval '1 day'
-        where settled_at is null and seq % 20 = 1",
+        where settled_at is null and seq % 20 = 1;
+        update pillarbox_bench.big_outbox set tenant = 't-' || (seq / 20 % 50)
+        where settled_at is null and seq % 20 = 2",
     ),
     settle_down: "analyze",
     write_down: "do $$ begin checkpoint; exception when insufficient_privilege then null; end $$",

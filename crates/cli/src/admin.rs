@@ -7,7 +7,9 @@ use std::sync::Arc;
 use pillarbox_core::health::ProblemKind;
 use pillarbox_core::port::Finding;
 use pillarbox_core::{Error, redact_url};
-use pillarbox_dashboard::{Access, Dashboard, DashboardOptions, Findings, Metrics, Ports, Role, Sampled};
+use pillarbox_dashboard::{
+    Access, Dashboard, DashboardOptions, Findings, Metrics, MetricsFormat, Ports, Role, Sampled,
+};
 use pillarbox_metrics::StoreSample;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -35,8 +37,9 @@ impl Plan {
         let listen = self.listen;
         if config.is_none_or(|config| config.token().is_none() && config.viewer_token().is_none()) {
             return Err(Fault::usage(format!(
-                "{listen} is open to other machines, so a token is needed. Set token = \"${{PILLARBOX_TOKEN}}\" in \
-                 [admin], or listen on 127.0.0.1"
+                "{listen} is open to other machines, so a token is needed. Make one with `openssl rand -hex 32`, \
+                 and set token = \"${{PILLARBOX_TOKEN}}\" or token = \"${{file:PATH}}\" in [admin]; or listen on \
+                 127.0.0.1"
             )));
         }
         if !self.behind_proxy {
@@ -90,10 +93,11 @@ pub(crate) fn dashboard(
     }
     options.unready.retain(|kind| stopping.contains(kind));
     options.secure = plan.behind_proxy;
+    options.behind_proxy = plan.behind_proxy;
     options.actor = crate::context::operator();
     options.title = title(&context.database_url());
     let admin = database.admin.clone();
-    options.metrics = Some(Metrics(Arc::new(move |sampled: Option<Sampled<'_>>| {
+    options.metrics = Some(Metrics(Arc::new(move |sampled: Option<Sampled<'_>>, format: MetricsFormat| {
         match sampled {
             Some(Sampled { routes, sagas, relays, accepted, .. }) => {
                 let sample = StoreSample::new(routes.to_vec(), sagas.clone(), relays.to_vec());
@@ -101,7 +105,10 @@ pub(crate) fn dashboard(
             }
             None => metrics.lose_store(),
         }
-        metrics.encode()
+        match format {
+            MetricsFormat::OpenMetrics => metrics.encode(),
+            MetricsFormat::Plain => metrics.encode_plain(),
+        }
     })));
     options.routes = Shown::new(&current.borrow(), &context.database_url()).facts();
     let limits = config.map_or_else(Limits::default, AdminConfig::limits);

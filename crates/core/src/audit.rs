@@ -59,7 +59,8 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
-    const ALL: [Self; 20] = [
+    /// Every kind.
+    pub const ALL: [Self; 20] = [
         Self::Dead,
         Self::Requeued,
         Self::Discarded,
@@ -127,7 +128,7 @@ impl FromStr for AuditKind {
 }
 
 /// One record of the audit trail.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditRecord {
     /// The record's sequence number in the trail.

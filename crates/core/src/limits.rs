@@ -46,6 +46,8 @@ pub const WAITS_LOOKED_MAX: u32 = 20_000;
 pub const LANE_WAITING_MAX: u32 = 1_000;
 /// The most skipped entries of one change that are reported with their reason. The others are only counted.
 pub const SKIPS_TOLD_MAX: usize = 100;
+/// The most audit records of one change that are reported.
+pub const AUDIT_TOLD_MAX: u32 = 20;
 /// Longest time for which one announcement of a relay is valid. A relay that is silent for longer is shown as gone.
 pub const PRESENCE_LEASE_MAX: Duration = Duration::from_secs(10);
 /// Shortest time for which one announcement of a relay is valid. It keeps a relay with a very short lease from

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use pillarbox_core::health::{Problem, Verdict};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::error::Refusal;
-use crate::options::Sampled;
+use crate::options::{MetricsFormat, Sampled};
 use crate::sampler::History;
 use crate::shared::Shared;
 
@@ -71,19 +71,29 @@ fn ready(verdict: &Verdict, shared: &Shared) -> ReadyJson {
     }
 }
 
-/// The metrics of this process, if it has any.
-pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+/// The metrics of this process, if it has any, in the format that the scraper reads.
+pub(crate) async fn metrics(State(shared): State<Arc<Shared>>, asked: HeaderMap) -> Response {
     match &shared.options.metrics {
         Some(metrics) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            let (format, kind) = format(&asked);
             let snapshot = shared.first_look().await;
             let routes: Vec<_> = snapshot.routes.iter().map(|view| view.counts.clone()).collect();
             let rate = |(name, history): (&String, &History)| (name.clone(), history.now().went);
             let accepted = snapshot.consumers.iter().map(rate).collect();
             let sampled = Sampled::new(&routes, &snapshot, &accepted);
-            let text = (metrics.0)(snapshot.lost.is_none().then_some(sampled));
+            let text = (metrics.0)(snapshot.lost.is_none().then_some(sampled), format);
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         None => Refusal::not_found("this process has no metrics").into_response(),
+    }
+}
+
+/// OpenMetrics for those who name it, and for browsers and others that take anything.
+fn format(asked: &HeaderMap) -> (MetricsFormat, &'static str) {
+    let accept = asked.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
+    if accept.contains("text/plain") && !accept.contains("application/openmetrics-text") {
+        (MetricsFormat::Plain, "text/plain; version=0.0.4; charset=utf-8")
+    } else {
+        (MetricsFormat::OpenMetrics, "application/openmetrics-text; version=1.0.0; charset=utf-8")
     }
 }

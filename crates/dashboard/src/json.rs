@@ -275,6 +275,8 @@ fn json_payload(entry: &Entry) -> Option<Box<RawValue>> {
 /// One record of the audit trail.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AuditJson {
+    /// The record's number in the trail.
+    seq: i64,
     at: String,
     kind: &'static str,
     actor: String,
@@ -288,6 +290,7 @@ pub(crate) struct AuditJson {
 impl From<&AuditRecord> for AuditJson {
     fn from(record: &AuditRecord) -> Self {
         Self {
+            seq: record.seq,
             at: record.at.to_string(),
             kind: record.kind.as_str(),
             actor: record.actor.clone(),

@@ -5,6 +5,19 @@
 //! so ten open pages cost the database as much as one. [`Dashboard::router`] is the server side, to embed in a service;
 //! [`Dashboard::serve`] serves it on a listener with limits on connections and time.
 //!
+//! ```no_run
+//! use pillarbox_dashboard::{Dashboard, DashboardOptions, Ports};
+//! # use pillarbox_core::port::{Admin, Doctor, Presence, SagaAdmin, Schema};
+//!
+//! # async fn serve<S>(store: S, shutdown: impl Future<Output = ()>) -> pillarbox_core::Result<()>
+//! # where S: Admin + SagaAdmin + Presence + Schema + Doctor + Clone + 'static {
+//! let dashboard = Dashboard::new(Ports::of(&store), DashboardOptions::default().prefix("/ops/outbox"))?;
+//! // Nest it in the router of a service, and run the sampler beside the service.
+//! let service = axum::Router::<()>::new().nest_service("/ops/outbox", dashboard.router());
+//! dashboard.run(shutdown).await;
+//! # Ok(()) }
+//! ```
+//!
 //! Without a token, everybody who reaches the router may look, and nobody may act. See [`Access`].
 
 mod api;
@@ -24,7 +37,9 @@ mod text;
 mod trace;
 
 pub use findings::Findings;
-pub use options::{Access, DashboardOptions, Encode, Metrics, Role, RouteFacts, Sampled, Token};
+pub use options::{
+    Access, DashboardOptions, Encode, Metrics, MetricsFormat, Role, RouteFacts, Sampled, Token,
+};
 pub use serve::Peer;
 pub use shared::{Dashboard, Ports};
 pub use trace::TraceUrl;

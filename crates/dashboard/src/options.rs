@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pillarbox_core::health::{Limits, ProblemKind};
 use pillarbox_core::port::{RelaySeen, RouteCounts, SagaCounts};
-use pillarbox_core::{Error, Result, RouteName, check_name};
+use pillarbox_core::{Error, Result, RouteName, check_name, setters};
 use subtle::ConstantTimeEq as _;
 
 use crate::findings::Findings;
@@ -144,8 +144,17 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Writes metrics as OpenMetrics text. It gets what the last look has shown, or `None` if the store cannot be read.
-pub type Encode = dyn for<'a> Fn(Option<Sampled<'a>>) -> String + Send + Sync;
+/// The formats of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsFormat {
+    /// OpenMetrics, with exemplars. For scrapers that ask for it, as Prometheus does.
+    OpenMetrics,
+    /// The older text of Prometheus.
+    Plain,
+}
+
+/// Writes metrics in this format. It gets what the last look has shown, or `None` if the store cannot be read.
+pub type Encode = dyn for<'a> Fn(Option<Sampled<'a>>, MetricsFormat) -> String + Send + Sync;
 
 /// The metrics of this process.
 #[derive(Clone)]
@@ -158,6 +167,14 @@ impl fmt::Debug for Metrics {
 }
 
 /// The settings of a dashboard.
+///
+/// ```
+/// use pillarbox_dashboard::{Access, DashboardOptions, Role};
+///
+/// let options = DashboardOptions::default().title("shop").prefix("/ops/outbox");
+/// options.access(Access::Everybody(Role::Operator)).check()?;
+/// # Ok::<_, pillarbox_core::Error>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct DashboardOptions {
@@ -174,6 +191,10 @@ pub struct DashboardOptions {
     pub actor: String,
     /// Whether clients reach the server through TLS, so that cookies are only sent over it. Default: false.
     pub secure: bool,
+    /// Whether a reverse proxy that is trusted stands in front of the server. Then wrong tokens are counted by the last
+    /// address in `X-Forwarded-For`, which the proxy appends. Default: false, and they are counted by the peer of the
+    /// connection.
+    pub behind_proxy: bool,
     /// The problems for which `/readyz` answers 503. Default: [`ProblemKind::STOPPING`].
     pub unready: Vec<ProblemKind>,
     /// How long entries may wait: 5 minutes, and 15 seconds while no relay runs on one of `routes`.
@@ -199,6 +220,7 @@ impl Default for DashboardOptions {
             access: Access::default(),
             actor: "dashboard".into(),
             secure: false,
+            behind_proxy: false,
             unready: ProblemKind::STOPPING.to_vec(),
             limits: Limits::default(),
             routes: BTreeMap::new(),
@@ -206,6 +228,37 @@ impl Default for DashboardOptions {
             trace_url: None,
             findings: None,
         }
+    }
+}
+
+setters! {
+    impl DashboardOptions {
+        /// Sets what the page calls the database.
+        title: String as into;
+        /// Sets the path under which clients see the server.
+        prefix: String as into;
+        /// Sets the names that clients may ask for in the `Host` header.
+        hosts: Vec<String> as into;
+        /// Sets who may do what.
+        access: Access;
+        /// Sets the name in the audit trail for changes by users who give none.
+        actor: String as into;
+        /// Sets whether clients reach the server through TLS.
+        secure: bool;
+        /// Sets whether a reverse proxy that is trusted stands in front of the server.
+        behind_proxy: bool;
+        /// Sets the problems for which `/readyz` answers 503.
+        unready: Vec<ProblemKind> as into;
+        /// Sets how long entries may wait.
+        limits: Limits;
+        /// Sets the routes that are configured.
+        routes: BTreeMap<RouteName, RouteFacts> as into;
+        /// Sets what `/metrics` answers.
+        metrics: Metrics as some;
+        /// Sets where an event's story leads for the trace that staged the event.
+        trace_url: TraceUrl as some;
+        /// Sets what the view of the doctor shows.
+        findings: Arc<dyn Findings> as some;
     }
 }
 
@@ -273,19 +326,14 @@ mod tests {
 
     #[test]
     fn settings_that_cannot_work_are_refused() {
-        let with = |change: fn(&mut DashboardOptions)| {
-            let mut options = DashboardOptions::default();
-            change(&mut options);
-            options.check()
-        };
-        assert!(with(|_| ()).is_ok());
-        assert!(with(|options| options.prefix = "/a/b".into()).is_ok());
+        let plain = DashboardOptions::default;
+        assert!(plain().check().is_ok());
+        assert!(plain().prefix("/a/b").check().is_ok());
         for prefix in ["a", "/", "/a/", "/a//b", "/../a", "/a?b", "/a b"] {
-            let options = DashboardOptions { prefix: prefix.into(), ..DashboardOptions::default() };
-            assert!(options.check().is_err(), "{prefix}");
+            assert!(plain().prefix(prefix).check().is_err(), "{prefix}");
         }
-        assert!(with(|options| options.hosts = vec!["https://a".into()]).is_err());
-        assert!(with(|options| options.hosts = vec!["a:80".into()]).is_err());
-        assert!(with(|options| options.access = Access::Tokens { operator: None, viewer: None }).is_err());
+        assert!(plain().hosts(["https://a".to_owned()]).check().is_err());
+        assert!(plain().hosts(["a:80".to_owned()]).check().is_err());
+        assert!(plain().access(Access::Tokens { operator: None, viewer: None }).check().is_err());
     }
 }

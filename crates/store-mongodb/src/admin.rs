@@ -7,9 +7,9 @@ use mongodb::bson::{Bson, Document, doc};
 use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountBy, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
-    PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest,
-    Story, Waits, WaitsRequest,
+    Admin, AuditFilter, Changed, CountBy, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow,
+    LaneBacklog, PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, RouteName, Status, Timestamp};
 
@@ -112,15 +112,26 @@ impl Admin for MongoStore {
         self.together(Traffic::Operator, &Show { tables: &self.tables, id }).await
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        if limit == 0 {
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>> {
+        if filter.limit == 0 {
             return Ok(vec![]);
         }
-        let find =
-            Find::new(&self.tables.audit, Document::new()).sort(doc! { "seq": -1 }).limit(limit.into());
-        let mut records = records(&self.find(Traffic::Operator, find).await?)?;
-        records.reverse();
-        Ok(records)
+        let mut meant = Document::new();
+        if let Some(before) = filter.before {
+            meant.insert("seq", doc! { "$lt": stamp_of(before) });
+        }
+        if !filter.kinds.is_empty() {
+            let kinds: Vec<&str> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
+            meant.insert("kind", doc! { "$in": kinds });
+        }
+        if let Some(actor) = filter.actor {
+            meant.insert("actor", actor);
+        }
+        if let Some(since) = filter.since {
+            meant.insert("at", doc! { "$gte": since.as_micros() });
+        }
+        let find = Find::new(&self.tables.audit, meant).sort(doc! { "seq": -1 }).limit(filter.limit.into());
+        records(&self.find(Traffic::Operator, find).await?)
     }
 
     async fn recent(&self, request: RecentRequest) -> Result<Recent> {

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
+use pillarbox_core::limits::AUDIT_TOLD_MAX;
 use pillarbox_core::port::shared::{Asked, Candidate, Verb, candidate, sift};
 use pillarbox_core::port::{Changed, Effect, PauseChange, PauseRequest, PauseTo, SelectionRequest};
 use pillarbox_core::{Error, ErrorKind, NO_LANE, Result, check_name};
 
+use crate::admin;
 use crate::call::{Link, Traffic, UnitOfWork};
 use crate::command::{Change as Write, Find, NEXT, insert, stamps, update};
 use crate::lanes;
@@ -110,6 +113,8 @@ impl Change<'_> {
         let kind = self.verb.audited_as().as_str();
         let record = |entry: &Document| {
             let mut record = audit(at, kind, &self.request.actor);
+            // The record is found again by it.
+            record.insert("_id", ObjectId::new());
             for name in ["route", "event_id"] {
                 record.insert(name, entry.get(name).cloned().unwrap_or(Bson::Null));
             }
@@ -145,14 +150,20 @@ impl UnitOfWork for Change<'_> {
 
     async fn run(&self, tx: &mut Link<'_>) -> Result<Changed> {
         let found = self.look(tx).await?;
-        let (picked, changed) = self.sift(&found)?;
+        let (picked, mut changed) = self.sift(&found)?;
         if picked.is_empty() {
             return Ok(changed);
         }
         let (tables, at) = (self.tables, tx.now_or(self.request.now).await?.as_micros());
         let picked: BTreeSet<i64> = picked.into_iter().collect();
         // The audit records come before the status that they explain.
-        tx.write(insert(&tables.audit, self.records(&found, &picked, at))).await?;
+        let records = self.records(&found, &picked, at);
+        let told_max = usize::try_from(AUDIT_TOLD_MAX).unwrap_or(usize::MAX);
+        let told: Vec<Bson> =
+            records.iter().take(told_max).filter_map(|one| one.get("_id").cloned()).collect();
+        tx.write(insert(&tables.audit, records)).await?;
+        let told = Find::new(&tables.audit, doc! { "_id": { "$in": told } }).sort(doc! { "seq": 1 });
+        changed.audit = admin::records(&tx.find(told).await?)?;
         let takes: Vec<&str> = self.verb.takes().map(|status| status.as_str()).collect();
         let filter = doc! { "seq": { "$in": stamps(picked.iter().copied()) }, "status": { "$in": takes } };
         let write = Write::all(filter, self.write(at)).hint(tables.index(SEQ));

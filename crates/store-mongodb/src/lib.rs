@@ -25,13 +25,24 @@
 //! # }
 //! ```
 //!
-//! Staging needs a session with a transaction. A client or a collection does not compile, and a session without a
-//! transaction is refused before anything is written:
+//! Staging needs a session with a transaction. A session without one compiles, and is refused at run time with the kind
+//! [`Invalid`](pillarbox_core::ErrorKind::Invalid), before anything is written. A client, which is a pool of connections,
+//! or a collection does not compile:
 //!
 //! ```compile_fail,E0308
 //! # async fn example(client: mongodb::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! pillarbox_store_mongodb::Outbox::new("orders")
 //!     .stage(&mut client.clone(), pillarbox_core::Event::json("order.placed", &7)?)
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use mongodb::bson::Document;
+//! # async fn example(mut orders: mongodb::Collection<Document>) -> Result<(), Box<dyn std::error::Error>> {
+//! pillarbox_store_mongodb::Outbox::new("orders")
+//!     .stage(&mut orders, pillarbox_core::Event::json("order.placed", &7)?)
 //!     .await?;
 //! # Ok(())
 //! # }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
-    PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    Admin, AuditFilter, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow,
+    LaneBacklog, PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
     SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
@@ -96,11 +96,15 @@ impl Admin for MySqlStore {
         Ok(Story::tell(seen(&rows)?, &records(&audit)?))
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        let newest = self.statements.audit.with(Bind::new().number(limit.into()))?;
-        let mut records = records(&self.rows(Traffic::Operator, &newest).await?)?;
-        records.reverse();
-        Ok(records)
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>> {
+        let kinds: Vec<&str> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
+        let arguments = Bind::new()
+            .number(filter.limit.into())
+            .optional_number(filter.before)
+            .optional_text(Some(kinds.join(",")).filter(|kinds| !kinds.is_empty()))
+            .optional_text(filter.actor)
+            .at(filter.since);
+        records(&self.rows(Traffic::Operator, &self.statements.audit.with(arguments)?).await?)
     }
 
     async fn recent(&self, request: RecentRequest) -> Result<Recent> {

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use pillarbox_core::limits::AUDIT_TOLD_MAX;
 use pillarbox_core::port::shared::{Asked, Candidate, Columns, Verb, candidate, sift};
 use pillarbox_core::port::{Changed, Effect, PauseChange, PauseRequest, PauseTo, SelectionRequest};
 use pillarbox_core::{Result, Status, check_name};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
+use crate::admin::records;
 use crate::bind::Bind;
 use crate::call::{Traffic, UnitOfWork};
 use crate::meant::{bind, text};
@@ -86,7 +88,7 @@ impl UnitOfWork for Change<'_> {
     async fn run(&self, tx: &mut MySqlConnection) -> Result<Changed> {
         let mut found = candidates(&self.look()?.rows(tx).await?)?;
         self.lock(&mut found, tx).await?;
-        let (picked, changed) = self.sift(found)?;
+        let (picked, mut changed) = self.sift(found)?;
         if picked.is_empty() {
             return Ok(changed);
         }
@@ -94,7 +96,7 @@ impl UnitOfWork for Change<'_> {
         // The audit rows come before the status that they explain.
         let kind = self.verb.audited_as().as_str();
         let audit = Bind::new().at(now).text(kind).text(&self.request.actor).json(&picked);
-        statements.change_audit.with(audit)?.execute(tx).await?;
+        let first = statements.change_audit.with(audit)?.execute(tx).await?.told;
         let sql = match self.verb {
             Verb::Requeue => &statements.requeue,
             Verb::Discard | Verb::Cancel => &statements.discard,
@@ -103,6 +105,10 @@ impl UnitOfWork for Change<'_> {
         sql.with(Bind::new().at(now).json(&picked))?.execute(tx).await?;
         // The readers of these lanes are past these entries.
         statements.lanes_revise.with(Bind::new().json(&picked))?.execute(tx).await?;
+        let told = &picked[..picked.len().min(usize::try_from(AUDIT_TOLD_MAX).unwrap_or(usize::MAX))];
+        let first = i64::try_from(first).unwrap_or(i64::MAX);
+        let told = Bind::new().number(first).text(kind).json(&told);
+        changed.audit = records(&statements.change_told.with(told)?.rows(tx).await?)?;
         Ok(changed)
     }
 }

@@ -304,6 +304,7 @@ statements! {
         audit_of,
         audit_subject,
         change_audit,
+        change_told,
         claim_back,
         claim_back_causal,
         claim_causal,

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
-    PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    Admin, AuditFilter, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow,
+    LaneBacklog, PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
     SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, ErrorKind, EventId, Result, RouteName, Status, Timestamp};
@@ -101,12 +101,15 @@ impl Admin for PostgresStore {
         Ok(Story::tell(entries, &records(&audit)?))
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        let arguments = Bind::new().number(limit.into()).done()?;
-        let newest = self.run(Traffic::Operator, Again::Always, &self.sql().audit, arguments).await?;
-        let mut records = records(&newest)?;
-        records.reverse();
-        Ok(records)
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>> {
+        let kinds: Vec<&str> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
+        let arguments = Bind::new()
+            .number(filter.limit.into())
+            .value(filter.before)
+            .value(Some(kinds).filter(|kinds| !kinds.is_empty()))
+            .value(filter.actor.as_deref())
+            .at(filter.since);
+        records(&self.run(Traffic::Operator, Again::Always, &self.sql().audit, arguments.done()?).await?)
     }
 
     async fn recent(&self, request: RecentRequest) -> Result<Recent> {

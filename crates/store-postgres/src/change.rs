@@ -1,6 +1,7 @@
 //! What operators change: entries by hand, and whether a route is paused. Audited first.
 
-use pillarbox_core::port::shared::{Asked, Columns, Verb, candidate, sift};
+use pillarbox_core::limits::AUDIT_TOLD_MAX;
+use pillarbox_core::port::shared::{Asked, Columns, Verb, audit_record, candidate, sift};
 use pillarbox_core::port::{Changed, Effect, PauseChange, PauseRequest, PauseTo, SelectionRequest};
 use pillarbox_core::{Result, Status, check_name};
 
@@ -37,11 +38,17 @@ impl PostgresStore {
                 .text(&request.actor)
                 .at(request.now)
                 .text(verb.audited_as().as_str())
-                .value(verb == Verb::Cancel);
+                .value(verb == Verb::Cancel)
+                .number(AUDIT_TOLD_MAX.into());
             let rows = unit.rows(sql, arguments.done()?).await?;
-            let done = rows.first().map_or(Ok(0), |row| Cells::of(row).count())?;
+            let mut done = 0;
+            for mut row in rows.iter().map(Cells::of) {
+                done = row.count()?;
+                changed.audit.push(audit_record(&mut row)?);
+            }
             // Another operator was faster with the others.
-            changed.skipped += changed.changed.saturating_sub(done);
+            changed.fenced = changed.changed.saturating_sub(done);
+            changed.skipped += changed.fenced;
             changed.changed = done;
         }
         unit.commit(Phase::Committing).await?;

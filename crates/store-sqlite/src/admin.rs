@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use pillarbox_core::limits::{COUNTED_MAX, HEADS_NAMED_MAX};
 use pillarbox_core::port::shared::{Asked, Columns, RouteTally, Verb, audit_record, inventory_row};
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
-    PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    Admin, AuditFilter, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow,
+    LaneBacklog, PauseChange, PauseRequest, Pool, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
     SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
@@ -111,11 +111,16 @@ impl Admin for SqliteStore {
         Ok(Story::tell(seen(&rows)?, &records(&audit)?))
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        let newest = self.statements.audit.with(Bind::new().number(limit.into()).done()?);
-        let mut records = records(&newest.fetch_all(self.pool()).await.map_err(classify)?)?;
-        records.reverse();
-        Ok(records)
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>> {
+        let kinds: Vec<&str> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
+        let arguments = Bind::new()
+            .number(filter.limit.into())
+            .value(filter.before)
+            .json(&kinds)
+            .value(filter.actor)
+            .at(filter.since);
+        let newest = self.statements.audit.with(arguments.done()?);
+        records(&newest.fetch_all(self.pool()).await.map_err(classify)?)
     }
 
     async fn recent(&self, request: RecentRequest) -> Result<Recent> {

@@ -1,11 +1,13 @@
 //! What operators change: entries by hand, and whether a route is paused. Audited first.
 
 use async_trait::async_trait;
+use pillarbox_core::limits::AUDIT_TOLD_MAX;
 use pillarbox_core::port::shared::{Asked, Columns, Verb, candidate, sift};
 use pillarbox_core::port::{Changed, Effect, PauseChange, PauseRequest, PauseTo, SelectionRequest};
 use pillarbox_core::{Result, check_name};
 use sqlx::SqliteConnection;
 
+use crate::admin::records;
 use crate::bind::Bind;
 use crate::call::UnitOfWork;
 use crate::error::classify;
@@ -55,7 +57,7 @@ impl UnitOfWork for &Change<'_> {
     type Outcome = Changed;
 
     async fn run(self, tx: &mut SqliteConnection) -> Result<Changed> {
-        let (picked, changed) = self.find(&mut *tx).await?;
+        let (picked, mut changed) = self.find(&mut *tx).await?;
         if picked.is_empty() {
             return Ok(changed);
         }
@@ -67,7 +69,14 @@ impl UnitOfWork for &Change<'_> {
             .text(&self.request.actor)
             .json(&picked)
             .done()?;
-        self.statements.change_audit.with(audit).execute(&mut *tx).await.map_err(classify)?;
+        let audited = self.statements.change_audit.with(audit).execute(&mut *tx).await.map_err(classify)?;
+        let rows = i64::try_from(audited.rows_affected()).unwrap_or(i64::MAX);
+        let told = Bind::new()
+            .number(audited.last_insert_rowid().saturating_sub(rows))
+            .number(AUDIT_TOLD_MAX.into())
+            .done()?;
+        let told = self.statements.change_told.with(told).fetch_all(&mut *tx).await.map_err(classify)?;
+        changed.audit = records(&told)?;
         let sql = match self.verb {
             Verb::Requeue => &self.statements.requeue,
             Verb::Discard | Verb::Cancel => &self.statements.discard,

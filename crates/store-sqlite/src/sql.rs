@@ -191,6 +191,7 @@ statements! {
         audit_of,
         audit_subject,
         change_audit,
+        change_told,
         claim: Ordered,
         claim_suspects,
         claimable,

@@ -1,9 +1,9 @@
-//! `${VAR}` in texts of the configuration. `$${` is a literal `${`.
+//! `${VAR}` and `${file:PATH}` in texts of the configuration. `$${` is a literal `${`.
 
 /// Why a text cannot be expanded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ExpandError {
-    /// The environment has no such variable.
+    /// The environment has no such variable, or there is no such file.
     Missing(String),
     /// A `${` without its `}`, or with something in it that cannot be a variable.
     Malformed(String),
@@ -12,6 +12,11 @@ pub(crate) enum ExpandError {
 impl std::fmt::Display for ExpandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Missing(name) if name.starts_with(FILE) => write!(
+                f,
+                "the file {} cannot be read as text of at most 64 KiB; it is named by ${{file:PATH}}",
+                &name[FILE.len()..]
+            ),
             Self::Missing(name) => {
                 write!(
                     f,
@@ -19,11 +24,17 @@ impl std::fmt::Display for ExpandError {
                 )
             }
             Self::Malformed(text) => {
-                write!(f, "{text:?} is not a variable: write ${{NAME}}, or $${{ for a literal ${{")
+                write!(
+                    f,
+                    "{text:?} is not a variable: write ${{NAME}}, ${{file:PATH}}, or $${{ for a literal ${{"
+                )
             }
         }
     }
 }
+
+/// What a name begins with that is the path of a file.
+pub(super) const FILE: &str = "file:";
 
 /// The text with each `${NAME}` replaced by what `lookup` gives. What it gives is not expanded again.
 pub(crate) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
@@ -39,7 +50,7 @@ pub(crate) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Res
         expanded.push_str(&rest[..at]);
         let (name, after) = rest[at + 2..]
             .split_once('}')
-            .filter(|(name, _)| is_name(name))
+            .filter(|(name, _)| is_name(name) || is_file(name))
             .ok_or_else(|| ExpandError::Malformed(head(&rest[at..])))?;
         expanded.push_str(&lookup(name).ok_or_else(|| ExpandError::Missing(name.to_owned()))?);
         rest = after;
@@ -52,6 +63,10 @@ fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn is_file(name: &str) -> bool {
+    name.strip_prefix(FILE).is_some_and(|path| !path.is_empty() && !path.contains("${"))
 }
 
 // Only the beginning: what follows may be the rest of a secret.
@@ -68,6 +83,7 @@ mod tests {
             "A" => Some("one".to_owned()),
             "NESTED" => Some("${A}".to_owned()),
             "EMPTY" => Some(String::new()),
+            "file:/run/secrets/token" => Some("from a file".to_owned()),
             _ => None,
         };
         assert_eq!(expand(text, &lookup), expect.map(str::to_owned), "{text}");
@@ -81,6 +97,17 @@ mod tests {
         check("${NESTED}", Ok("${A}"));
         check("${EMPTY}", Ok(""));
         check("cost: $5 {A}", Ok("cost: $5 {A}"));
+    }
+
+    #[test]
+    fn a_file_is_named_by_its_path() {
+        check("${file:/run/secrets/token}", Ok("from a file"));
+        check("x${file:/run/secrets/token}${A}", Ok("xfrom a fileone"));
+        let gone = ExpandError::Missing("file:/gone".into());
+        assert!(gone.to_string().starts_with("the file /gone cannot be read"), "{gone}");
+        check("${file:/gone}", Err(gone));
+        check("${file:}", Err(ExpandError::Malformed("${file:}".into())));
+        check("${file:${A}/b}", Err(ExpandError::Malformed("${file:${A}/".into())));
     }
 
     #[test]

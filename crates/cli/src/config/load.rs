@@ -1,6 +1,7 @@
 //! Reading the file: parse, expand, check, and say where it is wrong.
 
 use std::borrow::Cow;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -8,10 +9,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::Config;
-use super::expand::expand;
+use super::expand::{FILE, expand};
 use super::mark::Marks;
 use super::secret::{has_literal_secret, readable_by_others};
 use crate::fault::Fault;
+
+/// The largest file that a text of the configuration may name, in bytes.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// A configuration, and what should be said about its file.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, Fault> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Fault::usage(format!("cannot read the configuration {}: {error}", path.display()))
     })?;
-    let loaded = parse(&path.display().to_string(), &text, &|name| std::env::var(name).ok())?;
+    let loaded = parse(&path.display().to_string(), &text, &look_up)?;
     Ok(match loaded {
         (config, true) if readable_by_others(path) => Loaded {
             config,
@@ -39,6 +43,15 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, Fault> {
         },
         (config, _) => Loaded { config, warnings: Vec::new() },
     })
+}
+
+/// The value of an environment variable, or the text of a file without the line break at its end.
+fn look_up(name: &str) -> Option<String> {
+    let Some(path) = name.strip_prefix(FILE) else { return std::env::var(name).ok() };
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).ok()?;
+    let is_whole = u64::try_from(text.len()).is_ok_and(|bytes| bytes <= FILE_BYTES_MAX);
+    is_whole.then(|| text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// The configuration, and whether a secret stands in the text itself.
@@ -140,6 +153,15 @@ mod tests {
     fn a_missing_variable_is_named() {
         check("\n[database]\nurl = \"${GONE}\"", &["p.toml:3: database.url:", "variable GONE is not set"]);
         check(&route("lease = \"${LEASE\""), &["p.toml:3: routes.orders.lease:", "${NAME}"]);
+    }
+
+    #[test]
+    fn a_file_is_read_without_the_line_break_at_its_end_and_only_if_it_is_small() {
+        let text = look_up(concat!("file:", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+        assert!(text.starts_with("[package]") && !text.ends_with('\n'), "{text}");
+        assert_eq!(look_up(concat!("file:", env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")), None);
+        assert_eq!(look_up("file:/nowhere/token"), None);
+        check("[admin]\ntoken = \"${file:/nowhere/token}\"", &["p.toml:2: admin.token:", "cannot be read"]);
     }
 
     #[test]

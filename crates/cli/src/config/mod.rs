@@ -77,7 +77,8 @@ impl Config {
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DatabaseConfig {
-    /// `sqlite://`, `postgres://`, `mysql://` or `mongodb://`. Default: `DATABASE_URL`, then `sqlite://pillarbox.db`.
+    /// `sqlite://`, `postgres://`, `mysql://`, `mariadb://` or `mongodb://`. Default: `DATABASE_URL`, then
+    /// `sqlite://pillarbox.db`.
     pub(crate) url: Option<String>,
     /// How the names of the tables begin. Default: `pillarbox`.
     pub(crate) prefix: Option<Name>,

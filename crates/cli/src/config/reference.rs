@@ -39,9 +39,13 @@ const HEAD: &str = "\
 # Configuration
 
 The configuration is `pillarbox.toml` in the current folder, or the file that `--config FILE` names.
-`${NAME}` in a text is replaced by that environment variable; `$${` is a literal `${`. A key that is
-not on this page is refused. The error names the file, the line and the allowed keys. `pillarbox
-config check` checks the file, and `pillarbox config show` prints the configuration in effect.
+A key that is not on this page is refused. The error names the file, the line and the allowed keys.
+`pillarbox config check` checks the file, and `pillarbox config show` prints the configuration in
+effect.
+
+In a text, `${NAME}` is replaced by that environment variable, and `${file:PATH}` by what that file
+contains, without the line break at its end. So a secret can come from a variable, from a mounted
+secret, or from a credential of systemd. `$${` is a literal `${`.
 
 A *duration* is a number and a unit in quotes: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"12h\"`, `\"1d\"`.
 
@@ -119,7 +123,7 @@ fn database() -> Vec<Setting> {
             "url",
             "URL",
             url,
-            "the database: `sqlite://FILE`, `postgres://USER@HOST/NAME`, `mysql://USER@HOST/NAME` or `mongodb://HOST/NAME`",
+            "the database: `sqlite://FILE`, `postgres://USER@HOST/NAME`, `mysql://USER@HOST/NAME`, `mariadb://USER@HOST/NAME` or `mongodb://HOST/NAME`",
         ),
         setting("prefix", "name", prefix, "the beginning of the table names"),
         setting(
@@ -273,7 +277,12 @@ fn admin() -> Vec<Setting> {
             "`false`",
             "without a token, let everybody who reaches the server act",
         ),
-        setting("behind_proxy", truth, "`false`", "a reverse proxy in front of the server brings TLS"),
+        setting(
+            "behind_proxy",
+            truth,
+            "`false`",
+            "a reverse proxy in front of the server brings TLS, and appends the client's address to `X-Forwarded-For`",
+        ),
         setting(
             "prefix",
             "path",

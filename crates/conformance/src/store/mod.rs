@@ -58,6 +58,8 @@ macro_rules! __store_cases {
                 a_fresh_event_id_grows_with_time,
                 a_plain_insert_of_three_columns_stages,
                 a_text_of_plain_sql_arrives_byte_for_byte,
+                keys_that_differ_in_case_accents_or_spaces_are_different,
+                routes_that_differ_in_case_accents_or_spaces_are_different,
             }
             claiming {
                 entries_are_claimed_oldest_first_within_the_limit,
@@ -141,6 +143,8 @@ macro_rules! __store_cases {
                 an_inventory_is_everything_page_by_page,
                 an_entrys_whole_story_is_shown,
                 the_audit_trail_is_the_newest_records_oldest_first,
+                the_audit_trail_goes_on_behind_a_page_and_is_narrowed_by_every_field,
+                a_change_answers_with_its_own_audit_records,
                 reading_changes_nothing,
                 a_purge_takes_old_delivered_and_discarded_entries_only,
                 a_purge_is_bounded_and_audited_with_its_count,
@@ -215,6 +219,7 @@ macro_rules! __store_cases {
                 an_event_accepted_twice_in_one_transaction_is_a_duplicate,
                 a_rolled_back_handler_leaves_no_mark,
                 a_consumer_out_of_bounds_is_refused,
+                consumers_that_differ_in_case_accents_or_spaces_are_different,
                 a_concurrent_duplicate_waits_and_is_one_after_a_commit,
                 a_concurrent_duplicate_waits_and_is_fresh_after_a_rollback,
                 of_many_concurrent_duplicates_one_is_fresh,

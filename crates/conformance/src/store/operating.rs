@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::future::join;
 use pillarbox_core::limits::WAITS_MAX;
 use pillarbox_core::port::{
-    Admin, AnnounceRequest, BlockingHead, ClaimOrder, ClaimRequest, CountBy, CountByRequest, CountGroup,
-    Effect, Filter, Keep, Pause, PauseChange, PauseRequest, PauseTo, RecentRequest, RouteCounts, RunId,
-    Selection, SelectionRequest, SettleRequest, Skip, Store as _, Verdict, Waits, WaitsRequest,
+    Admin, AnnounceRequest, BlockingHead, Changed, ClaimOrder, ClaimRequest, CountBy, CountByRequest,
+    CountGroup, Effect, Filter, Keep, Pause, PauseChange, PauseRequest, PauseTo, RecentRequest, RouteCounts,
+    RunId, Selection, SelectionRequest, SettleRequest, Skip, Store as _, Verdict, Waits, WaitsRequest,
 };
 use pillarbox_core::{
     AuditKind, CircuitState, Entry, Event, EventId, Failure, FailureKind, OnDead, Standing, Status, Timestamp,
@@ -417,7 +417,7 @@ pub async fn a_waiting_entry_is_cancelled_and_never_delivered<H: StoreHarness>(h
     let wanted = harness.store().cancel(dry).await.unwrap();
     assert_eq!(count(harness, Status::Discarded).await, 0);
     let changed = harness.store().cancel(request.clone()).await.unwrap();
-    assert_eq!(changed, wanted);
+    assert_eq!(Changed { audit: vec![], ..changed.clone() }, wanted, "a dry run leaves no record");
     assert_eq!((changed.changed, &changed.missing), (2, &vec![id(9)]));
     let skips: Vec<_> = changed.skips.iter().map(|skip| (skip.event_id, skip.why)).collect();
     let is = |status| Skip::Standing(Standing::Is(status));

@@ -21,6 +21,11 @@ pub(crate) fn route(name: &str) -> RouteName {
     RouteName::new(name).unwrap()
 }
 
+/// Names that a person may take for one another, and a database for one: they differ in case, in how an accent is written,
+/// or in a space.
+pub(crate) const ALIKE: [&str; 8] =
+    ["cafe", "Cafe", "caf\u{e9}", "cafe\u{301}", "caf\u{e9} ", " cafe", "cafe ", "cafe\u{a0}"];
+
 /// An id that only depends on `n`, so that a failure can be read.
 pub(crate) fn id(n: u64) -> EventId {
     EventId(uuid::Uuid::from_u64_pair(0x0190_0000_0000_7000, 0x8000_0000_0000_0000 | n))

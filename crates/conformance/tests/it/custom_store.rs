@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use pillarbox_conformance::{MemoryHarness, StoreHarness, Tamper};
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
-    AcceptRequest, Accepted, Admin, Changed, Claim, ClaimRequest, CountByRequest, CountGroup, ExtendRequest,
-    Extended, Filter, Inbox, InventoryRequest, InventoryRow, LaneBacklog, Migrated, PauseChange,
-    PauseRequest, PurgeRequest, Purged, ReapRequest, Reaped, Recent, RecentRequest, RouteCounts, Schema,
-    SchemaState, SelectionRequest, SettleRequest, Settled, Stage, Store, Story, Waits, WaitsRequest,
+    AcceptRequest, Accepted, Admin, AuditFilter, Changed, Claim, ClaimRequest, CountByRequest, CountGroup,
+    ExtendRequest, Extended, Filter, Inbox, InventoryRequest, InventoryRow, LaneBacklog, Migrated,
+    PauseChange, PauseRequest, PurgeRequest, Purged, ReapRequest, Reaped, Recent, RecentRequest, RouteCounts,
+    Schema, SchemaState, SelectionRequest, SettleRequest, Settled, Stage, Store, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, Event, EventId, Result, RouteName, Staged, Timestamp};
 use pillarbox_testkit::{MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx};
@@ -104,8 +104,8 @@ impl Admin for CountingStore {
         self.inner().show(id).await
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        self.inner().audit(limit).await
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>> {
+        self.inner().trail(filter).await
     }
 
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {

@@ -16,13 +16,24 @@ const CONNECTIONS_MAX: u64 = 95;
 
 pub(super) fn schema(state: &SchemaState) -> Vec<Finding> {
     match (state.check(), state) {
-        (Err(error), _) => vec![Finding::problem("schema", error.to_string(), "Run `pillarbox migrate`.")],
+        (Err(error), state) => vec![Finding::problem("schema", error.to_string(), mends(state))],
         (Ok(()), SchemaState::Ready { warnings }) if !warnings.is_empty() => {
             let finding =
                 |warning: &String| Finding::problem("schema", warning.clone(), "Run `pillarbox migrate`.");
             warnings.iter().map(finding).collect()
         }
         (Ok(()), _) => vec![Finding::ok("schema", "the tables are as this version needs them")],
+    }
+}
+
+/// What to do about tables that this version cannot work with.
+fn mends(state: &SchemaState) -> &'static str {
+    match state {
+        SchemaState::Newer { .. } => "Install the version that upgraded the tables, or a later one.",
+        SchemaState::Damaged { .. } => {
+            "Restore the tables. `pillarbox migrate --plan` prints how they should be."
+        }
+        _ => "Run `pillarbox migrate`.",
     }
 }
 

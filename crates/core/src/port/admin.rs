@@ -23,6 +23,7 @@ use super::filter::Filter;
 use super::operating::{BlockingHead, CountByRequest, CountGroup, Pause, PauseChange, PauseRequest, Skipped};
 use super::recent::{Recent, RecentRequest};
 use super::shared::Verb;
+use super::trail::AuditFilter;
 use super::waits::{Waits, WaitsRequest};
 
 /// The connections of a process to the database.
@@ -62,8 +63,15 @@ pub trait Admin: Send + Sync {
     /// Everything known about one event, for each route that carries it. Empty if no route does.
     async fn show(&self, id: EventId) -> Result<Vec<Story>>;
 
+    /// The records of the audit trail that match, newest first. They are read along their sequence numbers.
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>>;
+
     /// The newest audit records, at most `limit`, oldest first.
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>>;
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+        let mut records = self.trail(AuditFilter::default().limit(limit)).await?;
+        records.reverse();
+        Ok(records)
+    }
 
     /// How many entries match, grouped by one of their fields, the largest group first.
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>>;
@@ -315,6 +323,12 @@ pub struct Changed {
     pub skipped: u64,
     /// The first skipped entries with their reasons, at most [`SKIPS_TOLD_MAX`](crate::limits::SKIPS_TOLD_MAX).
     pub skips: Vec<Skipped>,
+    /// How many of the skipped entries were changed by others between the look and the change. They have no reason
+    /// in `skips`.
+    pub fenced: u64,
+    /// The audit records of this very change, as the same transaction read them back. The first ones, at most
+    /// [`AUDIT_TOLD_MAX`](crate::limits::AUDIT_TOLD_MAX). Empty in a dry run.
+    pub audit: Vec<AuditRecord>,
     /// Sagas that have not ended and have dead steps among the selected entries, at most
     /// [`LIST_MAX`](crate::limits::LIST_MAX). A requeue lets these sagas go on. A discard leaves those steps as
     /// they are.

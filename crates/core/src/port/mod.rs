@@ -24,6 +24,7 @@ mod sink;
 mod source;
 mod stage;
 mod store;
+mod trail;
 mod transcript;
 mod waits;
 
@@ -62,5 +63,6 @@ pub use store::{
     Claim, ClaimOrder, ClaimRequest, Company, Death, ExtendRequest, Extended, Keep, Leases, ReapRequest,
     Reaped, SettleRequest, Settled, Settlement, Steps, Store, Undecodable, Verdict,
 };
+pub use trail::AuditFilter;
 pub use transcript::{Pages, Transcript};
 pub use waits::{WAIT_BOUNDS, Waits, WaitsRequest};

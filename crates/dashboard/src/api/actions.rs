@@ -10,7 +10,7 @@ use axum::{Extension, Json};
 use pillarbox_core::limits::BATCH_MAX;
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
-    Changed, Effect, PauseChange, PauseRequest, PauseTo, PurgeRequest, Selection, SelectionRequest, Skipped,
+    Effect, PauseChange, PauseRequest, PauseTo, PurgeRequest, Selection, SelectionRequest,
 };
 use pillarbox_core::{AuditKind, EventId, RouteName, parse_duration};
 use serde::{Deserialize, Serialize};
@@ -21,17 +21,14 @@ use crate::json::AuditJson;
 use crate::security::Visitor;
 use crate::shared::Shared;
 
+use super::answer::{Answer, Before, ChangedJson};
 use super::asked::EntriesQuery;
 use super::extract::Body;
 
 /// The most ids of one change.
 const IDS_MAX: usize = 1_000;
-/// The most entries of one change by a filter. A change of more is repeated until nothing is left.
+/// The most entries of one change by a filter. The answer says if there may be more.
 const CHANGED_MAX: u32 = 10_000;
-/// How many skipped entries are looked up in the audit trail.
-const LOOKED_UP_MAX: usize = 20;
-/// How many audit records an answer repeats.
-const REPEATED_MAX: usize = 20;
 
 /// Which entries to change.
 #[derive(Deserialize, ToSchema)]
@@ -39,7 +36,8 @@ const REPEATED_MAX: usize = 20;
 pub(crate) struct ChangeBody {
     /// These events, at most 1000.
     ids: Option<Vec<String>>,
-    /// All entries that match and allow the change, at most 10,000 at once.
+    /// The oldest entries that match and allow the change, at most 10,000. If there may be more, the answer has
+    /// `more` and a `cursor`, with which the filter goes on.
     filter: Option<EntriesQuery>,
     /// How many entries you expect to change. With a filter, `discard` and `cancel` need it, and if there are more
     /// now, nothing is changed.
@@ -47,32 +45,6 @@ pub(crate) struct ChangeBody {
     /// Only count what would be changed.
     #[serde(default)]
     dry_run: bool,
-}
-
-/// An entry that was not changed.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct SkippedJson {
-    event_id: String,
-    route: String,
-    why: String,
-}
-
-/// What a change did, or would do.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct ChangedJson {
-    dry_run: bool,
-    /// Who did it, as the audit trail says.
-    actor: String,
-    changed: u64,
-    skipped: u64,
-    /// The first skipped entries with their reasons.
-    skips: Vec<SkippedJson>,
-    /// Ids that no route carries.
-    missing: Vec<String>,
-    /// The newest audit records of this change, at most 20.
-    audit: Vec<AuditJson>,
-    /// The same in a sentence.
-    message: String,
 }
 
 fn verb_of(name: &str) -> Result<(Verb, &'static str), Refusal> {
@@ -110,13 +82,16 @@ pub(crate) async fn act(
         now: None,
     };
     let admin = &shared.ports.admin;
+    let limit = matches!(selection, Selection::Matching(_)).then_some(u64::from(CHANGED_MAX));
     if body.dry_run {
         let changed = admin.change(ask(Effect::DryRun), verb).await?;
-        return Ok(Json(answer(&shared, changed, (verb, done), actor, true).await));
+        let answer = Answer { done, actor: &actor, limit, dry_run: true };
+        return Ok(Json(answer.tell(&shared, changed).await));
     }
     confirmed(&shared, &body, ask(Effect::DryRun), verb).await?;
     let changed = noting_refusal(&shared, admin.change(ask(Effect::Apply), verb).await)?;
-    Ok(Json(answer(&shared, changed, (verb, done), actor, false).await))
+    let answer = Answer { done, actor: &actor, limit, dry_run: false };
+    Ok(Json(answer.tell(&shared, changed).await))
 }
 
 fn actor(shared: &Shared, visitor: &Visitor) -> String {
@@ -175,79 +150,6 @@ fn noting_refusal<T>(shared: &Shared, result: pillarbox_core::Result<T>) -> Resu
         Ok(_) => shared.remember_refusal(None),
     }
     Ok(result?)
-}
-
-async fn answer(
-    shared: &Shared,
-    changed: Changed,
-    (verb, done): (Verb, &str),
-    actor: String,
-    dry_run: bool,
-) -> ChangedJson {
-    let mut skips = Vec::with_capacity(changed.skips.len());
-    for (place, skipped) in changed.skips.iter().enumerate() {
-        let why = if place < LOOKED_UP_MAX { why(shared, skipped).await } else { skipped.why.to_string() };
-        let (event_id, route) = (skipped.event_id.to_string(), skipped.route.to_string());
-        skips.push(SkippedJson { event_id, route, why });
-    }
-    let audit = if dry_run || changed.changed == 0 {
-        vec![]
-    } else {
-        repeated(shared, verb.audited_as(), &actor, changed.changed).await
-    };
-    let mut message = if dry_run {
-        format!("{} would be {done}", entries(changed.changed))
-    } else {
-        format!("{} {done}", entries(changed.changed))
-    };
-    if changed.skipped > 0 {
-        let first = skips.first().map(|skip| skip.why.as_str()).unwrap_or_default();
-        message.push_str(&format!(", {} skipped: {first}", changed.skipped));
-    }
-    if !changed.missing.is_empty() {
-        message.push_str(&format!(", {} not found", changed.missing.len()));
-    }
-    ChangedJson {
-        dry_run,
-        actor,
-        changed: changed.changed,
-        skipped: changed.skipped,
-        skips,
-        missing: changed.missing.iter().map(ToString::to_string).collect(),
-        audit,
-        message,
-    }
-}
-
-/// Why an entry was skipped, and who changed it last.
-async fn why(shared: &Shared, skipped: &Skipped) -> String {
-    let why = skipped.why.to_string();
-    let Ok(stories) = shared.ports.admin.show(skipped.event_id).await else { return why };
-    let last = stories.iter().find(|story| story.entry.route == skipped.route).and_then(|story| {
-        let by_hand = [AuditKind::Requeued, AuditKind::Discarded, AuditKind::Hastened, AuditKind::Cancelled];
-        story.audit.iter().rev().find(|record| by_hand.contains(&record.kind))
-    });
-    match last {
-        Some(record) => {
-            let ago = crate::text::age(shared.clock.now().since(record.at));
-            format!("{why}; it was {} by {} {ago} ago", record.kind, record.actor)
-        }
-        None => why,
-    }
-}
-
-/// The audit records of a change that was just made.
-async fn repeated(shared: &Shared, kind: AuditKind, actor: &str, changed: u64) -> Vec<AuditJson> {
-    let limit = u32::try_from(changed).unwrap_or(u32::MAX).saturating_add(100).min(1_000);
-    let Ok(records) = shared.ports.admin.audit(limit).await else { return vec![] };
-    let ours = records.iter().rev().filter(|record| record.kind == kind && record.actor == actor);
-    let most = usize::try_from(changed).unwrap_or(usize::MAX).min(REPEATED_MAX);
-    ours.take(most).map(AuditJson::from).collect()
-}
-
-pub(super) fn entries(count: u64) -> String {
-    let noun = if count == 1 { "entry" } else { "entries" };
-    format!("{} {noun}", crate::text::count(count))
 }
 
 /// Why a route is paused or resumed.
@@ -318,6 +220,7 @@ async fn set_pause(
         PauseRequest { route: route.clone(), to, actor: actor.clone(), reason: body.reason, now: None };
     request.check()?;
     let admin = &shared.ports.admin;
+    let before = Before::of(&shared, body.dry_run).await;
     let change = if body.dry_run {
         let counts = admin.counts(None).await?;
         request.change(counts.iter().any(|counts| counts.route == route && counts.paused.is_some()))
@@ -326,7 +229,7 @@ async fn set_pause(
     };
     let (is_changed, word) =
         (change == PauseChange::Changed, if to == PauseTo::Paused { "paused" } else { "resumed" });
-    let message = match (is_changed, body.dry_run) {
+    let mut message = match (is_changed, body.dry_run) {
         (false, _) => {
             format!("{route} is {} already", if to == PauseTo::Paused { "paused" } else { "running" })
         }
@@ -334,7 +237,7 @@ async fn set_pause(
         (true, false) => format!("{route} was {word} by {actor}"),
     };
     let audit = if is_changed && !body.dry_run {
-        repeated(&shared, to.audited_as(), &actor, 1).await
+        before.record(&shared, to.audited_as(), &actor, Some(&route), &mut message).await
     } else {
         vec![]
     };
@@ -393,6 +296,7 @@ pub(crate) async fn purge(
         _ => return Err(Refusal::bad("`what` is entries, inbox or sagas")),
     };
     let would = delete(&shared, kind, older_than, &actor, Effect::DryRun).await?;
+    let before = Before::of(&shared, body.dry_run).await;
     let (purged, word) = if body.dry_run {
         (would, "would be deleted")
     } else {
@@ -405,9 +309,13 @@ pub(crate) async fn purge(
         let purged = delete(&shared, kind, older_than, &actor, Effect::Apply).await;
         (noting_refusal(&shared, purged)?, "deleted")
     };
-    let audit = if body.dry_run || purged == 0 { vec![] } else { repeated(&shared, kind, &actor, 1).await };
     let noun = if kind == AuditKind::InboxPurged { "rows of the inbox" } else { body.what.as_str() };
-    let message = format!("{} {noun} {word}", crate::text::count(purged));
+    let mut message = format!("{} {noun} {word}", crate::text::count(purged));
+    let audit = if body.dry_run || purged == 0 {
+        vec![]
+    } else {
+        before.record(&shared, kind, &actor, None, &mut message).await
+    };
     let more = purged >= u64::from(BATCH_MAX);
     Ok(Json(PurgedJson { dry_run: body.dry_run, purged, more, message, audit }))
 }

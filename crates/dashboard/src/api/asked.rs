@@ -156,7 +156,7 @@ pub(super) fn given(value: &Option<String>) -> Option<&str> {
     value.as_deref().filter(|value| !value.is_empty())
 }
 
-fn time(text: &str, now: Timestamp) -> Result<Timestamp, Refusal> {
+pub(super) fn time(text: &str, now: Timestamp) -> Result<Timestamp, Refusal> {
     match parse_duration(text) {
         Ok(ago) => Ok(now.saturating_sub(ago)),
         Err(_) => Ok(text.parse().map_err(|_| {

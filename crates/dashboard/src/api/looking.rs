@@ -1,24 +1,17 @@
-//! What the sampler has read: the state of everything, routes, relays, consumers, and the audit trail.
+//! What the sampler has read: the state of everything, routes, relays and consumers.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use pillarbox_core::RouteName;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::error::{ErrorJson, Refusal};
 use crate::health::ProblemJson;
-use crate::json::{AuditJson, RelayJson, RouteJson, SagaCountsJson};
+use crate::json::{RelayJson, RouteJson, SagaCountsJson};
 use crate::shared::Shared;
-
-use super::extract::Params;
-
-/// The most audit records of one answer.
-pub(crate) const AUDIT_MAX: u32 = 1_000;
-/// Audit records of one answer if nobody asks for another number.
-pub(crate) const AUDIT_DEFAULT: u32 = 100;
 
 /// The state of everything.
 #[derive(Serialize, ToSchema)]
@@ -121,37 +114,4 @@ pub(crate) async fn inbox(State(shared): State<Arc<Shared>>) -> Json<InboxJson> 
         accepted_per_second: history.now().went,
     };
     Json(InboxJson { consumers: snapshot.consumers.iter().map(consumer).collect() })
-}
-
-/// How much of the audit trail.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct AuditQuery {
-    /// The most records, 1 to 1000. Default: 100.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-}
-
-/// The newest records of the audit trail.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct TrailJson {
-    /// Newest first.
-    records: Vec<AuditJson>,
-}
-
-#[utoipa::path(get, path = "/api/v1/audit", tag = "looking", params(AuditQuery),
-    responses((status = 200, body = TrailJson), (status = 400, body = ErrorJson),
-        (status = 401, body = ErrorJson), (status = 503, body = ErrorJson)))]
-/// The newest records of the audit trail.
-pub(crate) async fn audit(
-    State(shared): State<Arc<Shared>>,
-    Params(query): Params<AuditQuery>,
-) -> Result<Json<TrailJson>, Refusal> {
-    let limit = query.limit.unwrap_or(AUDIT_DEFAULT);
-    if !(1..=AUDIT_MAX).contains(&limit) {
-        return Err(Refusal::bad(format!("the limit is {limit}; it may be 1 to {AUDIT_MAX}")));
-    }
-    let records = shared.ports.admin.audit(limit).await?;
-    Ok(Json(TrailJson { records: records.iter().rev().map(AuditJson::from).collect() }))
 }

@@ -22,7 +22,7 @@ use crate::shared::Shared;
         super::waiting::lanes,
         super::looking::relays,
         super::looking::inbox,
-        super::looking::audit,
+        super::trail::audit,
         super::reading::entries,
         super::reading::groups,
         super::reading::entry,

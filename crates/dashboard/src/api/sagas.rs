@@ -14,7 +14,7 @@ use crate::json::{AuditJson, SagaJson, TimelineJson};
 use crate::security::Visitor;
 use crate::shared::Shared;
 
-use super::actions::entries;
+use super::answer::entries;
 use super::asked::{PAGE_DEFAULT, PAGE_MAX, given, link};
 use super::extract::{Body, Params};
 

@@ -168,18 +168,18 @@ async function send(path, content) {
   return answer;
 }
 
-function toast(text, bad, undo) {
+function toast(text, bad, next, label = "Undo") {
   const place = $("#toast");
   place.textContent = text;
-  if (undo) {
-    const button = Object.assign(document.createElement("button"), { textContent: "Undo" });
-    button.addEventListener("click", () => guarded(undo));
+  if (next) {
+    const button = Object.assign(document.createElement("button"), { textContent: label });
+    button.addEventListener("click", () => guarded(next));
     place.append(" ", button);
   }
   place.classList.toggle("bad", Boolean(bad));
   place.hidden = false;
   clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => (place.hidden = true), bad || undo ? 15000 : 8000);
+  toast.timer = setTimeout(() => (place.hidden = true), bad || next ? 15000 : 8000);
 }
 
 function ask({ title, text, more = [], yes, reason }) {
@@ -221,15 +221,19 @@ async function change(verb, what, about) {
   }
   const ends = verb === "discard" || verb === "cancel";
   const cannot = ends ? " They will never be delivered. This cannot be undone." : " A relay may take them at once, so this cannot be undone.";
+  const first = would.more ? "the oldest " : "";
+  const rest = would.more ? " More may match; the answer offers to go on with those." : "";
   const answer = await ask({
-    title: `${name} ${events(would.changed)}?`,
-    text: `This will ${long} ${events(would.changed)} ${about}.${cannot}`,
+    title: `${name} ${first}${events(would.changed)}?`,
+    text: `This will ${long} ${first}${events(would.changed)} ${about}.${rest}${cannot}`,
     more: would.skipped ? [`${number(would.skipped)} skipped`, ...skipped] : [],
     yes: `${name} ${number(would.changed)}`,
   });
   if (!answer) return;
   const did = await send(path, { ...what, confirm: would.changed });
-  toast(`${did.message} (audited as ${did.actor})`);
+  const audited = did.audit.length ? ` (audited as ${did.actor})` : "";
+  const goOn = did.more && what.filter ? () => change(verb, { filter: { ...what.filter, cursor: did.cursor } }, about) : null;
+  toast(did.message + audited, false, goOn, "Go on");
   await refresh();
 }
 

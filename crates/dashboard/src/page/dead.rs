@@ -36,41 +36,70 @@ pub(crate) async fn dead(
 
 async fn shown(shared: &Shared, visitor: &Visitor) -> Result<Markup, Refusal> {
     let snapshot = shared.first_look().await;
-    let mut found: Vec<(RouteName, u64, Vec<CountGroup>)> = Vec::new();
-    let routes = snapshot.routes.iter().filter(|view| view.counts.of(Status::Dead) > 0);
-    for view in routes.take(ROUTES_SHOWN_MAX) {
+    let (mut found, mut total) = (Vec::new(), 0);
+    let mut routes = snapshot.routes.iter().filter(|view| view.counts.of(Status::Dead) > 0);
+    for view in routes.by_ref().take(ROUTES_SHOWN_MAX) {
         let route = view.counts.route.clone();
         let filter = Filter::dead().route(route.clone()).limit(GROUPS_SHOWN_MAX);
         let request = CountByRequest { filter, by: CountBy::TypeAndError };
         let groups = shared.ports.admin.count_by(request).await?;
-        if !groups.is_empty() {
-            found.push((route, view.counts.blocked, groups));
+        if groups.is_empty() {
+            continue;
         }
+        let listed: u64 = groups.iter().map(|group| group.entries).sum();
+        // The last look has counted the groups that are not listed, too.
+        let is_cut = groups.len() >= usize::try_from(GROUPS_SHOWN_MAX).unwrap_or(usize::MAX);
+        let others = if is_cut { view.counts.of(Status::Dead).saturating_sub(listed) } else { 0 };
+        total += listed + others;
+        found.push(Found { route, blocked: view.counts.blocked, groups, others });
     }
+    let beyond: Vec<u64> = routes.map(|view| view.counts.of(Status::Dead)).collect();
+    total += beyond.iter().sum::<u64>();
     let frame = Frame::new(shared, visitor, "Dead letters").here("/dead");
-    let total: u64 = found.iter().flat_map(|(_, _, groups)| groups).map(|group| group.entries).sum();
     Ok(frame.page(&html! {
         h1 { "Dead letters" }
         @if found.is_empty() {
             section.empty { p { "Nothing was given up. Dead events would be grouped here by type and error." } }
         } @else {
             p.lead { (text::events(total)) " given up. A requeue tries them again under the same event ids, with a fresh budget of attempts." }
-            @for (route, blocked, groups) in &found { (section(shared, route, *blocked, groups)) }
+            @for found in &found { (section(shared, found)) }
+            @if !beyond.is_empty() {
+                p.nothing { "Not listed: " (text::events(beyond.iter().sum())) " on " (text::count(beyond.len() as u64)) " more routes. " a href=(shared.path("/entries?status=dead")) { "Show all dead entries" } }
+            }
         }
     }))
 }
 
-fn section(shared: &Shared, route: &RouteName, blocked: u64, groups: &[CountGroup]) -> Markup {
+/// The dead letters of one route.
+struct Found {
+    route: RouteName,
+    /// Entries that wait behind them.
+    blocked: u64,
+    groups: Vec<CountGroup>,
+    /// Dead letters of smaller groups, which are not listed.
+    others: u64,
+}
+
+fn section(shared: &Shared, found: &Found) -> Markup {
+    let Found { route, blocked, groups, others } = found;
+    let query = EntriesQuery {
+        route: Some(route.to_string()),
+        status: Some("dead".into()),
+        ..EntriesQuery::default()
+    };
     html! {
         section {
             h2.break { a href=(parts::route_path(shared, route.as_str())) { (parts::cut(route.as_str(), 80)) } }
-            @if blocked > 0 {
-                p { (parts::state(Mark::Blocked, "blocked")) " " (text::events(blocked)) " wait behind them. " a href=(parts::route_path(shared, route.as_str())) { "Show which" } }
+            @if *blocked > 0 {
+                p { (parts::state(Mark::Blocked, "blocked")) " " (text::events(*blocked)) " wait behind them. " a href=(parts::route_path(shared, route.as_str())) { "Show which" } }
             }
             table.groups data-rows="" {
                 caption.hidden { "Dead letters of " (parts::cut(route.as_str(), 80)) }
                 thead { tr { th scope="col" { "type" } th scope="col" { "error" } th.number scope="col" { "events" } th.act scope="col" { span.hidden { "actions" } } } }
                 tbody { @for group in groups { (row(shared, route, group)) } }
+            }
+            @if *others > 0 {
+                p.nothing { "Not listed: " (text::events(*others)) " in smaller groups. " a href=(shared.path(&format!("/entries?{}", query.link()))) { "Show all dead entries of this route" } }
             }
         }
     }

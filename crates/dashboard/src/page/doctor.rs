@@ -80,7 +80,7 @@ fn hurts(check: &str) -> &'static str {
         "relays" => "Events of this route are staged, and nothing delivers them.",
         "circuit" | "destination" => "Nothing of this route arrives until its destination answers.",
         "oldest_due" => "Every event of this route arrives late, and the wait grows.",
-        "dead" => "These events are not delivered unless somebody requeues them.",
+        "dead" => "These events are not delivered until you requeue them.",
         "blocked" => "The others would overtake the dead event of their key, so none of them is delivered.",
         "paused" => "Nothing of this route is delivered until it is resumed.",
         "sagas" => "What their steps have done so far is neither finished nor undone.",
@@ -107,7 +107,7 @@ mod tests {
         let next = "`pillarbox list --status dead --route r` shows why. `pillarbox discard` gives up, `no such` not.";
         let shown = told(&Finding::problem("dead", "route r has 1 dead entry", next)).into_string();
         let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part:?} is not in {shown}"));
-        let (what, why) = (place("route r has 1 dead entry"), place("not delivered unless"));
+        let (what, why) = (place("route r has 1 dead entry"), place("not delivered until"));
         assert!(what < why && why < place("→ "), "{shown}");
         assert!(shown.contains("data-copy=\"pillarbox list --status dead --route r\""), "{shown}");
         assert_eq!(shown.matches("data-copy=").count(), 2, "{shown}");

@@ -11,7 +11,7 @@ use pillarbox_core::check_name;
 use serde::Deserialize;
 
 use crate::error::Refusal;
-use crate::security::{COOKIE, LIFETIME, cookie_of, is_same_origin, role_of};
+use crate::security::{COOKIE, LIFETIME, client_of, cookie_of, is_same_origin, role_of};
 use crate::serve::Peer;
 use crate::shared::Shared;
 
@@ -82,7 +82,8 @@ pub(crate) async fn log_in(
     if check_name("name", name).is_err() {
         return again(StatusCode::BAD_REQUEST, "Give your name: the audit trail says who acted.");
     }
-    let role = match role_of(&shared, shown.token.trim(), peer.map(|Extension(peer)| peer.0)) {
+    let from = client_of(&headers, peer.map(|Extension(peer)| peer.0), shared.options.behind_proxy);
+    let role = match role_of(&shared, shown.token.trim(), from) {
         Ok(role) => role,
         Err(refusal) => return again(refusal.status, &refusal.message),
     };

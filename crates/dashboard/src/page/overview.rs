@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use maud::{Markup, html};
+use pillarbox_core::health::RouteState;
 use pillarbox_core::port::RelaySeen;
 use pillarbox_core::{SagaStatus, Status};
 
@@ -61,10 +62,23 @@ pub(super) fn live(shared: &Shared, snapshot: &Snapshot) -> Markup {
                     @for view in snapshot.routes.iter().take(ROUTES_SHOWN_MAX) { (row(shared, view)) }
                 }
             }
-            @if snapshot.routes.len() > ROUTES_SHOWN_MAX {
-                p.nothing { (snapshot.routes.len() - ROUTES_SHOWN_MAX) " more routes need nobody." }
+            @if let Some(rest) = snapshot.routes.get(ROUTES_SHOWN_MAX..).filter(|rest| !rest.is_empty()) {
+                (more(rest))
             }
             (summary(shared, snapshot))
+        }
+    }
+}
+
+/// How many routes are not shown, and how many of them need an operator.
+fn more(rest: &[RouteView]) -> Markup {
+    let calm = |view: &&RouteView| matches!(view.state, RouteState::Moving | RouteState::Idle);
+    let others = rest.len() - rest.iter().filter(calm).count();
+    html! {
+        p.nothing {
+            (text::count(rest.len() as u64)) " more routes are not shown here. "
+            @if others == 0 { "All of them move or are idle." }
+            @else { span.loud { (text::count(others as u64)) " of them are stuck, late or paused, or have dead events." } " The API lists every route at " code { "/api/v1/routes" } "." }
         }
     }
 }

@@ -7,7 +7,9 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use pillarbox_core::port::SagaStory;
-use pillarbox_core::{SagaId, SagaRecord, SagaStatus, StepRecord, StepState, Timestamp};
+use pillarbox_core::{
+    Failure, FailureKind, SagaId, SagaRecord, SagaStatus, StepRecord, StepState, Timestamp,
+};
 
 use crate::api::{SagasQuery, wishes};
 use crate::error::Refusal;
@@ -177,13 +179,24 @@ fn advice(story: &SagaStory, now: Timestamp) -> Markup {
     }
 }
 
+/// Whether nobody knows if the handler did what the step, or its compensation, was last tried for.
+fn is_unknown(step: &StepRecord) -> bool {
+    let is_open = !matches!(step.state, StepState::Waiting | StepState::Done | StepState::Compensated);
+    let kind = step.error.as_deref().map(|error| {
+        let error = error.strip_prefix("abandoned: ").unwrap_or(error);
+        Failure::parse(error).kind
+    });
+    is_open && matches!(kind, Some(FailureKind::Unknown | FailureKind::LeaseExpired))
+}
+
 fn drawn(step: &StepRecord) -> Markup {
     let mark = Mark::of_step(step.state);
+    let is_unknown = is_unknown(step);
     html! {
-        li.step.(step.state.as_str()) {
+        li.step.(step.state.as_str()).unknown[is_unknown] {
             span.step-mark { (parts::mark(mark)) }
             strong.break { (text::visible(&step.name)) }
-            span.step-state { (step.state.as_str().replace('_', " ")) }
+            span.step-state { (step.state.as_str().replace('_', " ")) @if is_unknown { ", outcome unknown" } }
             @if let Some(error) = &step.error { span.error-text.break { (parts::cut(error, 120)) } }
             @if let Some(compensation) = &step.compensation { span.undo { "undone by " (text::visible(compensation)) } }
         }

@@ -205,7 +205,11 @@ impl Sampler {
             let out = ended(Status::Delivered);
             let all = out + ended(Status::Dead) + ended(Status::Discarded);
             history.add(now, counts.undrained(), out, all);
-            let state = RouteState::of(&counts, &seen.relays, limits.max_age);
+            // A route that delivers at once has nothing waiting at the moment of a look.
+            let state = match RouteState::of(&counts, &seen.relays, limits.max_age) {
+                RouteState::Idle if out > 0 => RouteState::Moving,
+                state => state,
+            };
             let outages = self.outages.entry(counts.route.clone()).or_default();
             outages.add(now, seen.relays.iter().filter(|relay| relay.route == counts.route));
             let died_of = self.heads.errors(&counts.route);

@@ -22,7 +22,9 @@ impl Failures {
     /// Whether this address must wait.
     pub(crate) fn is_blocked(&self, from: Option<IpAddr>, now: Timestamp) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&from).is_some_and(|(since, count)| now.since(*since) < WINDOW && *count >= FAILURES_MAX)
+        known
+            .get(&counted_as(&known, from))
+            .is_some_and(|(since, count)| now.since(*since) < WINDOW && *count >= FAILURES_MAX)
     }
 
     /// Counts a wrong token.
@@ -31,14 +33,18 @@ impl Failures {
         if known.len() >= ADDRESSES_MAX {
             known.retain(|_, (since, _)| now.since(*since) < WINDOW);
         }
-        // All others share one count while too many addresses try at once.
-        let from = if known.len() >= ADDRESSES_MAX && !known.contains_key(&from) { None } else { from };
+        let from = counted_as(&known, from);
         let count = known.entry(from).or_insert((now, 0));
         if now.since(count.0) >= WINDOW {
             *count = (now, 0);
         }
         count.1 = count.1.saturating_add(1);
     }
+}
+
+/// The address under which a failure is counted. All others share one count while too many addresses try at once.
+fn counted_as<T>(known: &HashMap<Option<IpAddr>, T>, from: Option<IpAddr>) -> Option<IpAddr> {
+    if known.len() >= ADDRESSES_MAX && !known.contains_key(&from) { None } else { from }
 }
 
 #[cfg(test)]
@@ -55,5 +61,18 @@ mod tests {
         }
         assert!(failures.is_blocked(bad, now) && !failures.is_blocked(good, now));
         assert!(!failures.is_blocked(bad, now.saturating_add(WINDOW)));
+    }
+
+    #[test]
+    fn addresses_beyond_those_that_are_remembered_wait_together() {
+        let (failures, now) = (Failures::default(), Timestamp::MIN);
+        let address = |n: u32| Some(IpAddr::from(n.to_be_bytes()));
+        let many = u32::try_from(ADDRESSES_MAX).unwrap();
+        (0..many).for_each(|n| failures.add(address(n), now));
+        for n in 0..FAILURES_MAX {
+            assert!(!failures.is_blocked(address(many + n), now));
+            failures.add(address(many + n), now);
+        }
+        assert!(failures.is_blocked(address(many * 2), now) && !failures.is_blocked(address(1), now));
     }
 }

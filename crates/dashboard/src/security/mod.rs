@@ -1,5 +1,6 @@
 //! Who may ask for what: hosts, tokens, sessions, origins, and the headers of every answer.
 
+mod client;
 mod failures;
 mod guard;
 mod headers;
@@ -7,6 +8,7 @@ mod host;
 mod origin;
 mod sessions;
 
+pub(crate) use client::client_of;
 pub(crate) use failures::Failures;
 pub(crate) use guard::{Visitor, authenticate, guard_changes, role_of, urlencode};
 pub(crate) use headers::{add_headers, limit_time};

@@ -1,4 +1,4 @@
-//! A store that counts how often it is asked.
+//! A store that counts how often it is asked, and can refuse to answer one question.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,25 +7,38 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
-    Admin, AnnounceRequest, Changed, Connections, CountByRequest, CountGroup, Depth, Doctor, Filter, Finding,
-    Intervened, InterventionRequest, InventoryRequest, InventoryRow, LaneBacklog, Migrated, OpenTransaction,
-    PauseChange, PauseRequest, Presence, PurgeRequest, Purged, Recent, RecentRequest, RelaySeen, RouteCounts,
-    RunId, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Schema, SchemaState, SelectionRequest, Story, Waits,
-    WaitsRequest,
+    Admin, AnnounceRequest, AuditFilter, Changed, Connections, CountByRequest, CountGroup, Depth, Doctor,
+    Filter, Finding, Intervened, InterventionRequest, InventoryRequest, InventoryRow, LaneBacklog, Migrated,
+    OpenTransaction, PauseChange, PauseRequest, Presence, PurgeRequest, Purged, Recent, RecentRequest,
+    RelaySeen, RouteCounts, RunId, SagaAdmin, SagaCounts, SagaFilter, SagaStory, Schema, SchemaState,
+    SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{
-    AuditRecord, Entry, EventId, Reference, Result, RouteName, SagaId, SagaRecord, Timestamp,
+    AuditRecord, Entry, Error, ErrorKind, EventId, Reference, Result, RouteName, SagaId, SagaRecord,
+    Timestamp,
 };
+use pillarbox_host::SystemClock;
 use pillarbox_testkit::MemoryStore;
 
 /// A store in memory, and how many calls it has answered.
 #[derive(Clone, Default)]
 pub(crate) struct Counting {
-    store: MemoryStore,
+    pub(crate) store: MemoryStore,
     calls: Arc<AtomicUsize>,
+    /// The name of the question that it does not answer.
+    refused: &'static str,
 }
 
 impl Counting {
+    pub(crate) fn refusing(question: &'static str) -> Self {
+        Self { refused: question, ..Self::default() }
+    }
+
+    /// A store whose clock is that of the page.
+    pub(crate) fn in_real_time() -> Self {
+        Self { store: MemoryStore::with_clock(Arc::new(SystemClock)), ..Self::default() }
+    }
+
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -38,6 +51,9 @@ macro_rules! counted {
         impl $port for Counting {
             $(async fn $name(&self, $($argument: $type),*) -> Result<$answer> {
                 self.calls.fetch_add(1, Ordering::SeqCst);
+                if stringify!($name) == self.refused {
+                    return Err(Error::new(ErrorKind::Unavailable, "the store does not answer"));
+                }
                 $port::$name(&self.store, $($argument),*).await
             })*
         }
@@ -49,7 +65,7 @@ counted!(Admin {
     list(filter: Filter) -> Vec<Entry>;
     inventory(request: InventoryRequest) -> Vec<InventoryRow>;
     show(id: EventId) -> Vec<Story>;
-    audit(limit: u32) -> Vec<AuditRecord>;
+    trail(filter: AuditFilter) -> Vec<AuditRecord>;
     count_by(request: CountByRequest) -> Vec<CountGroup>;
     recent(request: RecentRequest) -> Recent;
     waits(request: WaitsRequest) -> Waits;

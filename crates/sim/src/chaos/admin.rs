@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use pillarbox_core::limits::LIST_MAX;
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
-    Admin, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow, LaneBacklog,
-    PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts, SelectionRequest,
-    Story, Waits, WaitsRequest,
+    Admin, AuditFilter, Changed, CountByRequest, CountGroup, Filter, InventoryRequest, InventoryRow,
+    LaneBacklog, PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest, RouteCounts,
+    SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{AuditRecord, Entry, EventId, Result, RouteName, Status, Timestamp};
 
@@ -85,8 +85,8 @@ impl Admin for RecordingAdmin {
         self.inner.show(id).await
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        self.inner.audit(limit).await
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>> {
+        self.inner.trail(filter).await
     }
 
     async fn change(&self, request: SelectionRequest, verb: Verb) -> Result<Changed> {

@@ -1,3 +1,10 @@
--- The newest audit records. ?1 limit
+-- The newest audit records that match, newest first, along the primary key.
+-- ?1 limit, ?2 only below this one or null, ?3 kinds with commas between them or null, ?4 actor or null, ?5 since or null
 select seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail
-from {audit} order by seq desc limit ?1
+from {audit}
+where seq < coalesce(?2, 9223372036854775807)
+  and (?3 is null or find_in_set(kind, ?3))
+  and (?4 is null or actor = ?4)
+  and (?5 is null or at >= ?5)
+order by seq desc
+limit ?1

@@ -1,5 +1,5 @@
 -- $1 which rows, $2 which statuses they must still have, $3 actor, $4 now, $5 kind of the audit records, $6 whether no relay may
--- hold their lane. The rows are locked in the order of staging, so that two operators never deadlock: the second waits, finds
+-- hold their lane, $7 how many audit records to tell. The rows are locked in the order of staging, so that two operators never deadlock: the second waits, finds
 -- them changed and leaves them alone. The audit records are counted, and so written, before the change.
 with picked as materialized (
     select o.seq, o.route, o.event_id, o.group_id, {lane_of_o} as lane
@@ -17,7 +17,7 @@ with picked as materialized (
     from picked as p
     left join {saga} as s on s.id = p.group_id
     order by p.seq
-    returning 1
+    returning seq, at, kind, actor, route, event_id, saga_id, subject_kind, subject_value, step, detail
 ), marked as materialized (
     select l.route, l.lane from {lane} as l
     where (l.route, l.lane) in (select p.route, p.lane from picked as p)

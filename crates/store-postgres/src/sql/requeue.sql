@@ -3,4 +3,6 @@
     where (select count(*) from audited) > 0 and o.seq = any (array(select seq from picked))
     returning 1
 )
-select count(*) as changed from changed
+-- The number, and the first audit records; no row, if nothing was changed.
+select (select count(*) from changed) as changed, a.*
+from (select * from audited order by seq limit $7) as a

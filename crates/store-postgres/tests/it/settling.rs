@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox_conformance::StoreHarness;
+use pillarbox_core::limits::AUDIT_TOLD_MAX;
 use pillarbox_core::port::{
     Admin, Effect, ExtendRequest, Filter, PurgeRequest, Selection, SelectionRequest, Store, Verdict,
 };
@@ -80,10 +81,17 @@ async fn two_operators_at_once_requeue_once_and_neither_fails() {
     let mut operators = JoinSet::new();
     for _ in 0..4 {
         let store = harness.another().await;
-        operators.spawn(async move { store.requeue(requeue_all()).await.unwrap().changed });
+        operators.spawn(async move { store.requeue(requeue_all()).await.unwrap() });
     }
-    let changed: u64 = operators.join_all().await.into_iter().sum();
-    assert_eq!(changed, 50);
+    let changed = operators.join_all().await;
+    assert_eq!(changed.iter().map(|changed| changed.changed).sum::<u64>(), 50);
+    for changed in changed {
+        assert_eq!(
+            changed.skipped, changed.fenced,
+            "what another operator changed first is told: {changed:?}"
+        );
+        assert_eq!(changed.audit.len() as u64, changed.changed.min(AUDIT_TOLD_MAX.into()));
+    }
     assert_eq!(harness.number("select count(*) from {s}.pillarbox_audit where kind = 'requeued'").await, 50);
     let counts = store.counts(None).await.unwrap();
     assert_eq!((counts[0].of(Status::Pending), counts[0].of(Status::Dead)), (50, 0));

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use pillarbox_core::limits::{HEADS_NAMED_MAX, WAITS_MAX};
 use pillarbox_core::port::shared::Verb;
 use pillarbox_core::port::{
-    Admin, BlockingHead, Changed, CountBy, CountByRequest, CountGroup, Effect, Filter, InventoryRequest,
-    InventoryRow, LaneBacklog, PauseChange, PauseRequest, PurgeRequest, Purged, Recent, RecentRequest,
-    RouteCounts, SelectionRequest, Story, Waits, WaitsRequest,
+    Admin, AuditFilter, BlockingHead, Changed, CountBy, CountByRequest, CountGroup, Effect, Filter,
+    InventoryRequest, InventoryRow, LaneBacklog, PauseChange, PauseRequest, PurgeRequest, Purged, Recent,
+    RecentRequest, RouteCounts, SelectionRequest, Story, Waits, WaitsRequest,
 };
 use pillarbox_core::{
     AuditKind, AuditRecord, Entry, EventId, OnDead, Result, RouteName, Standing, Status, Timestamp,
@@ -110,10 +110,16 @@ impl Admin for MemoryStore {
         Ok(entries.map(story).collect())
     }
 
-    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+    async fn trail(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>> {
         let state = self.shared.lock();
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Ok(state.audit[state.audit.len().saturating_sub(limit)..].to_vec())
+        let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+        let is_meant = |record: &&AuditRecord| {
+            (filter.kinds.is_empty() || filter.kinds.contains(&record.kind))
+                && filter.actor.as_ref().is_none_or(|actor| *actor == record.actor)
+                && filter.since.is_none_or(|since| record.at >= since)
+                && filter.before.is_none_or(|before| record.seq < before)
+        };
+        Ok(state.audit.iter().rev().filter(is_meant).take(limit).cloned().collect())
     }
 
     async fn recent(&self, request: RecentRequest) -> Result<Recent> {

@@ -1,5 +1,6 @@
 //! What operators change in memory: entries by hand, and whether a route is paused.
 
+use pillarbox_core::limits::AUDIT_TOLD_MAX;
 use pillarbox_core::port::shared::{Candidate, Verb, sift};
 use pillarbox_core::port::{
     Changed, Effect, Pause, PauseChange, PauseRequest, PauseTo, Selection, SelectionRequest, Skip,
@@ -59,11 +60,12 @@ impl State {
         verb: Verb,
         now: Timestamp,
     ) -> Result<Changed> {
-        let (picked, changed) = self.select(request, verb, now)?;
+        let (picked, mut changed) = self.select(request, verb, now)?;
         if request.effect == Effect::DryRun {
             return Ok(changed);
         }
         self.check_audit(!picked.is_empty())?;
+        let told_max = usize::try_from(AUDIT_TOLD_MAX).unwrap_or(usize::MAX);
         for seq in &picked {
             let Some(row) = self.rows.get(seq) else { continue };
             let whose = (Some(row.entry.route.clone()), Some(row.entry.event_id));
@@ -73,6 +75,9 @@ impl State {
             if let Some((id, saga)) = saga {
                 record.saga_id = Some(id);
                 record.subject = Some(Reference::new(saga.subject_kind, saga.subject_value));
+            }
+            if changed.audit.len() < told_max {
+                changed.audit.push(record.clone());
             }
         }
         for seq in picked {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Page;
-use crate::saga::{Answers, Application, erasure};
+use crate::saga::{Answers, Application, booking, erasure};
 
 /// Three sagas that have completed, and behind them two that run.
 fn staged() -> Application {
@@ -43,6 +43,18 @@ fn sagas_are_read_by_pages() {
         assert_eq!(seen, ids(&all), "{filter}");
     }
     page.get("/api/v1/sagas?cursor=7").says(400, &["no cursor of a list of sagas", "1763171696123456-"]);
+}
+
+#[test]
+fn a_step_with_an_unknown_outcome_is_hatched_and_says_so() {
+    let application = Application::on_sqlite();
+    let id = application.stage(booking(1));
+    application.work(Answers { unknown: &["card.charge"], ..Answers::default() });
+    let page = Page::serve(&application.home, &[]);
+    let shown = page.get(&format!("/sagas/{id}"));
+    shown.says(200, &["step dead unknown", "dead, outcome unknown"]);
+    assert_eq!(shown.body.matches("outcome unknown").count(), 1, "{shown:?}");
+    page.get("/assets/page.css").says(200, &[".step.unknown::before", "repeating-linear-gradient"]);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! I-16: what is planted in a payload, a header, a destination's URL and its answer is in no output that did not ask for it.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader};
 
 use super::Page;
+use super::hook::{answer, hook};
 use crate::home::{Home, eventually};
 
 const PAYLOAD: &str = "canary-payload-4242";
@@ -11,28 +11,12 @@ const HEADER: &str = "canary-header-4242";
 const URL: &str = "canary-url-4242";
 const ANSWER: &str = "canary-answer-4242";
 
-/// A webhook that refuses every message and says too much about it. It ends with the process.
+/// A webhook that refuses every message and says too much about it.
 fn talkative() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            let mut head = String::new();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|read| read > 0) {}
-            let length = head.to_ascii_lowercase();
-            let length = length.lines().find_map(|line| line.strip_prefix("content-length:"));
-            let mut body = vec![0; length.map_or(0, |length| length.trim().parse().unwrap())];
-            let _ = reader.read_exact(&mut body);
-            let said = format!("password={ANSWER}: {}", String::from_utf8_lossy(&body));
-            let answer = format!(
-                "HTTP/1.1 422 {ANSWER}\r\nx-why: {ANSWER}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{said}",
-                said.len()
-            );
-            let _ = stream.write_all(answer.as_bytes());
-        }
-    });
-    port
+    hook(|body| {
+        let said = format!("password={ANSWER}: {body}");
+        answer(&format!("422 {ANSWER}\r\nx-why: {ANSWER}"), &said)
+    })
 }
 
 #[test]
