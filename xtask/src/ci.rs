@@ -179,8 +179,8 @@ fn real_kafka(steps: &Steps<'_>) -> Result<(), Stop> {
 fn other_mysql(steps: &Steps<'_>) -> Result<(), Stop> {
     let of_binary = ["pillarbox-bench", "pillarbox-cli", "pillarbox-examples"];
     let store = [STORE_OF_MYSQL];
-    let on_mysql = [(&store[..], ["--skip", ON_TWO_NODES]), (&of_binary, [ON_MYSQL, "mariadb"])];
-    let on_galera = [(&store[..], ["clusters", ON_TWO_NODES])];
+    let on_mysql = [(&store[..], &["--skip", ON_TWO_NODES][..]), (&of_binary, &ON_MYSQL)];
+    let on_galera = [(&store[..], &["clusters", ON_TWO_NODES][..])];
     for (name, parts) in [("mysql", &on_mysql[..]), ("galera", &on_galera)] {
         let servers = steps.timed(name, || Ok(Servers::start_named(steps.executor, &["all", name])?))?;
         for (packages, part) in parts {
@@ -233,16 +233,17 @@ const ON_NISSHI: &str = "on_nisshi";
 const STORE_OF_MONGODB: &str = "pillarbox-store-mongodb";
 const ON_MONGODB: &str = "mongodb";
 
-/// The store for MariaDB and MySQL, other tests on these servers, and those that need two nodes of a cluster.
+/// The store for MariaDB and MySQL, other tests on these servers, some of them on PostgreSQL too, and those that need two
+/// nodes of a cluster.
 const STORE_OF_MYSQL: &str = "pillarbox-store-mysql";
-const ON_MYSQL: &str = "mysql";
+const ON_MYSQL: [&str; 4] = ["mysql", "mariadb", "_on_servers_", "_on_every_server"];
 const ON_TWO_NODES: &str = "on_two_nodes";
 
 /// Worlds of each kind that the simulator tries with `--all`: more than a thousand together. A push tries three hundred.
 const SEEDS_WITH_ALL: &str = "200";
 
 /// Tests that a push leaves to `--all`, by parts of their names: they take minutes and repeat what others show.
-const ONLY_WITH_ALL: [&str; 20] = [
+const ONLY_WITH_ALL: [&str; 21] = [
     AS_RELAY,
     // A package of its own, which is compiled with all that it depends on. What it calls is also in the examples of the
     // documentation.
@@ -273,6 +274,8 @@ const ONLY_WITH_ALL: [&str; 20] = [
     "servers_that_are_started_on_request_only",
     // A large outbox on both databases, only to see that the measurement runs.
     "the_page_is_measured_over_a_large_outbox",
+    // A million entries are inserted first, for half a minute. A push looks at the same plans beside fewer of them.
+    "beside_1_000_000_settled_entries",
 ];
 
 /// Whose tests.

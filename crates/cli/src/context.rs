@@ -18,9 +18,9 @@ pub struct Globals {
     /// The configuration file [default: pillarbox.toml if it is there]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The database: sqlite://FILE, postgres://…, mysql://… or mongodb://…. If it is not given, database.url of the
-    /// configuration counts, then the variable DATABASE_URL. Keep passwords in the variable: other users can
-    /// see options
+    /// The database: sqlite://FILE, postgres://…, mysql://…, mariadb://… or mongodb://…. If it is not given,
+    /// database.url of the configuration counts, then the variable DATABASE_URL. Keep passwords in the variable:
+    /// other users can see options
     /// [default: sqlite://pillarbox.db]
     #[arg(long, global = true, value_name = "URL")]
     pub database: Option<String>,

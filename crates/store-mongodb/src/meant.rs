@@ -1,18 +1,23 @@
 //! The entries that an operator means, by ids or by a filter, and how they stand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mongodb::bson::{Bson, Document, doc};
 use pillarbox_core::port::shared::Asked;
-use pillarbox_core::{EventId, Result, Standing, Status, Timestamp};
+use pillarbox_core::{EventId, NO_LANE, Result, Standing, Status, Timestamp, lane_of};
+use uuid::Uuid;
 
 use crate::call::Link;
 use crate::command::{Find, event, stamp_of};
 use crate::row::{number, number_of, text, uuid_of};
-use crate::tables::{ENDED, EVENT, OPEN, SEQ, Tables};
+use crate::tables::{ENDED, EVENT, LANE, OPEN, SEQ, Tables};
 
 /// How many entries are read at once where the standing is more than the status.
 const PAGE: i64 = 1000;
+/// How many at most where little is read of each. Every page goes through all of what is open, so pages grow.
+const LARGE_PAGE: i64 = 64 * PAGE;
+/// How many keys are looked for at most by their names.
+const KEYS: usize = 1000;
 
 /// The look at entries, by the index that finds them.
 pub(crate) fn find(asked: &Asked<'_>, tables: &Tables, now: Timestamp) -> Find {
@@ -90,10 +95,19 @@ pub(crate) async fn seen(
     let view = View::look(tables, link).await?;
     let limit = asked.limit.map_or(i64::MAX, i64::from);
     // Where the standing is more than the status, the limit is put on what is left.
-    let page = if asked.is_derived() { PAGE } else { limit };
+    let mut page = if asked.is_derived() { PAGE } else { limit };
+    let Some((among, index)) = view.among(asked.filter.status.filter(|_| asked.ids.is_none())) else {
+        return Ok(vec![]);
+    };
     let (mut seen, mut after): (Vec<Seen>, Option<i64>) = (Vec::new(), None);
     loop {
         let mut find = find(asked, tables, now).limit(if page == i64::MAX { 0 } else { page });
+        if let Some(index) = index {
+            find = find.hint(tables.index(index));
+        }
+        if !among.is_empty() {
+            find.filter = doc! { "$and": [find.filter, among.clone()] };
+        }
         if !fields.is_empty() {
             find = find.fields(fields);
         }
@@ -101,7 +115,10 @@ pub(crate) async fn seen(
             find.filter = doc! { "$and": [find.filter, { "seq": { "$gt": stamp_of(after) } }] };
         }
         let found = link.find(find).await?;
-        let is_last = !asked.is_derived() || (found.len() as u64) < PAGE.unsigned_abs();
+        let is_last = !asked.is_derived() || (found.len() as u64) < page.unsigned_abs();
+        if asked.is_derived() && !fields.is_empty() {
+            page = (page * 2).min(LARGE_PAGE);
+        }
         after = found.last().map(|last| number(last, "seq"));
         for document in found {
             let one = view.of(document, now);
@@ -176,6 +193,42 @@ impl View {
         match self.heads.get(&place) {
             Some(first) if first.seq < head.seq => {}
             _ => drop(self.heads.insert(place, head)),
+        }
+    }
+
+    /// What every entry of this standing has, so that not all of what is open is read for it, and the index that has it if
+    /// it is another one. `None`: there is no such entry.
+    fn among(&self, standing: Option<Standing>) -> Option<(Document, Option<&'static str>)> {
+        match standing {
+            Some(Standing::Blocked) => {
+                let first = self.heads.values().map(|head| head.seq).min()?;
+                // Steps of sagas are in no lane, and wait behind a dead entry of their key all the same.
+                let mut lanes: BTreeSet<i32> = BTreeSet::from([i32::from(NO_LANE)]);
+                lanes.extend(
+                    self.heads.keys().map(|(_, key)| i32::from(lane_of(Some(key), EventId(Uuid::nil())))),
+                );
+                let routes: BTreeSet<&String> = self.heads.keys().map(|(route, _)| route).collect();
+                let keys: BTreeSet<&String> = self.heads.keys().map(|(_, key)| key).collect();
+                let list = |texts: &BTreeSet<&String>| texts.iter().copied().cloned().collect::<Vec<_>>();
+                let mut among = doc! {
+                    "route": { "$in": list(&routes) }, "lane": { "$in": lanes.into_iter().collect::<Vec<_>>() },
+                    "seq": { "$gt": stamp_of(first) },
+                };
+                if keys.len() <= KEYS {
+                    among.insert("key", doc! { "$in": list(&keys) });
+                }
+                Some((among, Some(LANE)))
+            }
+            Some(Standing::Is(Status::InFlight)) => {
+                // Where nobody has read a lane, only what was claimed as a row is in flight.
+                let claimed = doc! { "status": "in_flight" };
+                let among = match self.readers.values().max() {
+                    Some(handed) => doc! { "$or": [claimed, { "seq": { "$lte": stamp_of(*handed) } }] },
+                    None => claimed,
+                };
+                Some((among, None))
+            }
+            _ => Some((Document::new(), None)),
         }
     }
 

@@ -209,7 +209,8 @@ enum Scheme {
 }
 
 /// What a user may write.
-const KNOWN: &str = "Use sqlite://FILE, postgres://USER@HOST/NAME, mysql://USER@HOST/NAME or mongodb://HOST/NAME?replicaSet=SET";
+const KNOWN: &str = "Use sqlite://FILE, postgres://USER@HOST/NAME, mysql://USER@HOST/NAME, mariadb://USER@HOST/NAME or \
+    mongodb://HOST/NAME?replicaSet=SET";
 
 fn scheme(url: &str) -> Result<Scheme, Fault> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
@@ -272,6 +273,7 @@ mod tests {
     fn an_unknown_database_says_what_is_known() {
         for (url, named) in [
             ("cassandra://h/x", "mongodb://HOST/NAME"),
+            ("maria://h/x", "mariadb://USER@HOST/NAME"),
             ("oracle:x", "is not the URL of a database"),
             ("", "sqlite://"),
         ] {

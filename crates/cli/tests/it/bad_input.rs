@@ -80,7 +80,7 @@ fn an_unknown_scheme_says_what_is_allowed() {
     refused(&relay("events.ndjson"), &["it is not a URL"]);
     refused(
         &["--database", "cassandra://h/x", "status"],
-        &["is not the URL of a database", "sqlite://", "postgres://", "mysql://", "mongodb://"],
+        &["is not the URL of a database", "sqlite://", "postgres://", "mysql://", "mariadb://", "mongodb://"],
     );
     refused(&["--database", "h/x", "status"], &["sqlite://", "postgres://"]);
 }

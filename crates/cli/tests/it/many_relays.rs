@@ -83,6 +83,20 @@ fn the_commands_of_an_operator_work_on_mysql() {
     the_commands_of_an_operator_work(&on_mysql());
 }
 
+/// The same server by the other name of its kind, and the same tables.
+#[test]
+fn a_mariadb_url_means_what_a_mysql_url_means() {
+    let home = on_mysql();
+    let usual = home.read("pillarbox.toml");
+    let other = usual.replace("\"mysql://", "\"mariadb://");
+    assert_ne!(usual, other);
+    home.write("pillarbox.toml", &other);
+    the_commands_of_an_operator_work(&home);
+    home.ok(["stage", "--route", "r", "--type", "t", "--payload", "{}"]);
+    home.write("pillarbox.toml", &usual);
+    assert_eq!(home.ok(["list", "--json"]).lines().len(), 1);
+}
+
 #[test]
 fn the_commands_of_an_operator_work_on_postgres() {
     the_commands_of_an_operator_work(&on_postgres());

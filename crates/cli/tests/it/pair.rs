@@ -71,6 +71,11 @@ impl Pair {
         eventually("the primary is gone", || wait(PgConnection::connect(&self.primary)).is_err());
     }
 
+    /// Waits until this query says yes on the primary.
+    pub(crate) fn until_primary(&self, query: &str) {
+        eventually(query, || self.yes(&self.primary, query));
+    }
+
     /// The URL of the standby itself.
     pub(crate) fn standby(&self) -> &str {
         &self.standby
@@ -87,11 +92,11 @@ impl Pair {
         assert!(self.yes(&self.standby, "select pg_promote()"), "the standby is promoted");
     }
 
-    fn on_primary(&self, sql: &str) {
+    pub(crate) fn on_primary(&self, sql: &str) {
         execute(&self.primary, sql);
     }
 
-    fn on_standby(&self, sql: &str) {
+    pub(crate) fn on_standby(&self, sql: &str) {
         execute(&self.standby, sql);
     }
 

@@ -67,6 +67,15 @@ pub async fn a_consumer_out_of_bounds_is_refused<H: StoreHarness>(harness: &H) {
     harness.commit(tx).await;
 }
 
+/// Each has its own mark, and sees it again.
+pub async fn consumers_that_differ_in_case_accents_or_spaces_are_different<H: StoreHarness>(harness: &H) {
+    for wanted in [Accepted::Fresh, Accepted::Duplicate] {
+        for consumer in ALIKE {
+            assert_eq!(accept(harness, consumer, 1).await, wanted, "{consumer:?}");
+        }
+    }
+}
+
 /// The other waits for the first transaction's end, and then sees a duplicate.
 pub async fn a_concurrent_duplicate_waits_and_is_one_after_a_commit<H: StoreHarness>(harness: &H) {
     second_after(harness, End::Commit, Accepted::Duplicate).await;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use pillarbox_core::limits::{LIST_DEFAULT, LIST_MAX};
-use pillarbox_core::port::{Admin, Effect, Filter, InventoryRequest, PurgeRequest, Verdict};
+use pillarbox_core::limits::{AUDIT_TOLD_MAX, LIST_DEFAULT, LIST_MAX};
+use pillarbox_core::port::{
+    Admin, AuditFilter, Effect, Filter, InventoryRequest, PurgeRequest, Selection, SelectionRequest, Verdict,
+};
 use pillarbox_core::{AuditKind, ErrorKind, Event, Status};
 
 use super::steps::*;
@@ -151,6 +153,62 @@ pub async fn the_audit_trail_is_the_newest_records_oldest_first<H: StoreHarness>
     assert_eq!(trail.iter().filter_map(|record| record.event_id).collect::<Vec<_>>(), ids_of([2, 3]));
     assert!(trail[0].seq < trail[1].seq);
     assert!(harness.store().audit(0).await.unwrap().is_empty());
+}
+
+/// Page by page from the newest, and narrowed by kind, actor and time: each filter alone and all together.
+pub async fn the_audit_trail_goes_on_behind_a_page_and_is_narrowed_by_every_field<H: StoreHarness>(
+    harness: &H,
+) {
+    bury(harness, 1..=3).await;
+    let by = |actor: &str, n| SelectionRequest { actor: actor.into(), ..select_ids([n]) };
+    assert_eq!(harness.store().requeue(by("ana", 1)).await.unwrap().changed, 1);
+    assert_eq!(harness.store().discard(by("ana", 2)).await.unwrap().changed, 1);
+    let late = harness.now().await.saturating_add(HOUR);
+    let discard = SelectionRequest { now: Some(late), ..by("bob", 3) };
+    assert_eq!(harness.store().discard(discard).await.unwrap().changed, 1);
+    let any = AuditFilter::default;
+    let told = async |filter: AuditFilter| {
+        let records = harness.store().trail(filter).await.unwrap();
+        records.into_iter().map(|record| (record.kind, record.event_id.unwrap())).collect::<Vec<_>>()
+    };
+    use AuditKind::{Dead, Discarded, Requeued};
+    let newest = [(Discarded, id(3)), (Discarded, id(2)), (Requeued, id(1))];
+    assert_eq!(told(any().limit(3)).await, newest);
+    assert_eq!(told(any().kinds([Requeued, Discarded])).await, newest);
+    assert_eq!(told(any().kinds([Requeued])).await, newest[2..]);
+    assert_eq!(told(any().actor("ana")).await, newest[1..]);
+    assert_eq!(told(any().since(late)).await, newest[..1]);
+    assert_eq!(told(any().kinds([Discarded]).actor("ana").since(late)).await, []);
+    assert_eq!(told(any().kinds([AuditKind::Purged])).await, []);
+    assert_eq!(told(any().limit(0)).await, []);
+    let (mut page, mut seen) = (any().limit(2), vec![]);
+    loop {
+        let records = harness.store().trail(page.clone()).await.unwrap();
+        let Some(last) = records.last() else { break };
+        page = page.before(last.seq);
+        seen.extend(records.iter().map(|record| record.kind));
+    }
+    assert_eq!(seen, [Discarded, Discarded, Requeued, Dead, Dead, Dead]);
+}
+
+/// What a change answers with are its own records, not those of a change like it, and only the first of many.
+pub async fn a_change_answers_with_its_own_audit_records<H: StoreHarness>(harness: &H) {
+    bury(harness, [1, 2]).await;
+    let dry = SelectionRequest { effect: Effect::DryRun, ..select_ids([1]) };
+    assert_eq!(harness.store().discard(dry).await.unwrap().audit, []);
+    let first = harness.store().discard(select_ids([1])).await.unwrap().audit;
+    let second = harness.store().discard(select_ids([1, 2])).await.unwrap();
+    assert_eq!((second.changed, second.skipped, second.fenced), (1, 1, 0));
+    let trail = harness.store().audit(2).await.unwrap();
+    assert_eq!([first, second.audit].concat(), trail, "as the trail has them");
+    assert_eq!(trail.iter().filter_map(|record| record.event_id).collect::<Vec<_>>(), ids_of([1, 2]));
+    assert!(trail.iter().all(|record| record.kind == AuditKind::Discarded && record.actor == "ops"));
+
+    let many = u64::from(AUDIT_TOLD_MAX) + 5;
+    bury(harness, 10..10 + many).await;
+    let changed = harness.store().requeue(select(Selection::Matching(Filter::dead()))).await.unwrap();
+    let told: Vec<_> = changed.audit.iter().filter_map(|record| record.event_id).collect();
+    assert_eq!((changed.changed, told), (many, ids_of(10..10 + u64::from(AUDIT_TOLD_MAX))));
 }
 
 /// Looking is free: no field of any entry moves.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox_core::limits::{DELAY_MAX, PAYLOAD_BYTES_DEFAULT};
-use pillarbox_core::port::{Admin, Buffer, ClaimRequest, Filter, Stage};
+use pillarbox_core::port::{Admin, Buffer, ClaimRequest, CountBy, CountByRequest, Filter, Stage};
 use pillarbox_core::{
     CONTENT_TYPE_DEFAULT, ErrorKind, Event, Fence, PRIORITY_DEFAULT, Staged, Status, Timestamp,
 };
@@ -381,4 +381,36 @@ pub async fn a_text_of_plain_sql_arrives_byte_for_byte<H: StoreHarness>(harness:
     let entries = claim(harness, 10, soon(harness).await).await;
     let arrived: Vec<_> = entries.iter().map(|entry| String::from_utf8_lossy(&entry.payload)).collect();
     assert_eq!(arrived, texts);
+}
+
+/// A key, a type and a tenant are compared as they are written, byte by byte.
+pub async fn keys_that_differ_in_case_accents_or_spaces_are_different<H: StoreHarness>(harness: &H) {
+    let named = |(name, n): (&str, u64)| Event::new(name, "{}").id(id(n)).key(name).tenant(name);
+    let _ = stage(harness, ALIKE.into_iter().zip(1..).map(named).collect()).await;
+    let store = harness.store();
+    for (name, n) in ALIKE.into_iter().zip(1..) {
+        let (mut of_type, mut of_tenant) = (Filter::default(), Filter::default());
+        (of_type.event_type, of_tenant.tenant) = (Some(name.into()), Some(name.into()));
+        for filter in [Filter::default().key(name), of_type, of_tenant] {
+            let listed = store.list(filter.clone()).await.unwrap();
+            assert_eq!(ids(&listed), [id(n)], "{filter:?}");
+            assert_eq!(listed[0].key.as_deref(), Some(name));
+        }
+    }
+    let (filter, by) = (Filter::default(), CountBy::Key);
+    let groups = store.count_by(CountByRequest { filter, by }).await.unwrap();
+    assert_eq!(groups.len(), ALIKE.len(), "{groups:?}");
+}
+
+/// The same event is no duplicate on any of them, and each hands it out.
+pub async fn routes_that_differ_in_case_accents_or_spaces_are_different<H: StoreHarness>(harness: &H) {
+    for name in ALIKE {
+        assert_eq!(stage_on(harness, name, vec![event(1)]).await, [Staged::Fresh(id(1))], "{name:?}");
+    }
+    let counts = harness.store().counts(None).await.unwrap();
+    assert_eq!(counts.len(), ALIKE.len(), "{counts:?}");
+    for name in ALIKE {
+        let request = ClaimRequest { route: route(name), ..claim_request(100, soon(harness).await) };
+        assert_eq!(ids(&claim_as(harness, request).await), [id(1)], "{name:?}");
+    }
 }

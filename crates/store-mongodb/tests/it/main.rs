@@ -9,6 +9,7 @@ mod faults;
 mod harness;
 mod lanes;
 mod plans;
+mod roles;
 mod sagas;
 mod schema;
 mod servers;

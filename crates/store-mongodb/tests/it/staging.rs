@@ -62,20 +62,6 @@ async fn the_database_is_that_of_the_url_or_of_the_settings() {
 }
 
 #[tokio::test]
-async fn keys_that_differ_in_case_accents_or_spaces_are_different() {
-    let harness = MongoHarness::start().await;
-    let keys = ["a", "A", "a ", "\u{e4}", "a\u{308}"];
-    let (outbox, mut tx) = (harness.outbox(ROUTE), harness.begin().await);
-    let _ = outbox.stage_all(&mut tx, keys.map(|key| event(1).key(key))).await.unwrap();
-    outbox.commit(tx).await.unwrap();
-    for key in keys {
-        let listed = harness.store().list(Filter::default().key(key)).await.unwrap();
-        assert_eq!(listed.len(), 1, "{key:?}");
-        assert_eq!(listed[0].key.as_deref(), Some(key));
-    }
-}
-
-#[tokio::test]
 async fn numbers_follow_the_order_of_staging_whatever_the_writers_clock() {
     let harness = MongoHarness::start().await;
     for _ in 0..5 {

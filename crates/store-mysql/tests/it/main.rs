@@ -8,6 +8,7 @@ mod clusters;
 mod committing;
 mod connecting;
 mod consuming;
+mod contention;
 mod drivers;
 mod faults;
 mod harness;

@@ -21,12 +21,47 @@ struct Planned {
     is_mariadb: bool,
 }
 
-/// A step of a plan: the table, the index, and what else is said.
+/// A step of a plan: the table, how its rows are found, the index, and what else is said.
 #[derive(Debug)]
 struct Step {
     table: String,
+    kind: String,
     index: Option<String>,
     extra: String,
+}
+
+impl Step {
+    /// Whether it reads all of a table or of an index.
+    fn is_scan(&self) -> bool {
+        ["ALL", "index"].contains(&&*self.kind)
+    }
+
+    /// Whether it puts rows aside or in order before it hands them on.
+    fn sorts(&self) -> bool {
+        self.extra.contains("filesort") || self.extra.contains("temporary")
+    }
+}
+
+/// The values of a statement.
+#[derive(Clone, Copy)]
+struct Values {
+    /// Every limit.
+    limit: u32,
+    /// A list that is read as a table.
+    list: &'static str,
+    /// Everything else, where the text does not say what it must be.
+    other: &'static str,
+}
+
+impl Values {
+    fn of(limit: u32) -> Self {
+        Self { limit, list: "'[1, 2, 3]'", other: "1" }
+    }
+
+    /// The filter of an operator that narrows nothing but this list.
+    fn meant(list: &'static str) -> Self {
+        Self { limit: LIMIT, list, other: "null" }
+    }
 }
 
 impl Planned {
@@ -44,7 +79,7 @@ impl Planned {
     }
 
     /// A statement with values for all places: a list, a route, a limit, or a number.
-    fn text(&self, name: &str, limit: u32) -> String {
+    fn text(&self, name: &str, values: Values) -> String {
         let sql = &self.statements[name];
         let (mut text, mut previous, mut listed) = (String::new(), "", 0);
         for (place, part) in sql.split('?').enumerate() {
@@ -54,12 +89,12 @@ impl Planned {
                 listed = if before.ends_with("in (") || follows { listed + 1 } else { 0 };
                 let value = match before {
                     _ if listed > 0 => listed.to_string(),
-                    _ if before.ends_with("json_table(") => "'[1, 2, 3]'".to_owned(),
+                    _ if before.ends_with("json_table(") => values.list.to_owned(),
                     _ if before.ends_with("using") => "'[]'".to_owned(),
                     _ if before.ends_with("route =") => "'orders'".to_owned(),
                     _ if before.ends_with("route >") => "''".to_owned(),
-                    _ if before.ends_with("limit") => limit.to_string(),
-                    _ => "1".to_owned(),
+                    _ if before.ends_with("limit") => values.limit.to_string(),
+                    _ => values.other.to_owned(),
                 };
                 text.push_str(&value);
             }
@@ -70,9 +105,9 @@ impl Planned {
     }
 
     /// What the server says it will do.
-    async fn plan(&self, name: &str) -> Vec<Step> {
+    async fn plan(&self, name: &str, values: Values) -> Vec<Step> {
         let explain = if self.is_mariadb { "explain " } else { "explain format=traditional " };
-        let text = format!("{explain}{}", self.text(name, 1));
+        let text = format!("{explain}{}", self.text(name, values));
         let mut connection: MySqlConnection = self.harness.database.connect().await;
         let rows = sqlx::raw_sql(AssertSqlSafe(text.clone())).fetch_all(&mut connection).await;
         let rows = rows.unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
@@ -83,6 +118,7 @@ impl Planned {
         rows.iter()
             .map(|row| Step {
                 table: column(row, "table").unwrap_or_default(),
+                kind: column(row, "type").unwrap_or_default(),
                 index: column(row, "key"),
                 extra: column(row, "Extra").unwrap_or_default(),
             })
@@ -91,7 +127,7 @@ impl Planned {
 }
 
 async fn check(planned: &Planned, when: &str, name: &str, index: &str) {
-    let plan = planned.plan(name).await;
+    let plan = planned.plan(name, Values::of(1)).await;
     let of_outbox: Vec<&Step> =
         plan.iter().filter(|step| ["pillarbox_outbox", "entry", "dead"].contains(&&*step.table)).collect();
     assert!(!of_outbox.is_empty(), "{when}: {name} does not look at the outbox: {plan:?}");
@@ -166,16 +202,49 @@ async fn every_batch_goes_by_its_index_whatever_the_statistics_say() {
 const PENDING: i64 = 200_000;
 const LIMIT: u32 = 100;
 
-/// Beside the pending entries there are 50,000 settled ones of the same route.
-const QUEUE: &str = "insert into pillarbox_outbox (route, type, payload, `key`, status, attempts, settled_at) \
-    with recursive n as (select 1 as i union all select i + 1 from n where i < 1000), \
-    m as (select 1 as j union all select j + 1 from m where j < 250) \
-    select 'orders', 't', '0', concat('k-', i), if(i > 800, 'delivered', 'pending'), i > 800, if(i > 800, j, null) from n, m";
+const OPEN: &str = "pillarbox_outbox_open";
+const CAUSAL: &str = "pillarbox_outbox_causal";
+const LANE: &str = "pillarbox_outbox_lane";
+
+/// So many entries of one route that are settled, or that are pending: times a thousand.
+fn queue(settled: u32, pending: u32) -> String {
+    let rows = |thousands: u32, status: &str, attempts: &str, settled_at: &str| {
+        format!(
+            "insert into pillarbox_outbox (route, type, payload, `key`, hlc, status, attempts, settled_at) \
+             with recursive n as (select 1 as i union all select i + 1 from n where i < 1000), \
+             m as (select 1 as j union all select j + 1 from m where j < {thousands}) \
+             select 'orders', 't', '0', concat('k-', i), i * 1000 + j, '{status}', {attempts}, {settled_at} from n, m"
+        )
+    };
+    format!("{}; {}", rows(settled, "delivered", "1", "j"), rows(pending, "pending", "0", "null"))
+}
+
+/// What runs for every batch: its index, and how many rows there are to be found by it. The lists of these statements have
+/// four rows.
+const BATCHES: [(&str, &str, u32); 17] = [
+    ("claim_staged", OPEN, LIMIT),
+    ("claim_back", OPEN, 0),
+    ("claim_due", OPEN, 0),
+    ("claim_causal", CAUSAL, LIMIT),
+    ("claim_back_causal", CAUSAL, 0),
+    ("claim_take", "PRIMARY", 4),
+    ("settle_delivered", "PRIMARY", 0),
+    ("stale", OPEN, 0),
+    ("stale.lock", OPEN, 0),
+    ("suspects", OPEN, 0),
+    ("lanes_all", LANE, LIMIT),
+    ("lanes_open", LANE, LIMIT),
+    ("lanes_waiting", LANE, LIMIT),
+    ("lanes_fetch", "PRIMARY", 4),
+    ("lanes_settle_delivered", "PRIMARY", 4),
+    ("lanes_settle_deleted", "PRIMARY", 4),
+    ("routes", OPEN, 0),
+];
 
 /// How many rows and index entries the server went through for a statement, which is rolled back.
-async fn rows_read(planned: &Planned, name: &str) -> i64 {
+async fn rows_read(planned: &Planned, name: &str, values: Values) -> i64 {
     let mut connection: MySqlConnection = planned.harness.database.connect().await;
-    let text = planned.text(name, LIMIT);
+    let text = planned.text(name, values);
     for statement in
         ["set session transaction isolation level read committed", "begin", "flush status", &text]
     {
@@ -189,32 +258,77 @@ async fn rows_read(planned: &Planned, name: &str) -> i64 {
     read
 }
 
+/// Every statement of a batch goes by its index, scans and sorts nothing, and reads little more than the batch.
+async fn check_batches(planned: &Planned, when: &str) {
+    // Each of the rows is found by the index, and again in the table.
+    let most = 3 * i64::from(LIMIT);
+    for (name, index, finds) in BATCHES {
+        check(planned, when, name, index).await;
+        let plan = planned.plan(name, Values::of(LIMIT)).await;
+        let bad = |step: &&Step| step.table == "pillarbox_outbox" && (step.is_scan() || step.sorts());
+        assert!(plan.iter().find(bad).is_none(), "{when}: {name}: {plan:?}");
+        let read = rows_read(planned, name, Values::of(LIMIT)).await;
+        assert!(read >= i64::from(finds), "{when}: {name} went through {read}");
+        assert!(read <= most, "{when}: {name} went through {read}");
+    }
+}
+
+async fn queued(settled: u32) -> Planned {
+    let planned = Planned::empty().await;
+    planned.harness.database.execute(&queue(settled, 200)).await;
+    let pending = "select count(*) from pillarbox_outbox where status = 'pending'";
+    assert_eq!(planned.harness.database.number(pending).await, PENDING);
+    planned
+}
+
 #[tokio::test]
 async fn among_200_000_pending_entries_a_batch_reads_little_more_than_itself() {
-    let planned = Planned::empty().await;
-    planned.harness.database.execute(QUEUE).await;
-    let pending = "select count(*) from pillarbox_outbox where status = 'pending'";
-    let pending: i64 = planned.harness.database.rows(pending).await[0].get_unchecked(0);
-    assert_eq!(pending, PENDING);
-    // Each of the rows is found by the index, and again in the table. The lists of these statements have four rows.
-    let most = 3 * i64::from(LIMIT);
-    for (name, finds) in [
-        ("claim_staged", LIMIT),
-        ("claim_back", 0),
-        ("claim_due", 0),
-        ("claim_take", 4),
-        ("settle_delivered", 0),
-        ("stale", 0),
-        ("stale.lock", 0),
-        ("suspects", 0),
-        ("lanes_all", LIMIT),
-        ("lanes_open", LIMIT),
-        ("lanes_fetch", 4),
-        ("lanes_settle_delivered", 4),
-        ("routes", 0),
-    ] {
-        let read = rows_read(&planned, name).await;
-        assert!(read >= i64::from(finds), "{name} went through {read}");
-        assert!(read <= most, "{name} went through {read}");
+    let planned = queued(50).await;
+    check_batches(&planned, "with the statistics of the moment").await;
+    check_pages(&planned).await;
+}
+
+#[tokio::test]
+async fn beside_1_000_000_settled_entries_a_batch_reads_little_more_than_itself() {
+    let planned = queued(1000).await;
+    check_batches(&planned, "with the statistics of the moment").await;
+    planned.harness.database.execute("analyze table pillarbox_outbox").await;
+    check_batches(&planned, "with fresh statistics").await;
+    check_pages(&planned).await;
+}
+
+/// The ways to find what an operator means: a list of what is looked for, and the index that has it.
+const WAYS: [(&str, &str, &str); 4] = [
+    ("ids", "'[\"01900000-0000-7000-8000-000000000001\"]'", "pillarbox_outbox_event"),
+    ("live", "'[1, 2, 3]'", OPEN),
+    ("ended", "'[5, 6]'", OPEN),
+    ("any", "'[1, 2, 3, 4, 5, 6]'", "PRIMARY"),
+];
+
+/// Pages and counts of an operator go by the index of what is asked for. Only a count of everything reads everything.
+async fn check_pages(planned: &Planned) {
+    let most = 6 * i64::from(LIMIT);
+    for statement in ["list", "selected", "count_by"] {
+        for (way, list, index) in WAYS {
+            if (statement, way) == ("count_by", "any") {
+                continue;
+            }
+            let (name, values) = (format!("{statement}.{way}"), Values::meant(list));
+            let plan = planned.plan(&name, values).await;
+            let entries: Vec<&Step> = plan.iter().filter(|step| step.table == "entry").collect();
+            assert!(!entries.is_empty(), "{name} does not look at the outbox: {plan:?}");
+            for step in entries {
+                assert_eq!(step.index.as_deref(), Some(index), "{name}: {plan:?}");
+            }
+            // The heads of blocked keys, and the ids of those that a page shows.
+            for step in plan.iter().filter(|step| step.table == "dead") {
+                let index = step.index.as_deref().unwrap_or_default();
+                assert!([OPEN, "PRIMARY"].contains(&index), "{name}: {plan:?}");
+            }
+            let read = rows_read(planned, &name, values).await;
+            // What waits is not in the order of staging in its index, which is read once.
+            let most = if way == "live" { PENDING + most } else { most };
+            assert!(read <= most, "{name} went through {read}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Staging in connections of the application, however these are set.
 
 use pillarbox_conformance::StoreHarness;
-use pillarbox_core::port::{Admin, Filter};
-use pillarbox_core::{ErrorKind, Event, EventLimits};
+use pillarbox_core::port::{AcceptRequest, Accepted, Admin, Filter, Origin, Position};
+use pillarbox_core::{ErrorKind, Event, EventId, EventLimits, Fence, Reference, Saga, Step};
 use pillarbox_store_mysql::Param;
 use sqlx::{Connection, Row};
 use tokio::task::JoinSet;
@@ -10,18 +10,35 @@ use tokio::task::JoinSet;
 use crate::harness::MySqlHarness;
 use crate::steps::{ROUTE, claim, event};
 
+/// What the library leaves of `max_allowed_packet` for everything around a payload.
+const AROUND: usize = 300 * 1024;
+
+/// In the mode ORACLE, `BEGIN` is the beginning of a block.
+const BEGIN: &str = "START TRANSACTION";
+
+/// SQL modes of an application's connections, and those that only MariaDB has.
+const MODES: [&str; 6] = [
+    "",
+    "ANSI_QUOTES",
+    "ANSI,NO_BACKSLASH_ESCAPES",
+    "TRADITIONAL",
+    "ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES",
+    "HIGH_NOT_PRECEDENCE,PAD_CHAR_TO_FULL_LENGTH,REAL_AS_FLOAT",
+];
+const OF_MARIADB: [&str; 3] = ["ORACLE", "EMPTY_STRING_IS_NULL", "SIMULTANEOUS_ASSIGNMENT,MSSQL"];
+
+async fn modes(harness: &MySqlHarness) -> Vec<&'static str> {
+    let version: String = harness.database.rows("select version()").await[0].get_unchecked(0);
+    let own = if version.contains("MariaDB") { &OF_MARIADB[..] } else { &[] };
+    [&MODES[..], own].concat()
+}
+
 #[tokio::test]
 async fn staging_works_in_every_sql_mode_isolation_level_and_character_set() {
     let harness = MySqlHarness::start().await;
     let outbox = harness.outbox(ROUTE);
     let mut expected = 0;
-    for mode in [
-        "",
-        "ANSI_QUOTES",
-        "ANSI,NO_BACKSLASH_ESCAPES",
-        "TRADITIONAL",
-        "ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES",
-    ] {
+    for mode in modes(&harness).await {
         for level in ["read uncommitted", "read committed", "repeatable read", "serializable"] {
             for names in ["utf8mb4", "latin1"] {
                 let mut connection = harness.database.connect().await;
@@ -33,7 +50,7 @@ async fn staging_works_in_every_sql_mode_isolation_level_and_character_set() {
                 let key = format!("Zoë ☃ {expected}");
                 let one = Event::new("täg", "π").key(&key).header("h", "ü☃");
                 let two = || Event::new("zwei", "☃").key(&key);
-                let mut tx = connection.begin().await.unwrap();
+                let mut tx = connection.begin_with(BEGIN).await.unwrap();
                 let _ = outbox.stage(&mut tx, one).await.unwrap();
                 let staged = outbox.stage_all(&mut tx, [two(), two()]).await.unwrap();
                 assert!(staged.iter().all(|staged| !staged.is_duplicate()));
@@ -56,26 +73,35 @@ async fn staging_works_in_every_sql_mode_isolation_level_and_character_set() {
 }
 
 #[tokio::test]
-async fn keys_that_differ_in_case_accents_or_spaces_are_different() {
+async fn accepting_sagas_and_locks_of_keys_work_in_every_sql_mode() {
     let harness = MySqlHarness::start().await;
-    let (outbox, mut tx) = (harness.outbox(ROUTE), harness.begin().await);
-    let keys = ["a", "A", "a ", "ä", " a"];
-    let _ = outbox.stage_all(&mut tx, keys.map(|key| event(1).key(key))).await.unwrap();
-    outbox.commit(tx).await.unwrap();
-    for key in keys {
-        let mut filter = Filter::default();
-        filter.key = Some(key.into());
-        let found = harness.store().list(filter).await.unwrap();
-        assert_eq!(found.len(), 1, "{key:?}");
-        assert_eq!(found[0].key.as_deref(), Some(key));
+    let (outbox, inbox, modes) = (harness.outbox(ROUTE), harness.inbox(), modes(&harness).await);
+    for (number, mode) in (1..).zip(&modes) {
+        let mut connection = harness.database.connect().await;
+        let set = format!("set session sql_mode = '{mode}'");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut connection).await.unwrap();
+        let mut tx = connection.begin_with(BEGIN).await.unwrap();
+        outbox.serialize(&mut tx, "Zoë \\ \"☃\"").await.unwrap();
+        // Nothing is also a payload, and the name of a stream.
+        let _ = outbox.stage(&mut tx, Event::new("t", "").key("k")).await.unwrap();
+        let _ = outbox.stage_all(&mut tx, [Event::new("t", ""), Event::new("t", "")]).await.unwrap();
+        let position = Position { stream: String::new(), offset: number };
+        let origin = Origin { lane: "shop orders/3".into(), fence: Fence(number), position };
+        let id = EventId(uuid::Uuid::now_v7());
+        let request = || AcceptRequest::new("billing", id).origin(Some(origin.clone()));
+        for wanted in [Accepted::Fresh, Accepted::Duplicate] {
+            assert_eq!(inbox.accept(&mut tx, request()).await.unwrap(), wanted, "{mode:?}");
+        }
+        let saga =
+            || Saga::group("erase", Reference::new("user", "Zoë ☃")).step(Step::new("mail", "mail.erase"));
+        let _ = outbox.stage_saga(&mut tx, saga().build().unwrap()).await.unwrap();
+        outbox.commit(tx).await.unwrap();
+        let generation = "select max(generation) from pillarbox_saga";
+        assert_eq!(harness.database.number(generation).await, number, "{mode:?}");
     }
-    // Two routes and two consumers as well.
-    for route in ["Orders", "orders "] {
-        let mut tx = harness.begin().await;
-        let _ = harness.outbox(route).stage(&mut tx, event(2)).await.unwrap();
-        harness.commit(tx).await;
-    }
-    assert_eq!(claim(&harness.store(), 100).await.len(), keys.len());
+    let entries = claim(&harness.store(), 100).await;
+    assert_eq!(entries.len(), 3 * modes.len());
+    assert!(entries.iter().all(|entry| entry.payload.is_empty()));
 }
 
 #[tokio::test]
@@ -96,6 +122,33 @@ async fn more_than_the_server_takes_is_refused_before_anything_is_written() {
     // The transaction is as good as before.
     outbox.commit(tx).await.unwrap();
     assert_eq!(harness.database.number("select count(*) from pillarbox_outbox").await, 1);
+}
+
+/// The largest payload that the library lets through passes the server too, on its way in and on its way out.
+#[tokio::test]
+async fn just_less_than_the_server_takes_is_staged_and_claimed() {
+    let harness = MySqlHarness::start().await;
+    let most = harness.database.number("select @@max_allowed_packet").await;
+    let bytes = usize::try_from(most).unwrap() - AROUND;
+    let mut limits = EventLimits::default();
+    limits.payload_bytes = bytes + 1;
+    let outbox = harness.outbox(ROUTE).limits(limits);
+    let large = |bytes| Event::new("t", vec![b'x'; bytes]);
+    let mut tx = harness.begin().await;
+    let error = outbox.stage(&mut tx, large(bytes + 1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    let _ = outbox.stage(&mut tx, large(bytes)).await.unwrap();
+    outbox.commit(tx).await.unwrap();
+    let store = harness.store();
+    let claimed = claim(&store, 10).await;
+    assert_eq!(claimed.iter().map(|entry| entry.payload.len()).collect::<Vec<_>>(), [bytes]);
+    // And as a batch.
+    let halves = [bytes / 2 - AROUND, bytes / 2 - AROUND];
+    let mut tx = harness.begin().await;
+    let _ = outbox.stage_all(&mut tx, halves.map(large)).await.unwrap();
+    outbox.commit(tx).await.unwrap();
+    let claimed = claim(&store, 10).await;
+    assert_eq!(claimed.iter().map(|entry| entry.payload.len()).collect::<Vec<_>>(), halves);
 }
 
 #[tokio::test]

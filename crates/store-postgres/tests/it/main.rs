@@ -12,6 +12,7 @@ mod committing;
 mod connecting;
 mod consuming;
 mod drivers;
+mod examined;
 mod faults;
 mod floor;
 mod harness;

@@ -227,7 +227,7 @@ pub(crate) fn check_indexes(subject: &Subject, plan: &str, what: &str) {
 }
 
 /// Both kinds of statistics, custom and generic plans.
-async fn check_both(harness: &Direct) {
+pub(crate) async fn check_both(harness: &Direct) {
     check(harness, Statistics::Stale).await;
     harness.execute("analyze {s}.pillarbox_outbox").await;
     check(harness, Statistics::Fresh).await;
@@ -368,6 +368,24 @@ async fn counting_goes_by_the_partial_indexes() {
             assert!(plan.contains(&format!("Index Only Scan using pillarbox_{index}")), "{plan}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_page_of_the_audit_trail_goes_along_its_primary_key() {
+    let harness = Direct::start().await;
+    let audit = "insert into {s}.pillarbox_audit (kind, actor) select 'purged', 'web-17' from generate_series(1, 5000)";
+    harness.execute(audit).await;
+    harness.execute("analyze {s}.pillarbox_audit").await;
+    let mut connection = connect().await;
+    let page = subject!(
+        "audit",
+        "bigint, bigint, text[], text, timestamptz",
+        "100, 4000, array['requeued', 'purged'], 'web-17', null",
+        ["audit_pkey"]
+    );
+    let plan = plan(&mut connection, &harness, &page).await;
+    assert!(plan.contains("Index Scan Backward using pillarbox_audit_pkey"), "{plan}");
+    assert!(plan.contains("Index Cond: (seq <"), "it begins behind the page before: {plan}");
 }
 
 #[tokio::test]

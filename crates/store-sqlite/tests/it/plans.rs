@@ -3,13 +3,21 @@
 //! Asked with no statistics, with stale ones (from when the table was nearly empty) and with fresh ones.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use pillarbox_core::Status;
-use pillarbox_core::port::Admin as _;
+use pillarbox_core::port::{
+    Admin as _, AttendRequest, ClaimOrder, ClaimRequest, LANES, LaneCursor, LaneWish, Lanes, ReadRequest,
+    SessionId, Store,
+};
+use pillarbox_core::{RouteName, Status};
 use pillarbox_store_sqlite::{Options, SqliteStore, statements};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Row};
 use tempfile::TempDir;
+
+use crate::steps::{ROUTE, wish};
 
 const BACKLOG: &str = "insert into pillarbox_outbox (route, type, payload, hlc, lane) \
     with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) \
@@ -149,6 +157,7 @@ async fn check_all(planned: &Planned, when: &str) {
     check(planned, when, "count_blocked", &[dead, behind, row], true).await;
     check_lanes(planned, when).await;
     check(planned, when, "audit_of", &["USING INDEX pillarbox_audit_event (event_id=?)"], false).await;
+    check(planned, when, "audit", &["pillarbox_audit USING INTEGER PRIMARY KEY (rowid<?)"], false).await;
 }
 
 /// What runs for every step of a saga, and for every sweep.
@@ -224,6 +233,71 @@ async fn no_call_scans_or_sorts_the_backlog_whatever_the_statistics_say() {
     execute("delete from pillarbox_outbox; analyze").await;
     execute(BACKLOG).await;
     check_all(&planned, "with the statistics of an empty table").await;
+}
+
+/// 1,000,000 of them.
+const SETTLED: &str = "insert into pillarbox_outbox (route, type, payload, hlc, lane, status, attempts, settled_at) \
+    with recursive n (i) as (select 1 union all select i + 1 from n where i < 1000000) \
+    select 'orders', 't', '0', i, i % 64, 'delivered', 1, i from n";
+const BATCH: u32 = 100;
+
+/// What a claim in each order and a read of all lanes cost: steps of the database's machine, in tens.
+async fn costs(planned: &Planned) -> [u64; 3] {
+    let steps = Arc::new(AtomicU64::new(0));
+    let mut connection = planned.store.pool().acquire().await.unwrap();
+    let count = Arc::clone(&steps);
+    connection.lock_handle().await.unwrap().set_progress_handler(10, move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    });
+    drop(connection);
+    let taken = || steps.swap(0, Ordering::Relaxed);
+    let (store, route) = (&planned.store, RouteName::new(ROUTE).unwrap());
+    let mut costs = [0; 3];
+    for (cost, order) in costs.iter_mut().zip([ClaimOrder::Staged, ClaimOrder::Causal]) {
+        taken();
+        let claimed = store.claim(ClaimRequest { order, ..wish(BATCH) }).await.unwrap();
+        assert_eq!(claimed.entries.len(), 100);
+        *cost = taken();
+    }
+    let session = SessionId::of_random(7, 1);
+    let attend = AttendRequest {
+        route: route.clone(),
+        session,
+        joins: true,
+        owner: "worker".into(),
+        lease: Duration::from_secs(60),
+        shares: LANES,
+        max_attempts: 5,
+        skips_dead: false,
+        now: None,
+    };
+    assert_eq!(store.attend(attend).await.unwrap().lanes.len(), usize::from(LANES));
+    let lanes = (0..LANES).map(|lane| LaneWish { lane, run: 1, limit: 8 }).collect();
+    taken();
+    let read = ReadRequest { route, session, lanes, cursor: LaneCursor::default() };
+    assert_eq!(store.read(read).await.unwrap().entries.len(), 64 * 8);
+    costs[2] = taken();
+    costs
+}
+
+#[tokio::test]
+async fn beside_1_000_000_settled_entries_a_batch_reads_little_more_than_itself() {
+    let (directory, small) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let planned = Planned::new(&small).await;
+    planned.execute(BACKLOG).await;
+    planned.execute("delete from pillarbox_outbox where seq > 2000; analyze").await;
+    let few = costs(&planned).await;
+    let planned = Planned::new(&directory).await;
+    planned.execute(SETTLED).await;
+    planned.execute(BACKLOG).await;
+    check_all(&planned, "without statistics").await;
+    planned.execute("analyze").await;
+    check_all(&planned, "with fresh statistics").await;
+    let many = costs(&planned).await;
+    for (many, few) in many.iter().zip(few) {
+        assert!(*many <= few + few / 5, "{many} steps where {few} are enough");
+    }
 }
 
 #[tokio::test]
