@@ -2,11 +2,13 @@
 //! the order in which it was staged.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pillarbox_core::port::{Lanes, Sink};
-use pillarbox_core::{Backoff, Entry, Event, EventId, Jitter, OnDead, Status};
+use async_trait::async_trait;
+use pillarbox_core::limits::PAYLOAD_BYTES_MAX;
+use pillarbox_core::port::{Lanes, Report, Sink, SinkCapabilities};
+use pillarbox_core::{Backoff, Entry, Event, EventId, EventLimits, Failure, Jitter, OnDead, Outcome, Status};
 use pillarbox_engine::{Relay, RelayOptions};
 use pillarbox_testkit::{Direction, Fault, FaultProxy, MemoryOutbox, MemoryStore, eventually};
 use tokio::sync::oneshot;
@@ -19,13 +21,13 @@ pub const ENTRIES: usize = 400;
 /// What goes wrong while the relay delivers, in rounds that begin with 1.
 pub trait Trouble {
     /// Begins before the entries of the round are staged.
-    fn begin(&self, round: u64);
+    fn begin(&self, round: u64) -> impl Future<Output = ()>;
 
     /// Whether it has come to what was begun.
     fn has_come(&self, round: u64) -> bool;
 
     /// Nothing goes wrong any more.
-    fn end(&self);
+    fn end(&self) -> impl Future<Output = ()>;
 
     /// The payload of an entry of the round.
     fn payload(&self, _round: u64, n: usize) -> Vec<u8> {
@@ -35,7 +37,7 @@ pub trait Trouble {
 
 /// Connections are cut in the middle of what they carry: in even rounds to the server, in odd ones back.
 impl Trouble for FaultProxy {
-    fn begin(&self, round: u64) {
+    async fn begin(&self, round: u64) {
         let bytes = 1_000 + 9_999 * round;
         let direction = if round.is_multiple_of(2) { Direction::ToServer } else { Direction::ToClient };
         let bytes = if round.is_multiple_of(2) { bytes } else { bytes / 50 };
@@ -46,8 +48,50 @@ impl Trouble for FaultProxy {
         self.broken() >= round
     }
 
-    fn end(&self) {
+    async fn end(&self) {
         self.heal();
+    }
+}
+
+/// Hands everything on to a sink, and counts the failures that it reports.
+pub struct CountingSink {
+    sink: Arc<dyn Sink>,
+    failures: Mutex<BTreeMap<String, u64>>,
+}
+
+impl CountingSink {
+    /// Counts the failures of this sink.
+    #[must_use]
+    pub fn of(sink: impl Sink + 'static) -> Arc<Self> {
+        Arc::new(Self { sink: Arc::new(sink), failures: Mutex::default() })
+    }
+
+    /// How many failures had this code.
+    #[must_use]
+    pub fn failures(&self, code: &str) -> u64 {
+        self.failures.lock().unwrap().get(code).copied().unwrap_or_default()
+    }
+}
+
+struct Counting<'a>(&'a CountingSink, &'a dyn Report);
+
+impl Report for Counting<'_> {
+    fn outcome(&self, index: usize, outcome: Outcome) {
+        if let Some(failure) = outcome.failure() {
+            *self.0.failures.lock().unwrap().entry(failure.code().to_owned()).or_default() += 1;
+        }
+        self.1.outcome(index, outcome);
+    }
+}
+
+#[async_trait]
+impl Sink for CountingSink {
+    fn capabilities(&self) -> SinkCapabilities {
+        self.sink.capabilities()
+    }
+
+    async fn deliver(&self, batch: &[Entry], report: &dyn Report) {
+        self.sink.deliver(batch, &Counting(self, report)).await;
     }
 }
 
@@ -66,12 +110,12 @@ pub async fn relay_through(trouble: &impl Trouble, rounds: u64, sink: Arc<dyn Si
     let (stop, stopped) = oneshot::channel::<()>();
     let story = async {
         for round in 1..=rounds {
-            trouble.begin(round);
+            trouble.begin(round).await;
             stage(&store, |n| trouble.payload(round, n)).await;
             relay.handle().wake();
             eventually(SOON, async || trouble.has_come(round)).await;
         }
-        trouble.end();
+        trouble.end().await;
         let is_done = |entry: &Entry| matches!(entry.status, Status::Delivered | Status::Dead);
         eventually(SOON, async || store.entries().iter().all(is_done)).await;
         drop(stop);
@@ -84,13 +128,25 @@ pub async fn relay_through(trouble: &impl Trouble, rounds: u64, sink: Arc<dyn Si
 }
 
 async fn stage(store: &MemoryStore, payload: impl Fn(usize) -> Vec<u8>) {
-    let outbox = MemoryOutbox::new(store, "orders");
+    // What a destination finds too large must get there.
+    let limits = EventLimits::default().payload_bytes(PAYLOAD_BYTES_MAX);
+    let outbox = MemoryOutbox::new(store, "orders").limits(limits);
     let mut tx = store.begin();
     for n in 0..ENTRIES {
         let key = if n.is_multiple_of(2) { "hot".to_owned() } else { format!("k-{}", n % 9) };
         outbox.stage(&mut tx, Event::new("order.placed", payload(n)).key(key)).await.unwrap();
     }
     tx.commit();
+}
+
+/// Asserts that these entries are dead with this code, and that no other one is dead.
+#[track_caller]
+pub fn check_dead(entries: &[Entry], code: &str, is_dead: impl Fn(&Entry) -> bool) {
+    for entry in entries {
+        let told = entry.last_error.as_ref().map(Failure::code);
+        assert_eq!(entry.status == Status::Dead, is_dead(entry), "{told:?}");
+        assert!(entry.status != Status::Dead || told == Some(code), "{told:?} and not {code}");
+    }
 }
 
 /// How often what was delivered may be there.

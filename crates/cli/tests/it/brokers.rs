@@ -131,7 +131,45 @@ fn sqs_without_credentials_is_one_line_that_says_where_they_are_looked_for() {
     told_why(&said, &["credentials"]);
 }
 
-/// RabbitMQ's plugin is such a server. It answers as MQTT 3.1.1 says: return code 1, unacceptable protocol version.
+/// As in a container: an address of the machine's own tells them. They reach neither the log nor the output.
+#[test]
+fn sqs_with_credentials_of_a_container_delivers_and_tells_none_of_them() {
+    const ANSWER: &str = r#"{"AccessKeyId": "AKIAHUSH", "SecretAccessKey": "hush-secret", "Token": "hush-token",
+        "Expiration": "2099-01-01T00:00:00Z"}"#;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let full_uri = format!("http://{}/role", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]);
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", ANSWER.len());
+            let _ = connection.write_all((head + ANSWER).as_bytes());
+        }
+    });
+    let place = Place::new(Broker::Sqs);
+    let missing = format!("sqs://eu-west-1/misspelt?endpoint={}", place.server);
+    for (to, code, delivered) in [(place.to(&place.server), 0, 1), (missing, 1, 0)] {
+        let home = staged(1);
+        let mut command = home.command(["relay", "--drain", "--route", "orders", "--to", &to]);
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", home.path("nobody")).env("AWS_EC2_METADATA_DISABLED", "true");
+        command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", &full_uri).env("PILLARBOX_LOG", "trace");
+        let said: Said = command.output().unwrap().into();
+        assert_eq!((said.code, home.totals()["delivered"].as_u64()), (code, Some(delivered)), "{said:?}");
+        for secret in ["hush-secret", "hush-token"] {
+            assert!(
+                !said.stderr.contains(secret) && !said.stdout.contains(secret),
+                "{secret} is told: {said:?}"
+            );
+        }
+    }
+}
+
+/// It answers as MQTT 3.1.1 says: return code 1, unacceptable protocol version. RabbitMQ's plugin before 3.13
+/// hangs up, which ends in the same line.
 #[test]
 fn a_server_that_speaks_only_mqtt_3_1_1_is_one_line_that_says_so() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,6 +1,7 @@
 //! The suite for sinks: the behaviour that a relay relies on when it hands over a batch.
 
 mod envelope;
+mod prefix;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -20,6 +21,7 @@ use super::suite::{run_named, table};
 use pillarbox_testkit::sample_entry;
 
 pub use envelope::*;
+pub use prefix::*;
 
 /// The types of the events that the suite delivers. A registry of handlers must register both.
 pub const EVENT_TYPES: [&str; 2] = ["sample.first", "sample.second"];
@@ -56,11 +58,30 @@ pub trait SinkHarness: Send + Sync + 'static {
         true
     }
 
+    /// What the destination refuses. `None`: nothing that the suite could hand over. Default: a payload over the limit
+    /// that the sink declares.
+    async fn refusal(&self) -> Option<Refusal> {
+        let sink = self.sink();
+        let limit = sink.capabilities().payload_bytes_max?;
+        let of = |payload| Event::new(EVENT_TYPES[0], payload);
+        Some(Refusal { sink, taken: of(b"{}".to_vec()), refused: of(vec![b'x'; limit + 1]) })
+    }
+
     /// Whether whitespace between the tokens of a JSON payload is kept. `false` is for a format that embeds
     /// the payload in a JSON object of its own.
     fn keeps_blanks(&self) -> bool {
         true
     }
+}
+
+/// What a destination refuses, as a harness tells it.
+pub struct Refusal {
+    /// A sink to the destination of the harness.
+    pub sink: Arc<dyn Sink>,
+    /// An event that this sink delivers, whatever its id and key are.
+    pub taken: Event,
+    /// An event that it does not, while it still delivers the other one.
+    pub refused: Event,
 }
 
 /// One event as it arrived.
@@ -294,6 +315,7 @@ macro_rules! __sink_cases {
                 the_transport_key_is_the_ordering_key_or_the_event_id,
                 events_of_one_key_are_not_taken_for_repetitions,
                 events_of_one_key_arrive_in_their_order,
+                nothing_behind_a_refused_entry_of_its_key_is_confirmed_or_arrives,
             }
         }
     };
@@ -314,6 +336,46 @@ pub fn run<H: SinkHarness>(name: &'static str) {
 }
 
 /// Expands to one test per case of the suite for sinks.
+///
+/// ```no_run
+/// # mod it {
+/// use std::sync::Arc;
+///
+/// use async_trait::async_trait;
+/// use pillarbox_conformance::{Received, SinkHarness};
+/// use pillarbox_core::port::Sink;
+/// use pillarbox_testkit::MemorySink;
+///
+/// struct Harness(MemorySink);
+///
+/// #[async_trait]
+/// impl SinkHarness for Harness {
+///     fn name() -> &'static str {
+///         "memory sink"
+///     }
+///
+///     async fn start() -> Self {
+///         Self(MemorySink::new())
+///     }
+///
+///     fn sink(&self) -> Arc<dyn Sink> {
+///         Arc::new(self.0.clone())
+///     }
+///
+///     async fn received(&self) -> Vec<Received> {
+///         let received = self.0.received().into_iter().map(|entry| Received {
+///             event_id: entry.event_id,
+///             event_type: entry.event_type,
+///             key: entry.key,
+///             payload: entry.payload,
+///         });
+///         received.collect()
+///     }
+/// }
+///
+/// pillarbox_conformance::sink_conformance!(Harness);
+/// # }
+/// ```
 #[macro_export]
 macro_rules! sink_conformance {
     ($harness:ty) => {
@@ -327,7 +389,8 @@ mod tests {
 
     #[test]
     fn every_public_case_is_in_the_list() {
-        let sources = [("sink", include_str!("mod.rs")), ("sink", include_str!("envelope.rs"))];
+        let files = [include_str!("mod.rs"), include_str!("envelope.rs"), include_str!("prefix.rs")];
+        let sources = files.map(|source| ("sink", source));
         lists(&crate::__sink_cases!([names]), &sources);
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use pillarbox_conformance::sink::EVENT_TYPES;
 use pillarbox_conformance::sink::context_of_line;
-use pillarbox_conformance::{Received, SinkHarness};
-use pillarbox_core::Entry;
+use pillarbox_conformance::{Received, Refusal, SinkHarness};
 use pillarbox_core::port::{Sink, SinkCapabilities};
+use pillarbox_core::{Entry, Event};
 use pillarbox_engine::sink::{FileSink, Handlers, NullSink};
 use pillarbox_testkit::MemorySink;
 
@@ -123,6 +123,16 @@ mod file {
         async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
             let text = std::fs::read_to_string(self.directory.path().join("events.ndjson")).unwrap();
             Some(text.lines().map(context_of_line).collect())
+        }
+
+        /// A file on a full disk takes nothing, whatever it is.
+        async fn refusal(&self) -> Option<Refusal> {
+            if !cfg!(target_os = "linux") {
+                return None;
+            }
+            let sink = Arc::new(FileSink::open("/dev/full").unwrap());
+            let event = Event::new(EVENT_TYPES[0], "{}");
+            Some(Refusal { sink, taken: event.clone(), refused: event })
         }
 
         fn keeps_blanks(&self) -> bool {

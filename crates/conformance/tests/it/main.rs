@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
 
 mod bad_inboxes;
+mod boastful;
 mod countless;
 mod custom_handlers;
 mod custom_sinks;

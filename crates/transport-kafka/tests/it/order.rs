@@ -57,7 +57,7 @@ impl Cluster {
 }
 
 impl Trouble for Cluster {
-    fn begin(&self, round: u64) {
+    async fn begin(&self, round: u64) {
         match Self::planted(round) {
             Planted::Cut => self.fail_once(|| Control::Disconnect),
             Planted::CutAfterItWasWritten => {
@@ -86,7 +86,7 @@ impl Trouble for Cluster {
         self.come.load(Ordering::SeqCst) >= round
     }
 
-    fn end(&self) {
+    async fn end(&self) {
         self.broker.clear_hooks();
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use krafka::producer::Record;
-use pillarbox_conformance::{FaultHarness, Received, SinkHarness, SourceHarness, Timeouts, Told, Wanted};
-use pillarbox_core::EventId;
+use pillarbox_conformance::{
+    FaultHarness, Received, Refusal, SinkHarness, SourceHarness, Timeouts, Told, Wanted,
+};
 use pillarbox_core::port::{Sink, Source};
+use pillarbox_core::{Event, EventId};
 use pillarbox_testkit::Published;
 use pillarbox_transport_kafka::{KafkaSink, KafkaSource};
 
@@ -57,6 +59,13 @@ impl SinkHarness for OnFake {
 
     async fn contexts(&self) -> Option<Vec<BTreeMap<String, String>>> {
         Some(self.place.records().iter().map(context).collect())
+    }
+
+    /// The topic of one type does not exist.
+    async fn refusal(&self) -> Option<Refusal> {
+        let sink = KafkaSink::new(&format!("{}/{{type}}?connect_timeout=1s", self.place.server())).unwrap();
+        let of = |event_type: &str| Event::new(event_type, "{}");
+        Some(Refusal { sink: Arc::new(sink), taken: of(&self.place.topic), refused: of("missing") })
     }
 }
 

@@ -11,10 +11,11 @@ use async_trait::async_trait;
 use pillarbox_conformance::delivery::SOON;
 use pillarbox_conformance::process::OwnServer;
 use pillarbox_conformance::{
-    FaultHarness, Received, ServerHarness, SinkHarness, SourceHarness, Timeouts, TranscriptHarness, Wanted,
+    FaultHarness, Received, Refusal, ServerHarness, SinkHarness, SourceHarness, Timeouts, TranscriptHarness,
+    Wanted,
 };
 use pillarbox_core::port::{Sink, Source, Transcript};
-use pillarbox_core::{EventId, RouteName};
+use pillarbox_core::{Event, EventId, RouteName};
 use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_nats::{NatsSink, NatsSource, NatsTranscript};
 
@@ -121,6 +122,14 @@ impl<V: Version> SinkHarness for On<V> {
             headers.collect()
         };
         Some(self.place.stored().await.into_iter().map(context).collect())
+    }
+
+    /// The stream takes small messages only, of which the sink does not know.
+    async fn refusal(&self) -> Option<Refusal> {
+        let config = self.place.stream().await.cached_info().config.clone();
+        self.place.context.update_stream(Config { max_message_size: 4096, ..config }).await.unwrap();
+        let of = |payload: &[u8]| Event::new("sample.first", payload);
+        Some(Refusal { sink: self.sink.clone(), taken: of(b"{}"), refused: of(&[b'x'; 4096]) })
     }
 }
 

@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use pillarbox_conformance::delivery::SOON;
 use pillarbox_conformance::process::OwnServer;
 use pillarbox_conformance::{
-    FaultHarness, Received, ServerHarness, SinkHarness, SourceHarness, Timeouts, TranscriptHarness, Wanted,
+    FaultHarness, Received, Refusal, ServerHarness, SinkHarness, SourceHarness, Timeouts, TranscriptHarness,
+    Wanted,
 };
 use pillarbox_core::port::{Sink, Source, Transcript};
-use pillarbox_core::{EventId, RouteName};
+use pillarbox_core::{Event, EventId, RouteName};
 use pillarbox_testkit::{Fault, FaultProxy, Published, eventually};
 use pillarbox_transport_redis::{RedisSink, RedisSource, RedisTranscript};
 
@@ -101,6 +102,15 @@ impl<K: Kind> SinkHarness for On<K> {
             names.map(bare).collect()
         };
         Some(self.place.stored().await.into_iter().map(context).collect())
+    }
+
+    /// The stream of one type is none.
+    async fn refusal(&self) -> Option<Refusal> {
+        let other = format!("{}:none", self.place.stream);
+        self.place.ask(&["SET", &other, "7"]).await.unwrap();
+        let sink = RedisSink::new(&format!("{}?stream={{type}}", self.place.server)).unwrap();
+        let of = |event_type: &str| Event::new(event_type, "{}");
+        Some(Refusal { sink: Arc::new(sink), taken: of(&self.place.stream), refused: of(&other) })
     }
 }
 

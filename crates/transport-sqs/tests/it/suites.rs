@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillarbox_conformance::process::OwnServer;
 use pillarbox_conformance::{
-    FaultHarness, Received, ServerHarness, SinkHarness, SourceHarness, Timeouts, Told, Wanted,
+    FaultHarness, Received, Refusal, ServerHarness, SinkHarness, SourceHarness, Timeouts, Told, Wanted,
 };
-use pillarbox_core::EventId;
 use pillarbox_core::port::{Sink, Source};
+use pillarbox_core::{Event, EventId};
 use pillarbox_testkit::{Fault, FaultProxy, Published};
 use pillarbox_transport_sqs::{SqsSink, SqsSource};
 use serde_json::{Map, Value};
@@ -107,6 +107,12 @@ impl<K: Kind> SinkHarness for On<K> {
 
     fn keeps_blanks(&self) -> bool {
         false
+    }
+
+    /// More than a message may have.
+    async fn refusal(&self) -> Option<Refusal> {
+        let of = |payload: &[u8]| Event::new("sample.first", payload);
+        Some(Refusal { sink: self.sink.clone(), taken: of(b"{}"), refused: of(&[b'x'; 300_000]) })
     }
 }
 

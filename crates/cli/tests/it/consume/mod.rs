@@ -1,5 +1,6 @@
 //! `pillarbox consume`: children that misbehave, a clean end.
 
+mod brokers;
 mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet};
