@@ -39,7 +39,8 @@ Usage:
       With COMMAND: run it with the URLs of the servers in its environment, then stop the servers and return its exit code.
       Without: print the URLs as `export` lines and keep the servers until interrupted.
 
-  cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers] [--brokers] [--consumers] [--databases]
+  cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
+                    [--brokers | --consumers | --databases | --page]
       Measure Pillarbox beside raw loops, peers and brokers' clients, and write docs/performance.md; see --help.";
 
 fn main() -> ExitCode {

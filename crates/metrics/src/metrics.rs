@@ -110,7 +110,8 @@ impl Metrics {
     }
 
     /// Counts entries that this process has staged, once their transaction is committed. Only the application knows
-    /// when that is.
+    /// when that is, so nothing but this call counts them. Call it with 0 at the start: a counter that appears with its
+    /// first count hides that count from `rate`.
     pub fn staged(&self, route: &str, entries: u64) {
         let route = Route { route: self.0.routes.bounded(route) };
         self.0.of_routes.staged.get_or_create(&route).inc_by(entries);

@@ -43,9 +43,8 @@ impl RouteMetrics {
             of.store_failures.get_or_create_owned(&call)
         };
         let label = Route { route: route.clone() };
-        // Shown with a zero from the beginning: a counter that appears with its first count hides that count from
-        // `rate`.
-        drop(of.staged.get_or_create(&label));
+        // All are shown with a zero from the beginning: a counter that appears with its first count hides that count from
+        // `rate`. Not `staged`, which a relay never counts.
         Self {
             claimed: of.claimed.get_or_create_owned(&label),
             delivered: settled("delivered"),

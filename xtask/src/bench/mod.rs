@@ -4,7 +4,8 @@
 //! medians are printed. Peers come from
 //! their registries into `target/peers`; what cannot be installed or fails is named in the table with its reason.
 //! With `--brokers` it is the relay to each broker beside that broker's own client, with `--consumers` what comes out at
-//! the other end. With `--databases` it is drains on the other servers, beside raw loops.
+//! the other end. With `--databases` it is drains on the other servers, beside raw loops. With `--page` it is the page over a
+//! large outbox.
 
 mod brokers;
 mod databases;
@@ -19,6 +20,7 @@ mod plot;
 mod run;
 mod stats;
 mod table;
+mod views;
 mod weather;
 
 use std::path::PathBuf;
@@ -46,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
         Subject::Peers => beside_peers(options),
         Subject::Brokers | Subject::Consumers => brokers::run(options),
         Subject::Databases => databases::run(options),
+        Subject::Page => views::run(options),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `cargo xtask bench` was asked for.
 
-use super::{brokers, databases, peers};
+use super::{brokers, databases, peers, views};
 use crate::Result;
 
 pub(crate) const HELP: &str = "\
@@ -8,7 +8,7 @@ Measures Pillarbox beside raw loops and beside peers. Each stages and then drain
 PostgreSQL that is started for it. They take turns, and the medians of several rounds count.
 
 Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
-       cargo xtask bench --brokers | --consumers | --databases [--quick] [--repeat N] [--only NAME]...
+       cargo xtask bench --brokers | --consumers | --databases | --page [--quick] [--repeat N] [--only NAME]...
 
   --quick       A tenth of the jobs and one round, to see that it runs. Its figures mean nothing
   --repeat N    Rounds; default 3, with --brokers 5. A peer that takes minutes runs in the first round only, and the table says so
@@ -21,12 +21,14 @@ Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
                 consumers in batches; --only names a broker then
   --databases   Instead: drains on MariaDB, MySQL and MongoDB, each beside raw loops on the same server; --only names a
                 database then
+  --page        Instead: the first byte of each view of the page over 1,000,000 entries, the relay beside ten open pages, and
+                an idle relay, on PostgreSQL and on SQLite; --only names one of these then
   --help        This text
 
 Peers are installed from npm, PyPI and the registry of cargo into target/peers, which takes minutes once. If a peer cannot be
 installed, the table has the reason. A whole run (with no option but --repeat) also measures growth,
 latency, memory and the held transaction, and writes docs/performance.md and docs/performance.svg. A whole run with
---brokers, --consumers or --databases writes its own tables in docs/performance.md, and no others.";
+--brokers, --consumers, --databases or --page writes its own tables in docs/performance.md, and no others.";
 
 const REPEAT: u32 = 3;
 /// The same of the relay to brokers, whose ratios vary more.
@@ -48,6 +50,8 @@ pub(crate) enum Subject {
     Consumers,
     /// Drains on the servers besides PostgreSQL.
     Databases,
+    /// The page over a large outbox.
+    Page,
 }
 
 /// What to run.
@@ -103,12 +107,13 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
             "--quick" => options.quick = true,
             "--no-peers" => options.only.push(OURS.to_owned()),
             "--only" => options.only.push(value()?.to_owned()),
-            "--brokers" | "--consumers" | "--databases" if options.subject != Subject::Peers => {
-                return Err("bench: give --brokers, --consumers or --databases, once".into());
+            "--brokers" | "--consumers" | "--databases" | "--page" if options.subject != Subject::Peers => {
+                return Err("bench: give --brokers, --consumers, --databases or --page, once".into());
             }
             "--brokers" => options.subject = Subject::Brokers,
             "--consumers" => options.subject = Subject::Consumers,
             "--databases" => options.subject = Subject::Databases,
+            "--page" => options.subject = Subject::Page,
             "--repeat" => options.repeat = rounds(value()?)?,
             "--help" | "-h" => options.help = true,
             other => return Err(format!("bench: unknown argument {other}").into()),
@@ -118,6 +123,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
         Subject::Peers => peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect(),
         Subject::Brokers | Subject::Consumers => brokers::ALL.iter().map(|broker| broker.name).collect(),
         Subject::Databases => databases::ALL.iter().map(|database| database.name).collect(),
+        Subject::Page => views::ALL.iter().map(|(name, _)| *name).collect(),
     };
     if let Some(name) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("bench: unknown name {name}; the known names are: {}", known.join(", ")).into());
@@ -126,7 +132,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
         options.repeat = match options.subject {
             _ if options.quick => 1,
             Subject::Brokers => REPEAT_BROKERS,
-            Subject::Peers | Subject::Consumers | Subject::Databases => REPEAT,
+            Subject::Peers | Subject::Consumers | Subject::Databases | Subject::Page => REPEAT,
         };
     }
     Ok(options)
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn brokers_and_databases_have_names_of_their_own() {
+    fn brokers_databases_and_the_page_have_names_of_their_own() {
         for (argument, subject) in [("--brokers", Subject::Brokers), ("--consumers", Subject::Consumers)] {
             let options = parsed(&format!("{argument} --only redis")).unwrap();
             assert_eq!(options.subject, subject);
@@ -181,7 +187,12 @@ mod tests {
         let options = parsed("--databases --only mongodb").unwrap();
         assert_eq!((options.subject, options.repeat), (Subject::Databases, 3));
         assert!(options.wants("mongodb") && !options.wants("mysql") && !options.is_whole());
+        let options = parsed("--page --only sqlite").unwrap();
+        assert_eq!((options.subject, options.repeat), (Subject::Page, 3));
+        assert!(options.wants("sqlite") && !options.wants("postgres") && !options.is_whole());
         for wrong in [
+            "--page --only mysql",
+            "--page --databases",
             "--brokers --only pg-boss",
             "--consumers --no-peers",
             "--brokers --consumers",

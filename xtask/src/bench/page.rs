@@ -79,7 +79,7 @@ mod tests {
     fn the_page_has_the_sections_that_a_run_writes() {
         let root = crate::root().unwrap();
         let text = fs::read_to_string(root.join(PAGE)).unwrap();
-        for section in ["peers", "goals", "brokers", "consumers", "databases"] {
+        for section in ["peers", "goals", "brokers", "consumers", "databases", "page"] {
             replaced(&text, section, "").unwrap();
         }
     }

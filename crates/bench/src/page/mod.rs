@@ -2,10 +2,11 @@
 
 mod process;
 mod report;
+mod views;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pillarbox_cli::context::Context;
 use pillarbox_cli::fault::Fault;
@@ -13,7 +14,6 @@ use pillarbox_cli::measure::{median, ratio};
 use pillarbox_cli::output::Progress;
 use pillarbox_core::port::Keep;
 use pillarbox_engine::sink::NullSink;
-use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -24,40 +24,10 @@ use super::by::{By, fill, options, per_second};
 use process::Served;
 pub(crate) use report::PageReport;
 use report::{Beside, Idle, View};
+use views::views;
 
-/// What an operator opens: the first page of each list, and the API that feeds it.
-const VIEWS: [&str; 24] = [
-    "/",
-    "/routes/bench",
-    "/routes/bench?lanes",
-    "/entries",
-    "/entries?status=pending",
-    "/entries?status=retrying",
-    "/entries?status=delivered",
-    "/entries?status=dead",
-    "/entries?status=blocked",
-    "/entries?key=k-7",
-    "/entries?status=dead&error=failed",
-    "/dead",
-    "/sagas",
-    "/relays",
-    "/inbox",
-    "/audit",
-    "/api/v1/status",
-    FIRST_PAGE,
-    "/api/v1/groups?status=dead",
-    "/api/v1/routes/bench/waits",
-    "/api/v1/routes/bench/lanes",
-    "/api/v1/audit?limit=1000",
-    "/metrics",
-    "/readyz",
-];
-/// The answer that tells where the second page begins.
-const FIRST_PAGE: &str = "/api/v1/entries?route=bench&limit=100";
 /// The stream that the overview listens to. A stream without a view sends less, and costs less.
 const STREAM: &str = "/live?view=overview&route=";
-/// Requests of each view in a round.
-const REQUESTS: usize = 5;
 /// Open pages beside a relay.
 const PAGES: usize = 10;
 /// Stands in what a stream sends if a view is among it.
@@ -65,22 +35,12 @@ const SHOWS_A_VIEW: &str = "data-live=\"main\"";
 /// What a stream may send before that.
 const FIRST_LOOK_BYTES_MAX: usize = 1024 * 1024;
 
-/// How long an idle process is watched.
-const WATCHED: Duration = Duration::from_secs(5);
+/// How long a process is watched.
+const WATCHED: Duration = Duration::from_secs(10);
+/// What counts as no time of a processor, so that a ratio to it can be told.
+const SHARE_MIN: f64 = 0.0001;
 /// How long a page may take to answer until it counts as broken.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What is read of the first page.
-#[derive(Deserialize)]
-struct FirstPage {
-    entries: Vec<Listed>,
-    next: String,
-}
-
-#[derive(Deserialize)]
-struct Listed {
-    event_id: String,
-}
 
 pub(crate) async fn measure(
     bed: &Bed,
@@ -100,17 +60,10 @@ pub(crate) async fn measure(
     progress.add(1);
 
     let large = Served::start("dashboard", &bed.big, url, folder, "large").await?;
-    let mut views: Vec<(String, Vec<f64>)> = VIEWS
-        .map(ToOwned::to_owned)
-        .into_iter()
-        .chain(further(&large).await?)
-        .map(|path| (path, Vec::new()))
-        .collect();
+    let mut views = views(&large, bed).await?;
     for _ in 0..args.repeat {
-        for (path, times) in &mut views {
-            for _ in 0..REQUESTS {
-                times.push(first_byte(&large, path).await?);
-            }
+        for view in &mut views {
+            view.ask(&large).await?;
         }
         progress.add(1);
     }
@@ -122,49 +75,9 @@ pub(crate) async fn measure(
     let idle = idle(&relay).await;
     relay.stop();
     progress.add(1);
-    let views = views.into_iter().map(|(path, times)| View::new(path, &times)).collect();
+    let views = views.into_iter().map(|view| View::new(view.shown, &view.times)).collect();
     let database = bed.main.staging.name();
     Ok(PageReport { database, entries, repeat: args.repeat, views, beside, idle })
-}
-
-/// What the first page leads to: the second one, on the page and over the API, and the story of an entry.
-async fn further(served: &Served) -> Result<[String; 3], Fault> {
-    let failed = |why: String| Fault::failed(format!("{FIRST_PAGE}: {why}"));
-    let mut answer = String::new();
-    let mut stream = served.ask(FIRST_PAGE).await.map_err(|error| failed(error.to_string()))?;
-    stream.read_to_string(&mut answer).await.map_err(|error| failed(error.to_string()))?;
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    let page: FirstPage = serde_json::from_str(body).map_err(|error| failed(error.to_string()))?;
-    let last = page.entries.last().ok_or_else(|| failed("no entries".to_owned()))?;
-    Ok([
-        format!("/entries?cursor={}", page.next),
-        format!("{FIRST_PAGE}&cursor={}", page.next),
-        format!("/entries/{}", last.event_id),
-    ])
-}
-
-/// Milliseconds from the first packet of a new connection to the first byte of the answer.
-async fn first_byte(served: &Served, path: &str) -> Result<f64, Fault> {
-    let failed = |why: String| Fault::failed(format!("{path}: {why}"));
-    let asked = async {
-        let started = Instant::now();
-        let mut stream = served.ask(path).await?;
-        let mut answer = [0; 12];
-        stream.read_exact(&mut answer).await?;
-        let took = started.elapsed();
-        // The rest is read, so that the next request does not meet a server at work.
-        stream.read_to_end(&mut Vec::new()).await?;
-        Ok::<_, std::io::Error>((took, answer))
-    };
-    let answered = tokio::time::timeout(PATIENCE, asked).await;
-    let (took, answer) = answered
-        .map_err(|_| failed(format!("no answer after {} s", PATIENCE.as_secs())))?
-        .map_err(|error| failed(error.to_string()))?;
-    match &answer {
-        // A route with dead entries is not ready, and says so.
-        b"HTTP/1.1 200" | b"HTTP/1.1 503" => Ok(took.as_secs_f64() * 1000.0),
-        other => Err(failed(format!("answered {}", String::from_utf8_lossy(other)))),
-    }
 }
 
 /// Drains with nobody watching, and with ten pages open, in turns.
@@ -191,6 +104,7 @@ async fn beside(bed: &Bed, args: &BenchArgs, url: &str, folder: &Path) -> Result
         watched_to_alone: ratio(&watched, &alone),
         one_page,
         ten_pages,
+        ten_to_one: one_page.zip(ten_pages).map(|(one, ten)| ten / one.max(SHARE_MIN)),
     })
 }
 

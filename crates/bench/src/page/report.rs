@@ -49,6 +49,9 @@ pub(crate) struct Beside {
     /// The same with ten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ten_pages: Option<f64>,
+    /// What it spends with ten, of what it spends with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ten_to_one: Option<f64>,
 }
 
 /// A relay with nothing to do, and its page.
@@ -74,7 +77,14 @@ impl fmt::Display for PageReport {
             table.row([path.clone(), format!("{first_byte_ms:.1}"), format!("{longest_ms:.1}")]);
         }
         writeln!(f, "{table}\n")?;
-        let Beside { alone_per_second, watched_per_second, watched_to_alone, one_page, ten_pages } = beside;
+        let Beside {
+            alone_per_second,
+            watched_per_second,
+            watched_to_alone,
+            one_page,
+            ten_pages,
+            ten_to_one,
+        } = beside;
         writeln!(
             f,
             "relay by lanes: {alone_per_second:.0} a second alone, {watched_per_second:.0} with ten pages open \
@@ -84,9 +94,10 @@ impl fmt::Display for PageReport {
             |share: &Option<f64>| share.map_or("?".to_owned(), |share| format!("{:.1}", share * 100.0));
         writeln!(
             f,
-            "the page's process: {} % of a core with one page open, {} % with ten",
+            "the page's process: {} % of a core with one page open, {} % with ten ({} of it)",
             percent(one_page),
-            percent(ten_pages)
+            percent(ten_pages),
+            ten_to_one.map_or("?".to_owned(), |ratio| format!("{ratio:.2}"))
         )?;
         let memory = idle.memory_bytes.map_or("?".to_owned(), |bytes| (bytes / 1024 / 1024).to_string());
         write!(f, "an idle relay with its page: {} % of a core, {memory} MiB", percent(&idle.share_of_a_core))

@@ -17,10 +17,16 @@ fn found<'a>(report: &'a Value, check: &str) -> Option<&'a Value> {
 }
 
 #[track_caller]
-fn has_problem(said: &Said, check: &str, named: &str) {
+pub(crate) fn has_problem(said: &Said, check: &str, named: &str) {
+    assert_eq!(said.code, 3, "{said:?}");
+    has_finding(said, check, "problem", named);
+}
+
+#[track_caller]
+pub(crate) fn has_finding(said: &Said, check: &str, severity: &str, named: &str) {
     let report = said.json();
     let finding = found(&report, check).unwrap_or_else(|| panic!("no finding {check}: {said:?}"));
-    assert_eq!((said.code, finding["severity"].as_str()), (3, Some("problem")), "{said:?}");
+    assert_eq!(finding["severity"], severity, "{said:?}");
     assert!(finding["reason"].as_str().unwrap().contains(named), "{named:?} is not in {finding}");
     assert!(!finding["next"].as_str().unwrap().is_empty(), "{finding}");
 }
@@ -36,7 +42,7 @@ fn is_well(said: &Said, checks: &[&str]) {
 }
 
 /// A home whose database is on a server, in tables of its own.
-fn on(url: &str, tables: &str) -> Home {
+pub(crate) fn on(url: &str, tables: &str) -> Home {
     let home = Home::new();
     home.write("pillarbox.toml", &format!("[database]\nurl = \"{url}\"\n{tables}"));
     home
@@ -101,7 +107,7 @@ impl Pg {
         });
     }
 
-    fn doctor(&self) -> Said {
+    pub(crate) fn doctor(&self) -> Said {
         self.home.run(["doctor", "--json", "--max-transaction-age", "1h"])
     }
 }

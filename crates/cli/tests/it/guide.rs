@@ -129,14 +129,13 @@ fn the_shop_in_rust_places_its_order() {
     assert!(section.contains("Add to `Cargo.toml`") && section.contains("Save this as `src/main.rs`"));
     std::fs::create_dir(home.path("src")).unwrap();
     home.write("src/main.rs", &code(&section, "rust"));
-    // Nothing is published yet; the rest is so that what the repository has compiled serves here too.
+    // The page has the checkout beside the shop. The rest is so that what the repository has compiled serves here too.
+    let checkout = repository("crates/pillarbox").canonicalize().unwrap();
+    let dependencies =
+        code(&section, "toml").replace("../pillarbox/crates/pillarbox", checkout.to_str().unwrap());
     let workspace = std::fs::read_to_string(repository("Cargo.toml")).unwrap();
     let profiles = &workspace[workspace.find("[profile.dev]").unwrap()..];
-    let manifest = format!(
-        "[package]\nname = \"shop\"\nedition = \"2024\"\n\n{}\n[patch.crates-io]\npillarbox = {{ path = {:?} }}\n\n{profiles}",
-        code(&section, "toml"),
-        repository("crates/pillarbox").canonicalize().unwrap(),
-    );
+    let manifest = format!("[package]\nname = \"shop\"\nedition = \"2024\"\n\n{dependencies}\n{profiles}");
     home.write("Cargo.toml", &manifest);
     std::fs::copy(repository("Cargo.lock"), home.path("Cargo.lock")).unwrap();
     assert_eq!(commands(&section), ["cargo run"]);

@@ -14,6 +14,7 @@ mod dashboard;
 mod demo;
 mod doctor;
 mod failover;
+mod findings;
 mod guide;
 mod home;
 mod killed;

@@ -62,3 +62,12 @@ fn a_route_with_quotes_cannot_forge_a_sample() {
     assert!(text.contains("pillarbox_staged_total{route=\"a\\\"} 1\\\\\"} 3"), "{text}");
     assert!(metrics.encode_plain().contains("pillarbox_staged_total{route=\"a\\\"} 1\\\\\"} 3"));
 }
+
+#[test]
+fn only_an_application_that_counts_what_it_stages_shows_that_series() {
+    let metrics = Metrics::new();
+    drop(metrics.route("orders"));
+    assert!(!metrics.encode().contains("pillarbox_staged_total{"), "a relay stages nothing");
+    metrics.staged("orders", 0);
+    assert_eq!(value(&metrics.encode(), "pillarbox_staged_total{route=\"orders\"}"), 0.0);
+}

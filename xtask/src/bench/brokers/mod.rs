@@ -166,7 +166,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
             tables = format!("{tables}\n{}", table::batches(&batches));
             "consumers"
         }
-        Subject::Brokers | Subject::Peers | Subject::Databases => "brokers",
+        Subject::Brokers | Subject::Peers | Subject::Databases | Subject::Page => "brokers",
     };
     machine.note_load();
     let text = format!("{}\n{tables}", table::conditions(section, &machine, &weather, options));
@@ -184,7 +184,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
 fn tables(options: &Options, pairs: &[Pair]) -> String {
     match options.subject {
         Subject::Consumers => table::consumers(pairs),
-        Subject::Brokers | Subject::Peers | Subject::Databases => table::rates(pairs),
+        Subject::Brokers | Subject::Peers | Subject::Databases | Subject::Page => table::rates(pairs),
     }
 }
 

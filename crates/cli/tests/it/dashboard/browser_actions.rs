@@ -3,14 +3,16 @@
 use serde_json::json;
 
 use super::browser::url;
+use super::hook::{answer, hook};
 use super::webdriver::Browser;
 use super::{OPERATOR, Page, VIEWER, bury, guarded};
 use crate::home::Home;
+use crate::many_relays::on_postgres;
 use crate::saga::{Answers, Application, erasure};
 
 /// Answers the open question with yes, as ana.
 #[track_caller]
-fn say_yes(browser: &Browser, question: &str) {
+pub(super) fn say_yes(browser: &Browser, question: &str) {
     browser.until("document.querySelector('#confirm').open");
     let asked = browser.text();
     assert!(asked.contains(question), "{asked}");
@@ -19,7 +21,7 @@ fn say_yes(browser: &Browser, question: &str) {
 }
 
 #[track_caller]
-fn told(browser: &Browser, words: &str) {
+pub(super) fn told(browser: &Browser, words: &str) {
     browser.until(&format!("document.querySelector('#toast').textContent.includes({})", json!(words)));
 }
 
@@ -109,6 +111,30 @@ fn all_that_match_are_requeued_and_not_only_those_of_the_page() {
     told(&browser, "70 entries requeued (audited as ana)");
     browser.until("document.body.innerText.includes('No dead entries match')");
     assert_eq!((home.totals()["dead"].clone(), home.totals()["pending"].clone()), (json!(1), json!(70)));
+}
+
+#[test]
+fn on_postgres_events_that_were_refused_are_requeued_as_a_group_and_delivered() {
+    let home = on_postgres();
+    let refused = hook(|_| answer("422 Unprocessable Content", "no such customer"));
+    let to = format!("http://127.0.0.1:{refused}/hook");
+    home.stage_many("mail", 3);
+    home.ok(["relay", "--drain", "--route", "mail", "--to", &to, "--allow-private"]);
+    let page = Page::serve(&home, &["--allow-actions"]);
+    let browser = Browser::start();
+    browser.look(1280, 800, "light");
+    browser.open(&url(&page, "/dead"));
+    browser.until("document.body.innerText.includes('rejected/http_422')");
+    browser.picture("postgres-dead");
+    browser.click("button[data-verb=requeue]");
+    say_yes(&browser, "Requeue 3 events?");
+    told(&browser, "3 entries requeued (audited as ana)");
+    browser.until("!document.querySelector('button[data-verb=requeue]')");
+    browser.picture("postgres-requeued");
+    home.ok(["relay", "--drain", "--route", "mail", "--to", "file:out.ndjson"]);
+    assert_eq!((home.delivered(&["out.ndjson"]).len(), home.totals()["delivered"].clone()), (3, json!(3)));
+    browser.open(&url(&page, "/audit"));
+    assert_eq!(browser.text().matches("requeued").count(), 3);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `pillarbox consume --listen`: what a consumer counts, and when it is ready.
 
 use super::Page;
+use super::metrics::OF_CONSUMERS;
 use crate::consume::Queue;
 use crate::home::{Home, eventually};
 
@@ -35,6 +36,8 @@ fn a_consumer_shows_what_it_consumed_and_is_ready_while_a_route_is_not_relayed()
     ] {
         eventually(line, || page.get("/metrics").body.contains(line));
     }
+    // What the shipped dashboard asks a consumer for, and no relay has.
+    page.get("/metrics").says(200, &OF_CONSUMERS);
     page.get("/livez").says(200, &[]);
     // That concerns relays: it is told, and a consumer that is taken away would not help.
     let ready = page.get("/readyz");

@@ -139,7 +139,8 @@ fn a_stuck_saga_is_told_everywhere() {
     page.get("/sagas").says(200, &[&id]);
 }
 
-/// There is one version of the tables so far: one behind it means none.
+/// There is one version of the tables so far, so one behind it means that there are none. A program that is one version
+/// behind is the next test.
 #[test]
 fn tables_of_an_older_version_are_told_everywhere() {
     let home = Home::migrated();
@@ -154,6 +155,26 @@ fn tables_of_an_older_version_are_told_everywhere() {
         metrics: &["pillarbox_store_up 0"],
     }
     .on(&home, &page);
+}
+
+/// A relay that was not upgraded with the others: the `pillarbox migrate` of the next version has run.
+#[test]
+fn tables_of_a_newer_version_are_told_everywhere() {
+    let home = Home::migrated();
+    home.stage_many("r", 1);
+    home.sql("insert into pillarbox_schema (version) values (2)");
+    let page = Page::serve(&home, &[]);
+    Told {
+        ready: 503,
+        said: &["the Pillarbox tables have version 2, but this program only knows 1", "upgrade this program"],
+        check: 4,
+        doctor: ("schema", "the Pillarbox tables have version 2, but this program only knows 1"),
+        metrics: &["pillarbox_store_up 0"],
+    }
+    .on(&home, &page);
+    let doctor = home.run(["doctor"]);
+    assert!(!doctor.stdout.contains("Run `pillarbox migrate`"), "it would change nothing: {doctor:?}");
+    page.get("/doctor").says(200, &["Install the version that upgraded the tables"]);
 }
 
 #[test]

@@ -39,6 +39,22 @@ fn which_problems_make_a_pod_unready_is_a_setting() {
     assert_eq!(answer.json()["causes"][0]["kind"], "dead");
 }
 
+/// A restart of the pod would not resume it.
+#[test]
+fn a_paused_route_makes_a_pod_unready_only_where_the_setting_says_so() {
+    let home = Home::migrated();
+    home.stage_many("orders", 1);
+    home.sql("update pillarbox_outbox set created_at = created_at - 3600000000");
+    home.ok(["pause", "orders", "--reason", "moving the broker"]);
+    let answer = Page::serve(&home, &[]).get("/readyz");
+    answer.says(200, &["\"ready\":true"]);
+    assert_eq!(answer.json()["problems"][0]["kind"], "paused");
+    home.write("pillarbox.toml", "[admin]\nunready = [\"paused\"]\n");
+    let answer = Page::serve(&home, &[]).get("/readyz");
+    answer.says(503, &["\"ready\":false", "pillarbox resume orders"]);
+    assert_eq!(answer.json()["causes"][0]["kind"], "paused");
+}
+
 #[test]
 fn a_route_that_nobody_relays_is_unready_with_its_cause_in_words() {
     let home = Home::migrated();
