@@ -18,6 +18,7 @@
 //! | the server has lost earlier records of this producer | failed | – |
 //! | another delivery gave up the producer | unknown, or down if the record was not handed over yet | – |
 //! | any other refusal of one record | later | – |
+//! | a commit comes from a member whom the group has left behind | – | unavailable: the consumer joins anew |
 //!
 //! Missing rights and a missing topic are mistakes of the configuration, not of the message: calling them down opens the
 //! route's circuit, and the entries wait, with the setting named, until an operator fixes it. Rejecting them would bury
@@ -209,6 +210,21 @@ pub(crate) fn partition_lost(topic: &str, partition: i32) -> Error {
     let text = format!(
         "partition {partition} of topic {topic:?} belongs to another consumer of the group now; this answer comes too \
          late, and the message is delivered again"
+    );
+    Error::new(ErrorKind::Unavailable, text).with_code("partition_lost")
+}
+
+/// Whether the server refuses a commit because the group has gone on without this member.
+pub(crate) fn is_left_behind(error: &KrafkaError) -> bool {
+    use ErrorCode::{FencedMemberEpoch, IllegalGeneration, UnknownMemberId};
+    matches!(error, KrafkaError::Broker { code: IllegalGeneration | UnknownMemberId | FencedMemberEpoch, .. })
+}
+
+/// The group has gone on without this consumer.
+pub(crate) fn left_behind(error: &KrafkaError, topic: &str) -> Error {
+    let text = format!(
+        "the group gave the partitions of topic {topic:?} to others, because this consumer was silent for too long; it joins \
+         again, and what it had not answered is delivered again: {error}"
     );
     Error::new(ErrorKind::Unavailable, text).with_code("partition_lost")
 }

@@ -50,7 +50,7 @@ impl ConsumerRebalanceListener for Handover {
 
     async fn on_partitions_revoked(&self, partitions: &[TopicPartition]) {
         if let Some(consumer) = self.consumer.get().and_then(Weak::upgrade) {
-            commit(&consumer, &self.topic, &self.partitions).await;
+            let _ = commit(&consumer, &self.topic, &self.partitions).await;
         }
         self.partitions.lose(partitions.iter().map(|partition| partition.partition));
     }
@@ -112,7 +112,7 @@ impl Driver {
             () = stopped => {}
             failure = self.receive(&messages) => drop(messages.send(Err(failure))),
         }
-        self.commit().await;
+        let _ = self.commit().await;
         let bound = self.shared.options.connect_timeout;
         if let Err(error) = self.consumer.close_with(CloseOptions::new().timeout(bound)).await {
             tracing::debug!(%error, "the consumer left its group without an answer");
@@ -142,7 +142,10 @@ impl Driver {
             let has_room = arrived.is_empty() && self.places.available_permits() > 0;
             let polled = self.poll(has_room).await;
             if last_commit.elapsed() >= COMMIT_EVERY || polled.as_ref().is_ok_and(Vec::is_empty) {
-                self.commit().await;
+                if let Err(refused) = self.commit().await {
+                    self.partitions.lose_all();
+                    return error::left_behind(&refused, &self.shared.topic);
+                }
                 last_commit = Instant::now();
             }
             match polled {
@@ -188,22 +191,30 @@ impl Driver {
         polled
     }
 
-    async fn commit(&self) {
-        commit(&self.consumer, &self.shared.topic, &self.partitions).await;
+    async fn commit(&self) -> Result<(), KrafkaError> {
+        commit(&self.consumer, &self.shared.topic, &self.partitions).await
     }
 }
 
 /// Commits each partition up to its first unanswered message. What is not committed comes again, and the inbox knows it.
-async fn commit(consumer: &Consumer, topic: &str, partitions: &Partitions) {
+///
+/// It fails if the group went on without this member. The client joins again then and tells nobody that its partitions
+/// were another member's in between, so only a new subscription knows again where they stand.
+async fn commit(consumer: &Consumer, topic: &str, partitions: &Partitions) -> Result<(), KrafkaError> {
     let to_commit = partitions.to_commit();
     if to_commit.is_empty() {
-        return;
+        return Ok(());
     }
     let offsets = to_commit.iter().map(|(partition, offset)| {
         (TopicPartition::new(topic, partition.number), OffsetAndMetadata::new(*offset))
     });
-    match consumer.commit_offsets(offsets.collect::<Vec<_>>()).await {
+    let offsets = offsets.collect::<Vec<_>>();
+    let generation = async || consumer.group_metadata().await.map(|member| member.generation_id());
+    let before = generation().await;
+    match consumer.commit_offsets(offsets).await {
         Ok(()) => to_commit.iter().for_each(|(partition, offset)| partition.committed(*offset)),
+        Err(error) if error::is_left_behind(&error) && before == generation().await => return Err(error),
         Err(error) => tracing::debug!(%error, "offsets were not committed; they are tried again"),
     }
+    Ok(())
 }

@@ -42,7 +42,7 @@ async fn a_member_that_lost_a_partition_can_no_longer_answer_its_messages() {
         let message = next(&mut first).await;
         held.insert(id(&message), message);
     }
-    // All that it commits is committed: after a refused commit, a member joins again without being told of its loss.
+    // All that it commits is committed: a refused commit would end the subscription.
     let committed = |number| place.broker.committed_offset("billing", &place.topic, number) == Some(0);
     eventually(SOON, async || committed(0) && committed(1)).await;
     let mut second = two.subscribe().await.unwrap();
@@ -55,6 +55,40 @@ async fn a_member_that_lost_a_partition_can_no_longer_answer_its_messages() {
     let late = held.remove(&id(&again)).expect("it had them all before");
     let error = late.receipt.ack().await.expect_err("the partition was lost in between");
     assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some("partition_lost")));
+}
+
+/// The server refuses the commit of a member whom the group has left behind. The client would go on as if nothing had
+/// happened; what it has is another's.
+#[tokio::test]
+async fn a_member_whose_commit_is_refused_can_no_longer_answer_and_starts_anew() {
+    let place = Fake::new(1).await;
+    confirm(&KafkaSink::new(&place.url()).unwrap(), &events(300)).await;
+    let (one, two) = (member(&place.url()), member(&place.url()));
+    let mut first = one.subscribe().await.unwrap();
+    let mut held = Vec::new();
+    while held.len() < 300 {
+        held.push(next(&mut first).await);
+    }
+    let mut second = two.subscribe().await.unwrap();
+    drop(next(&mut second).await);
+    // Each answer lets it commit further, until it learns that it may not.
+    let mut held = held.into_iter();
+    let refused = loop {
+        let message = held.next().expect("no answer was refused");
+        match message.receipt.ack().await {
+            Ok(()) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((refused.kind(), refused.code()), (ErrorKind::Unavailable, Some("partition_lost")));
+    for message in held {
+        assert!(message.receipt.ack().await.is_err(), "an answer counted after the loss");
+    }
+    second.close().await;
+    // Who subscribes anew gets what nobody has answered.
+    first.close().await;
+    let mut first = one.subscribe().await.unwrap();
+    next(&mut first).await;
 }
 
 /// How the members of a group work.
