@@ -41,6 +41,9 @@ fn looks(asked: &Asked<'_>) -> Vec<Look> {
         Way::All
     };
     let page = match asked.limit.map(i64::from) {
+        Some(page) if last == Way::Ended && asked.statuses.contains(&Status::Delivered) => {
+            return vec![Look { way: Way::Oldest, most: Some(page * 20) }, all(last)];
+        }
         Some(page) if matches!(last, Way::Retrying | Way::Blocked | Way::All) => page,
         _ => return vec![all(last)],
     };

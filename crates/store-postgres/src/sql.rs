@@ -163,6 +163,8 @@ pub(crate) enum Way {
     Ids,
     /// A page in the order of staging, where the status says it all.
     Staged,
+    /// The first of what is at its end, among the oldest entries: most of these are delivered where those are kept.
+    Oldest,
     /// By the index of what is at its end, or in the order of staging if that is nearly everything.
     Ended,
     /// The first of what waits, by the index of what is open: many delivered ones may come before them, and many others wait
@@ -180,7 +182,7 @@ pub(crate) enum Way {
 
 /// One statement over the entries that an operator means, in a text for each way to find them. The stored statuses stand in
 /// the text, because the planner uses a partial index only if it knows them.
-pub(crate) struct Meant([(Way, String); 8]);
+pub(crate) struct Meant([(Way, String); 9]);
 
 /// Where the stored statuses stand in a text.
 const STATUSES: &str = "{statuses}";
@@ -202,6 +204,7 @@ impl Meant {
         Self([
             by(Way::Ids, include_str!("sql/meant_ids.sql")),
             by(Way::Staged, include_str!("sql/meant_staged.sql")),
+            by(Way::Oldest, include_str!("sql/meant_oldest.sql")),
             by(Way::Ended, &all.replace("{dead}", include_str!("sql/heads_none.sql"))),
             by(Way::Open, include_str!("sql/meant_open.sql")),
             by(Way::Retrying, include_str!("sql/meant_retrying.sql")),
@@ -222,6 +225,7 @@ impl Meant {
         for (way, _) in &self.0 {
             let statuses: &[Status] = match way {
                 Way::Ids | Way::Staged | Way::All => &Status::ALL,
+                Way::Oldest => &[Status::Delivered],
                 Way::Ended => &[Status::Dead],
                 Way::Retrying => &[Status::Retrying],
                 Way::Open | Way::Blocked => &[Status::Pending, Status::Retrying],

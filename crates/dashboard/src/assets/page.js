@@ -143,9 +143,20 @@ function pick(row, on) {
   if (box) box.checked = on;
 }
 
+// A row is an entry, or a group that a filter finds.
+const canBePicked = (row) => Boolean(row.dataset.id || row.dataset.filter);
+const meant = (row) => ({ filter: JSON.parse(row.dataset.filter) });
+
+// What is picked: entries together by their ids, groups one by one.
+function pickedAsked() {
+  const chosen = picked();
+  const ids = chosen.map((row) => row.dataset.id).filter(Boolean);
+  return ids.length ? [{ ids }] : chosen.filter(canBePicked).map(meant);
+}
+
 function showActions() {
   const bar = $("#actions");
-  const chosen = picked().filter((row) => row.dataset.id);
+  const chosen = picked().filter(canBePicked);
   bar.hidden = !chosen.length || !mayAct;
   if (bar.hidden) return;
   $("#actions-count").textContent = `${chosen.length} selected`;
@@ -206,14 +217,49 @@ function ask({ title, text, more = [], yes, reason }) {
   });
 }
 
-const words = { requeue: ["Requeue", "requeue"], discard: ["Discard", "discard for good"], retry: ["Retry now", "retry now"], cancel: ["Cancel", "cancel for good"] };
+const words = {
+  requeue: ["Requeue", "requeue", "requeued"],
+  discard: ["Discard", "discard for good", "discarded"],
+  retry: ["Retry now", "retry now", "made due"],
+  cancel: ["Cancel", "cancel for good", "cancelled"],
+};
 const number = (count) => count.toLocaleString("en");
 const events = (count) => (count === 1 ? "1 event" : `${number(count)} events`);
 
-async function change(verb, what, about) {
+// One answer for several: what each of them says, added up.
+function together(answers) {
+  const sum = (of) => answers.reduce((all, one) => all + of(one), 0);
+  return {
+    changed: sum((one) => one.changed),
+    skipped: sum((one) => one.skipped),
+    fenced: sum((one) => one.fenced),
+    skips: answers.flatMap((one) => one.skips),
+    more: answers.some((one) => one.more),
+  };
+}
+
+// Changes what is asked for, each with its own count, and tells how far it came if one of them is refused.
+async function changeEach(path, asked, would) {
+  const did = [];
+  for (const [place, what] of asked.entries()) {
+    if (!would[place].changed) continue;
+    try {
+      did.push(await send(path, { ...what, confirm: would[place].changed }));
+    } catch (error) {
+      if (!did.length) throw error;
+      await refresh();
+      throw new Error(`${did.map((one) => one.message).join("; ")}. Then it stopped: ${error.message}`);
+    }
+  }
+  return did;
+}
+
+async function change(verb, asked, about) {
   const path = `/api/v1/entries/${verb}`;
   const [name, long] = words[verb];
-  const would = await send(path, { ...what, dry_run: true });
+  const each = [];
+  for (const what of asked) each.push(await send(path, { ...what, dry_run: true }));
+  const would = together(each);
   const skipped = would.skips.slice(0, 5).map((skip) => `${skip.event_id.slice(0, 8)}… is skipped: ${skip.why}`);
   if (!would.changed) {
     toast(would.skipped ? `Nothing to ${long}: ${would.skips[0].why}` : `Nothing to ${long}: no event matches any more`, true);
@@ -222,7 +268,8 @@ async function change(verb, what, about) {
   const ends = verb === "discard" || verb === "cancel";
   const cannot = ends ? " They will never be delivered. This cannot be undone." : " A relay may take them at once, so this cannot be undone.";
   const first = would.more ? "the oldest " : "";
-  const rest = would.more ? " More may match; the answer offers to go on with those." : "";
+  const goes = asked.length === 1 ? "the answer offers to go on with those" : "select the groups again for those";
+  const rest = would.more ? ` More may match; ${goes}.` : "";
   const answer = await ask({
     title: `${name} ${first}${events(would.changed)}?`,
     text: `This will ${long} ${first}${events(would.changed)} ${about}.${rest}${cannot}`,
@@ -230,10 +277,15 @@ async function change(verb, what, about) {
     yes: `${name} ${number(would.changed)}`,
   });
   if (!answer) return;
-  const did = await send(path, { ...what, confirm: would.changed });
-  const audited = did.audit.length ? ` (audited as ${did.actor})` : "";
-  const goOn = did.more && what.filter ? () => change(verb, { filter: { ...what.filter, cursor: did.cursor } }, about) : null;
-  toast(did.message + audited, false, goOn, "Go on");
+  const did = await changeEach(path, asked, each);
+  const [one] = did;
+  const { changed, fenced } = together(did);
+  const lost = fenced ? `, ${number(fenced)} fenced: others changed them at the same moment` : "";
+  const said = did.length === 1 ? one.message : `${number(changed)} entries ${words[verb][2]} in ${did.length} groups${lost}`;
+  const audited = did.some(({ audit }) => audit.length) ? ` (audited as ${one.actor})` : "";
+  const [what] = asked;
+  const goOn = asked.length === 1 && one.more && what.filter ? () => change(verb, [{ filter: { ...what.filter, cursor: one.cursor } }], about) : null;
+  toast(said + audited, false, goOn, "Go on");
   await refresh();
 }
 
@@ -335,9 +387,9 @@ document.addEventListener("click", (event) => {
     const data = button.dataset;
     if (data.verb) {
       const what = data.filter ? { filter: JSON.parse(data.filter) } : { ids: [data.ids] };
-      guarded(() => change(data.verb, what, data.words));
+      guarded(() => change(data.verb, [what], data.words));
     } else if (data.bulk === "none") { rows().forEach((row) => pick(row, false)); showActions(); }
-    else if (data.bulk) guarded(() => change(data.bulk, { ids: picked().map((row) => row.dataset.id) }, "of the selection"));
+    else if (data.bulk) guarded(() => change(data.bulk, pickedAsked(), "of the selection"));
     else if (data.routeVerb) guarded(() => pauseRoute(data.routeVerb, data.routeName));
     else if (data.saga) guarded(() => interveneIn(data, button.textContent.trim()));
     else if (data.payload) guarded(() => showPayload(button));
@@ -356,7 +408,7 @@ document.addEventListener("click", (event) => {
     lastPicked = at;
     showActions();
   } else if (event.target.closest("[data-select-all]")) {
-    rows().forEach((row) => pick(row, event.target.checked));
+    $$("tbody tr", event.target.closest("table")).forEach((row) => pick(row, event.target.checked));
     showActions();
   }
 });
@@ -377,13 +429,13 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "k") move(-1);
   else if (event.key === "p") setPaused(!paused);
   else if (event.key === "?") $("#help").showModal();
-  else if (event.key === "x" && row && row.dataset.id) { pick(row, !row.classList.contains("selected")); showActions(); }
+  else if (event.key === "x" && row && canBePicked(row)) { pick(row, !row.classList.contains("selected")); showActions(); }
   else if (event.key === "Enter" && row && !event.target.closest("a, button, summary")) { const link = $("[data-open]", row); if (link) location.assign(link.href); }
   else if (event.key === "r" && mayAct) {
-    const chosen = picked().map((one) => one.dataset.id).filter(Boolean);
+    const chosen = pickedAsked();
     const button = row && $('[data-verb="requeue"]', row);
-    if (chosen.length) guarded(() => change("requeue", { ids: chosen }, "of the selection"));
-    else if (row && row.dataset.id) guarded(() => change("requeue", { ids: [row.dataset.id] }, "of this row"));
+    if (chosen.length) guarded(() => change("requeue", chosen, "of the selection"));
+    else if (row && row.dataset.id) guarded(() => change("requeue", [{ ids: [row.dataset.id] }], "of this row"));
     else if (button) button.click();
     else { const only = $('article [data-verb="requeue"]'); if (only) only.click(); }
   }

@@ -95,7 +95,7 @@ fn section(shared: &Shared, found: &Found) -> Markup {
             }
             table.groups data-rows="" {
                 caption.hidden { "Dead letters of " (parts::cut(route.as_str(), 80)) }
-                thead { tr { th scope="col" { "type" } th scope="col" { "error" } th.number scope="col" { "events" } th.act scope="col" { span.hidden { "actions" } } } }
+                thead { tr { th.check scope="col" { input type="checkbox" data-select-all="" aria-label={ "Select all groups of " (parts::cut(route.as_str(), 80)) }; } th scope="col" { "type" } th scope="col" { "error" } th.number scope="col" { "events" } th.act scope="col" { span.hidden { "actions" } } } }
                 tbody { @for group in groups { (row(shared, route, group)) } }
             }
             @if *others > 0 {
@@ -121,7 +121,8 @@ fn row(shared: &Shared, route: &RouteName, group: &CountGroup) -> Markup {
         error.unwrap_or("no recorded error")
     );
     html! {
-        tr data-key={ (route) " " (event_type) " " (error.unwrap_or_default()) } {
+        tr data-key={ (route) " " (event_type) " " (error.unwrap_or_default()) } data-status="dead" data-filter=(filter) {
+            td.check { input type="checkbox" data-select="" aria-label={ "Select the group " (words) }; }
             td.break data-label="type" { a.name href=(shared.path(&format!("/entries?{}", query.link()))) data-open="" { (parts::cut(event_type, 100)) } }
             td.break data-label="error" { (parts::mark(Mark::Dead)) " " (error.unwrap_or("no recorded error")) }
             td.number data-label="events" { (text::count(group.entries)) }

@@ -49,14 +49,21 @@ async fn shown(
         .route(&name)
         .ok_or_else(|| Refusal::not_found(format!("no event was staged on route {name} yet")))?;
     let failing = async |status: Status| {
+        if view.counts.of(status) == 0 {
+            return Ok(vec![]);
+        }
         let filter = Filter::default().route(name.clone()).status(status).limit(GROUPS_SHOWN_MAX);
         shared.ports.admin.count_by(CountByRequest { filter, by: CountBy::TypeAndError }).await
     };
-    let dead = if view.counts.of(Status::Dead) > 0 { failing(Status::Dead).await? } else { vec![] };
-    let retrying =
-        if view.counts.of(Status::Retrying) > 0 { failing(Status::Retrying).await? } else { vec![] };
-    // Without them the rest is still worth showing.
-    let (waited, lanes) = (shared.waits(&name).await, lanes::section(shared, &name, query).await);
+    // Each has a connection of its own, so that the slowest one is all that somebody waits for. Without waits and lanes the
+    // rest is still worth showing.
+    let (dead, retrying, waited, lanes) = tokio::join!(
+        failing(Status::Dead),
+        failing(Status::Retrying),
+        shared.waits(&name),
+        lanes::section(shared, &name, query),
+    );
+    let (dead, retrying) = (dead?, retrying?);
     let configured = shared.routes();
     let facts = configured.get(&name);
     let frame =

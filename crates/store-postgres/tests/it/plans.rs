@@ -2,7 +2,7 @@
 
 use pillarbox_conformance::StoreHarness;
 use pillarbox_core::Status;
-use pillarbox_core::port::Admin as _;
+use pillarbox_core::port::{Admin as _, Filter};
 use pillarbox_store_postgres::statements;
 use sqlx::{PgConnection, Row};
 
@@ -450,6 +450,7 @@ async fn with_200_000_pending_entries_a_page_of_each_standing_goes_by_an_index()
     };
     let subjects = [
         subject!("list.Staged", TYPES, values("null", "null"), ["outbox_pkey", "outbox_ended"]),
+        subject!("list.Oldest", TYPES, values("null", "2000"), ["outbox_pkey", "outbox_ended"]),
         subject!("list.Ended", TYPES, values("null", "null"), ["outbox_ended", "outbox_pkey"]),
         subject!(
             "list.Open",
@@ -492,6 +493,39 @@ async fn with_200_000_pending_entries_a_page_of_each_standing_goes_by_an_index()
             check_indexes(subject, &plan, &what);
         }
     }
+}
+
+/// The first look sees the oldest entries only, and there may be none of them among these.
+#[tokio::test]
+async fn delivered_entries_are_listed_wherever_they_are() {
+    let harness = Direct::start().await;
+    let stage = |status: &str, from: u32, to: u32| {
+        format!(
+            "insert into {{s}}.pillarbox_outbox (route, type, payload, status, settled_at) \
+             select 'orders', n::text, '0', '{status}', case '{status}' when 'delivered' then now() end \
+             from generate_series({from}, {to}) as n"
+        )
+    };
+    for (status, from, to) in
+        [("delivered", 1, 2), ("pending", 3, 100), ("delivered", 101, 103), ("pending", 104, 120)]
+    {
+        harness.execute(&stage(status, from, to)).await;
+    }
+    let store = harness.store();
+    let list = async |limit: u32, after: Option<i64>| {
+        let mut filter = Filter::default().status(Status::Delivered).limit(limit);
+        filter.after = after;
+        let found = store.list(filter).await.unwrap();
+        (
+            found.iter().map(|entry| entry.event_type.as_str().parse().unwrap()).collect::<Vec<u32>>(),
+            found.last().unwrap().seq,
+        )
+    };
+    let (first, last) = list(2, None).await;
+    assert_eq!(first, [1, 2]);
+    assert_eq!(list(2, Some(last)).await.0, [101, 102]);
+    assert_eq!(list(4, None).await.0, [1, 2, 101, 102]);
+    assert_eq!(list(100, None).await.0, [1, 2, 101, 102, 103]);
 }
 
 #[tokio::test]
