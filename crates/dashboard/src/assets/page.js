@@ -26,7 +26,8 @@ function showLive() {
 }
 
 function listen() {
-  if (!window.EventSource || !$("#live-mark")) return;
+  if (!window.EventSource || !$("#live-mark") || document.hidden) return;
+  if (source) source.close();
   const query = new URLSearchParams({ view: body.dataset.view || "none", route: body.dataset.route || "" });
   source = new EventSource(`${prefix}/live?${query}`);
   source.addEventListener("look", (event) => {
@@ -41,6 +42,19 @@ function listen() {
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
   };
 }
+
+// A browser has six connections to a host for all of its tabs, and keeps a page that was left for half a minute, with its
+// stream. So a page that nobody sees gives its stream up: otherwise the seventh one would not load.
+function leave() {
+  if (source) source.close();
+  source = null;
+  lastHeard = 0;
+  lostAt = null;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? leave() : listen()));
+addEventListener("pagehide", leave);
+addEventListener("pageshow", (event) => event.persisted && listen());
 
 function heard() {
   lastHeard = Date.now();

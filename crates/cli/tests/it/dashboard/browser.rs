@@ -100,6 +100,24 @@ fn the_overview_follows_what_happens_without_a_reload() {
     browser.until("document.querySelector('#live-mark').textContent === 'paused'");
 }
 
+/// A browser has six connections to a host. With a stream on each, the seventh page would wait for half a minute.
+#[test]
+fn a_page_that_nobody_sees_has_no_stream_and_goes_on_when_it_is_seen_again() {
+    let (home, page, _) = busy();
+    let browser = Browser::start();
+    browser.open(&url(&page, "/"));
+    let is_live = "document.querySelector('#live-mark').textContent === 'live'";
+    browser.until(is_live);
+    browser.run(
+        "window.before = source; dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))",
+    );
+    browser.until("source === null && before.readyState === EventSource.CLOSED");
+    bury(&home, "mail", 2);
+    browser.run("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))");
+    browser.until("document.querySelector('tr[data-key=mail] td[data-label=dead]').textContent === '5'");
+    browser.until(is_live);
+}
+
 #[test]
 fn a_page_whose_server_is_gone_says_that_it_is_not_live() {
     let (_home, page, _) = busy();
