@@ -75,6 +75,7 @@ mod layout;
 mod meant;
 mod options;
 mod outbox;
+mod pages;
 mod presence;
 mod purge;
 mod reap;

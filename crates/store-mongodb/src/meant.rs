@@ -4,46 +4,136 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mongodb::bson::{Bson, Document, doc};
 use pillarbox_core::port::shared::Asked;
-use pillarbox_core::{EventId, NO_LANE, Result, Standing, Status, Timestamp, lane_of};
+use pillarbox_core::{EventId, NO_LANE, Result, RouteName, Standing, Status, Timestamp, lane_of};
 use uuid::Uuid;
 
 use crate::call::Link;
 use crate::command::{Find, event, stamp_of};
+use crate::pages::Pages;
 use crate::row::{number, number_of, text, uuid_of};
 use crate::tables::{ENDED, EVENT, LANE, OPEN, SEQ, Tables};
 
-/// How many entries are read at once where the standing is more than the status.
+/// How many entries are read at once at most.
 const PAGE: i64 = 1000;
-/// How many at most where little is read of each. Every page goes through all of what is open, so pages grow.
-const LARGE_PAGE: i64 = 64 * PAGE;
+/// How many at most where little is read of each.
+const LARGE_PAGE: i64 = 16 * PAGE;
+/// Up to so many entries are sorted. More are read in their order.
+const FEW: i64 = 1000;
 /// How many keys are looked for at most by their names.
 const KEYS: usize = 1000;
 
 /// The look at entries, by the index that finds them.
 pub(crate) fn find(asked: &Asked<'_>, tables: &Tables, now: Timestamp) -> Find {
-    let (filter, index) = scope(asked);
-    let mut all = vec![filter];
+    let (scope, index) = scope(asked);
+    within(scope, index, asked, tables, now)
+}
+
+/// The look at those of these entries that are asked for.
+fn within(scope: Document, index: &str, asked: &Asked<'_>, tables: &Tables, now: Timestamp) -> Find {
+    let mut all = vec![scope];
     all.extend(narrowed(asked, now));
-    Find::new(&tables.outbox, doc! { "$and": all }).sort(doc! { "seq": 1 }).hint(tables.index(index))
+    Find::new(&tables.outbox, doc! { "$and": all }).hint(tables.index(index))
 }
 
 /// Which of the entries can be meant at all, and the index that has them.
 fn scope(asked: &Asked<'_>) -> (Document, &'static str) {
-    let names: Vec<&str> = asked.statuses.iter().map(|status| status.as_str()).collect();
-    let stored = doc! { "$in": names };
     let rare = |status: &Status| matches!(status, Status::Dead | Status::Discarded);
     if let Some(ids) = asked.ids {
         let ids: Vec<Bson> = ids.iter().map(|id| Bson::Binary(event(*id))).collect();
         return (doc! { "event_id": { "$in": ids } }, EVENT);
     }
+    let stored = any_of(&asked.statuses);
     if asked.statuses.iter().all(rare) {
         return (doc! { "status": stored, "settled_at": { "$gte": 0 } }, ENDED);
     }
     // Many delivered ones may come before them.
-    if !asked.statuses.iter().any(|status| status.is_terminal()) {
-        return (doc! { "status": stored, "settled_at": Bson::Null }, OPEN);
+    if is_open(asked) {
+        return (open(&asked.statuses), OPEN);
     }
     (doc! { "seq": { "$gt": stamp_of(0) }, "status": stored }, SEQ)
+}
+
+/// Whether only entries are meant that are not at their end.
+fn is_open(asked: &Asked<'_>) -> bool {
+    let is_live = |status: &Status| !status.is_terminal();
+    asked.ids.is_none() && !asked.statuses.is_empty() && asked.statuses.iter().all(is_live)
+}
+
+fn any_of(statuses: &[Status]) -> Document {
+    doc! { "$in": statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>() }
+}
+
+/// Entries of these statuses that are not at their end.
+fn open(statuses: &[Status]) -> Document {
+    doc! { "status": any_of(statuses), "settled_at": Bson::Null }
+}
+
+/// The looks that together find what is asked, each in the order of `seq`, without going through the backlog.
+async fn looks(
+    asked: &Asked<'_>,
+    view: &View,
+    tables: &Tables,
+    now: Timestamp,
+    link: &mut Link<'_>,
+) -> Result<Vec<Find>> {
+    if !is_open(asked) {
+        return Ok(vec![find(asked, tables, now)]);
+    }
+    let route = asked.filter.route.as_ref().map(RouteName::as_str);
+    let is_asked = |place: &Document| route.is_none_or(|route| text(place, "route") == route);
+    let by_lanes = |statuses: &[Status], places: Vec<Document>| -> Vec<Find> {
+        let look = |place| within(doc! { "$and": [place, open(statuses)] }, LANE, asked, tables, now);
+        places.into_iter().filter(is_asked).map(look).collect()
+    };
+    let (claimed, waiting): (Vec<Status>, Vec<Status>) =
+        asked.statuses.iter().partition(|status| **status == Status::InFlight);
+    match asked.filter.status {
+        Some(Standing::Blocked) => return Ok(by_lanes(&waiting, view.behind_heads())),
+        Some(Standing::Is(Status::InFlight)) => {
+            let mut looks = by_lanes(&waiting, view.handed());
+            // Relays hold few entries as rows, anywhere in the backlog.
+            looks.push(within(open(&claimed), OPEN, asked, tables, now));
+            return Ok(looks);
+        }
+        _ => {}
+    }
+    // Lanes tell a status only after `seq`: of a rare one they would be read to their ends. A few pending entries may come
+    // after a large backlog that is retrying, and the other way round. The index of statuses tells whether they are few.
+    let mut some = open(&asked.statuses);
+    if let Some(route) = route {
+        some.insert("route", route);
+    }
+    if asked.waits {
+        some.insert("due_at", doc! { "$gt": now.as_micros() });
+    }
+    let some = Find::new(&tables.outbox, some).limit(FEW + 1).fields(&["seq"]).hint(tables.index(OPEN));
+    if link.find(some).await?.len() as u64 <= FEW.unsigned_abs() {
+        return Ok(vec![find(asked, tables, now)]);
+    }
+    // Each lane of a route is in the order of `seq`. The server merges them instead of sorting, and it does so only where
+    // all fields before `seq` have given values: so each route is looked at by itself, and every lane is named.
+    let lanes: Vec<i32> = asked.lanes().into_iter().map(i32::from).collect();
+    let routes = match route {
+        Some(route) => vec![route.to_owned()],
+        None => open_routes(tables, link).await?,
+    };
+    let place =
+        |route: String| doc! { "route": route, "lane": { "$in": &lanes }, "seq": { "$gt": stamp_of(0) } };
+    Ok(by_lanes(&asked.statuses, routes.into_iter().map(place).collect()))
+}
+
+/// The routes of all entries that are not at their end: from each to the next one.
+async fn open_routes(tables: &Tables, link: &mut Link<'_>) -> Result<Vec<String>> {
+    let mut routes: Vec<String> = Vec::new();
+    loop {
+        let last = routes.last().map_or("", String::as_str);
+        let next = Find::new(&tables.outbox, doc! { "route": { "$gt": last }, "settled_at": Bson::Null });
+        let next = next.sort(doc! { "route": 1 }).limit(1).fields(&["route"]).hint(tables.index(LANE));
+        match link.find(next).await?.first() {
+            Some(found) => routes.push(text(found, "route").to_owned()),
+            None => return Ok(routes),
+        }
+    }
 }
 
 /// What narrows them.
@@ -93,46 +183,29 @@ pub(crate) async fn seen(
     }
     let now = link.now_or(asked.now).await?;
     let view = View::look(tables, link).await?;
-    let limit = asked.limit.map_or(i64::MAX, i64::from);
-    // Where the standing is more than the status, the limit is put on what is left.
-    let mut page = if asked.is_derived() { PAGE } else { limit };
-    let Some((among, index)) = view.among(asked.filter.status.filter(|_| asked.ids.is_none())) else {
-        return Ok(vec![]);
+    // What goes by another index is read at once: each page would sort all of it again.
+    let (first, page_max) = match asked.limit.map(i64::from) {
+        limit if !is_open(asked) => (limit.unwrap_or(0), limit.unwrap_or(0)),
+        limit => {
+            let page_max = if fields.is_empty() { PAGE } else { LARGE_PAGE };
+            (limit.unwrap_or(page_max), page_max)
+        }
     };
-    let (mut seen, mut after): (Vec<Seen>, Option<i64>) = (Vec::new(), None);
-    loop {
-        let mut find = find(asked, tables, now).limit(if page == i64::MAX { 0 } else { page });
-        if let Some(index) = index {
-            find = find.hint(tables.index(index));
-        }
-        if !among.is_empty() {
-            find.filter = doc! { "$and": [find.filter, among.clone()] };
-        }
-        if !fields.is_empty() {
-            find = find.fields(fields);
-        }
-        if let Some(after) = after {
-            find.filter = doc! { "$and": [find.filter, { "seq": { "$gt": stamp_of(after) } }] };
-        }
-        let found = link.find(find).await?;
-        let is_last = !asked.is_derived() || (found.len() as u64) < page.unsigned_abs();
-        if asked.is_derived() && !fields.is_empty() {
-            page = (page * 2).min(LARGE_PAGE);
-        }
-        after = found.last().map(|last| number(last, "seq"));
-        for document in found {
-            let one = view.of(document, now);
-            if asked.filter.status.is_none_or(|wanted| wanted == one.standing) {
-                seen.push(one);
-            }
-            if seen.len() as u64 == limit.unsigned_abs() {
-                return Ok(seen);
-            }
-        }
-        if is_last {
-            return Ok(seen);
+    let mut finds = looks(asked, &view, tables, now, link).await?;
+    if !fields.is_empty() {
+        finds = finds.into_iter().map(|find| find.fields(fields)).collect();
+    }
+    let mut pages = Pages::new(finds, first, page_max);
+    let mut seen: Vec<Seen> = Vec::new();
+    while asked.limit.is_none_or(|limit| (seen.len() as u64) < limit.into()) {
+        let Some(document) = pages.next(link).await? else { break };
+        // Where the standing is more than the status, the limit is put on what is left.
+        let one = view.of(document, now);
+        if asked.filter.status.is_none_or(|wanted| wanted == one.standing) {
+            seen.push(one);
         }
     }
+    Ok(seen)
 }
 
 /// The first dead entry of a key that is blocked by it.
@@ -196,40 +269,42 @@ impl View {
         }
     }
 
-    /// What every entry of this standing has, so that not all of what is open is read for it, and the index that has it if
-    /// it is another one. `None`: there is no such entry.
-    fn among(&self, standing: Option<Standing>) -> Option<(Document, Option<&'static str>)> {
-        match standing {
-            Some(Standing::Blocked) => {
-                let first = self.heads.values().map(|head| head.seq).min()?;
-                // Steps of sagas are in no lane, and wait behind a dead entry of their key all the same.
-                let mut lanes: BTreeSet<i32> = BTreeSet::from([i32::from(NO_LANE)]);
-                lanes.extend(
-                    self.heads.keys().map(|(_, key)| i32::from(lane_of(Some(key), EventId(Uuid::nil())))),
-                );
-                let routes: BTreeSet<&String> = self.heads.keys().map(|(route, _)| route).collect();
-                let keys: BTreeSet<&String> = self.heads.keys().map(|(_, key)| key).collect();
-                let list = |texts: &BTreeSet<&String>| texts.iter().copied().cloned().collect::<Vec<_>>();
-                let mut among = doc! {
-                    "route": { "$in": list(&routes) }, "lane": { "$in": lanes.into_iter().collect::<Vec<_>>() },
-                    "seq": { "$gt": stamp_of(first) },
-                };
-                if keys.len() <= KEYS {
-                    among.insert("key", doc! { "$in": list(&keys) });
-                }
-                Some((among, Some(LANE)))
-            }
-            Some(Standing::Is(Status::InFlight)) => {
-                // Where nobody has read a lane, only what was claimed as a row is in flight.
-                let claimed = doc! { "status": "in_flight" };
-                let among = match self.readers.values().max() {
-                    Some(handed) => doc! { "$or": [claimed, { "seq": { "$lte": stamp_of(*handed) } }] },
-                    None => claimed,
-                };
-                Some((among, None))
-            }
-            _ => Some((Document::new(), None)),
+    /// Where entries wait behind dead ones, by route.
+    fn behind_heads(&self) -> Vec<Document> {
+        let mut routes: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
+        for ((route, key), head) in &self.heads {
+            routes.entry(route).or_default().push((key, head.seq));
         }
+        let place = |(route, heads): (&str, Vec<(&str, i64)>)| {
+            let first = heads.iter().map(|(_, seq)| *seq).min().unwrap_or(0);
+            let lane = |key: &str| i32::from(lane_of(Some(key), EventId(Uuid::nil())));
+            let mut lanes: BTreeSet<i32> = heads.iter().map(|(key, _)| lane(key)).collect();
+            // Steps of sagas are in no lane, and wait behind a dead entry of their key all the same.
+            lanes.insert(i32::from(NO_LANE));
+            let lanes: Vec<i32> = lanes.into_iter().collect();
+            let mut place =
+                doc! { "route": route, "lane": { "$in": lanes }, "seq": { "$gt": stamp_of(first) } };
+            if heads.len() <= KEYS {
+                let keys: Vec<&str> = heads.iter().map(|(key, _)| *key).collect();
+                place.insert("key", doc! { "$in": keys });
+            }
+            place
+        };
+        routes.into_iter().map(place).collect()
+    }
+
+    /// Where sessions hold lanes, and how far they have read them at most, by route.
+    fn handed(&self) -> Vec<Document> {
+        let mut routes: BTreeMap<&str, (i64, Vec<i64>)> = BTreeMap::new();
+        for ((route, lane), handed) in &self.readers {
+            let (most, lanes) = routes.entry(route).or_default();
+            *most = (*most).max(*handed);
+            lanes.push(*lane);
+        }
+        let place = |(route, (most, lanes)): (&str, (i64, Vec<i64>))| {
+            doc! { "route": route, "lane": { "$in": lanes }, "seq": { "$lte": stamp_of(most) } }
+        };
+        routes.into_iter().map(place).collect()
     }
 
     /// The dead entry that an entry waits behind.

@@ -17,7 +17,7 @@ use sqlx::mysql::MySqlRow;
 use crate::bind::Bind;
 use crate::call::Traffic;
 use crate::error::{Phase, classify};
-use crate::meant::{bind, number, text};
+use crate::meant::{Page, bind, number, text};
 use crate::reap::route_after;
 use crate::row::{COLUMNS, Cells, decode};
 use crate::sql::{Sql, Statements};
@@ -59,8 +59,8 @@ impl Admin for MySqlStore {
     async fn list(&self, filter: Filter) -> Result<Vec<Entry>> {
         filter.check()?;
         let asked = Asked::listed(&filter);
-        let list = text(&asked, &self.statements.list).with(bind(&asked))?;
-        seen(&self.rows(Traffic::Operator, &list).await?)
+        let page = Page { statements: &self.statements, statement: &self.statements.list, asked: &asked };
+        seen(&self.together(Traffic::Operator, &page).await?)
     }
 
     async fn count_by(&self, request: CountByRequest) -> Result<Vec<CountGroup>> {

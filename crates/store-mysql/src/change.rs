@@ -13,9 +13,9 @@ use sqlx::mysql::MySqlRow;
 use crate::admin::records;
 use crate::bind::Bind;
 use crate::call::{Traffic, UnitOfWork};
-use crate::meant::{bind, text};
+use crate::meant::Page;
 use crate::row::Cells;
-use crate::sql::{Bound, Statements};
+use crate::sql::Statements;
 use crate::store::MySqlStore;
 
 impl MySqlStore {
@@ -24,7 +24,8 @@ impl MySqlStore {
         check_name("actor", &request.actor)?;
         let change = Change { statements: &self.statements, request: &request, verb };
         if request.effect == Effect::DryRun {
-            let rows = self.rows(Traffic::Operator, &change.look()?).await?;
+            let asked = change.asked();
+            let rows = self.together(Traffic::Operator, &change.look(&asked)).await?;
             return Ok(change.sift(candidates(&rows)?)?.1);
         }
         self.together(Traffic::Operator, &change).await
@@ -52,14 +53,17 @@ fn candidates(rows: &[MySqlRow]) -> Result<Vec<Candidate>> {
 
 impl Change<'_> {
     /// The look at what is selected.
-    fn look(&self) -> Result<Bound> {
-        let asked = Asked::selected(self.request, self.verb);
-        text(&asked, &self.statements.selected).with(bind(&asked))
+    fn look<'b>(&'b self, asked: &'b Asked<'b>) -> Page<'b> {
+        Page { statements: self.statements, statement: &self.statements.selected, asked }
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked::selected(self.request, self.verb)
     }
 
     /// The rows to change, and the report about them and the other rows.
     fn sift(&self, found: Vec<Candidate>) -> Result<(Vec<i64>, Changed)> {
-        sift(found.into_iter().map(Ok), self.verb, Asked::selected(self.request, self.verb).ids)
+        sift(found.into_iter().map(Ok), self.verb, self.asked().ids)
     }
 
     /// Locks what was selected. Others may have changed it since the look; their status counts.
@@ -86,7 +90,8 @@ impl UnitOfWork for Change<'_> {
     type Outcome = Changed;
 
     async fn run(&self, tx: &mut MySqlConnection) -> Result<Changed> {
-        let mut found = candidates(&self.look()?.rows(tx).await?)?;
+        let asked = self.asked();
+        let mut found = candidates(&self.look(&asked).run(tx).await?)?;
         self.lock(&mut found, tx).await?;
         let (picked, mut changed) = self.sift(found)?;
         if picked.is_empty() {

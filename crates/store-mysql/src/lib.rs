@@ -55,6 +55,7 @@ mod connect;
 mod doctor;
 mod driver;
 mod error;
+mod front;
 mod inbox;
 mod lanes;
 mod meant;

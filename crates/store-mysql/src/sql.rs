@@ -148,8 +148,12 @@ impl Statements {
 pub(crate) struct Meant {
     /// By their ids.
     pub(crate) ids: Sql,
+    /// By their numbers, which `meant_lanes.sql` or `meant_back.sql` has told.
+    pub(crate) front: Sql,
     /// By the index of live entries: many delivered ones may come before them.
     pub(crate) live: Sql,
+    /// By the lanes of the dead, behind the first of each.
+    pub(crate) blocked: Sql,
     /// By the index of those at their end, in which the dead are few.
     pub(crate) ended: Sql,
     /// In the order of staging.
@@ -163,9 +167,18 @@ impl Meant {
         Self {
             ids: by("json_table(?11, '$[*]' columns (id varchar(36) {text} path '$')) as named \
                  straight_join {outbox} as entry force index ({event_index}) on entry.event_id = unhex(replace(named.id, '-', ''))"),
+            front: by(&format!(
+                "json_table(?11, '$[*]' columns (seq bigint path '$')) as front \
+                 straight_join {{outbox}} as entry force index (primary) on entry.seq = front.seq and {stored}"
+            )),
             live: by(&format!(
                 "{{outbox}} as entry force index ({{open_index}}) inner join (select 1 as one) as one \
                  on entry.part in (1, 2) and {stored}"
+            )),
+            blocked: by(&format!(
+                "(select route, lane, min(seq) as seq from heads group by route, lane) as part \
+                 straight_join {{outbox}} as entry force index ({{lane_index}}) \
+                 on entry.live_lane = part.lane and entry.route = part.route and entry.seq > part.seq and {stored}"
             )),
             ended: by("{seqs:2} as wanted straight_join {outbox} as entry force index ({open_index}) \
                  on entry.part = wanted.seq"),
@@ -174,9 +187,14 @@ impl Meant {
     }
 
     fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
-        for (way, sql) in
-            [("ids", &self.ids), ("live", &self.live), ("ended", &self.ended), ("any", &self.any)]
-        {
+        for (way, sql) in [
+            ("ids", &self.ids),
+            ("front", &self.front),
+            ("live", &self.live),
+            ("blocked", &self.blocked),
+            ("ended", &self.ended),
+            ("any", &self.any),
+        ] {
             sql.name(&format!("{name}.{way}"), texts);
         }
     }
@@ -210,19 +228,17 @@ impl Lockable {
 #[derive(Debug)]
 pub(crate) struct PerLane([Sql; 7]);
 
-/// The values of one lane.
-const VALUES_PER_LANE: usize = 3;
-
 impl PerLane {
     fn new(template: &str, tables: &Tables) -> Self {
         let arm = without_comments(&tables.fill(template));
+        let values = Sql::of(&arm).places.iter().copied().max().map_or(0, usize::from);
         Self([0, 1, 2, 3, 4, 5, 6].map(|power| {
             let arms: Vec<String> = (0..1_usize << power)
                 .map(|lane| {
                     let numbered = |text: String, value: usize| {
-                        text.replace(&format!("?{value}"), &format!("?<{}>", lane * VALUES_PER_LANE + value))
+                        text.replace(&format!("?{value}"), &format!("?{{{}}}", lane * values + value))
                     };
-                    (1..=VALUES_PER_LANE).fold(arm.clone(), numbered).replace(['<', '>'], "")
+                    (1..=values).fold(arm.clone(), numbered).replace(['{', '}'], "")
                 })
                 .collect();
             Sql::of(&arms.join("\nunion all\n"))
@@ -334,6 +350,7 @@ statements! {
         inbox_purge_audit,
         inbox_purgeable,
         inventory,
+        key_lane,
         lanes_all: Listed,
         lanes_alone,
         lanes_certify,
@@ -369,6 +386,8 @@ statements! {
         list: Meant,
         marked,
         marked_many,
+        meant_back,
+        meant_lanes: PerLane,
         pause,
         pause_audit,
         pause_of,
@@ -459,7 +478,7 @@ mod tests {
         let open = Statements::new(Tables::new(&Options::default())).lanes_open;
         for (lanes, arms) in [(1, 1), (3, 4), (64, 64)] {
             let (sql, found) = open.of(lanes);
-            assert_eq!((found, sql.places.len()), (arms, arms * VALUES_PER_LANE));
+            assert_eq!((found, sql.places.len()), (arms, arms * 3));
             let wanted: Vec<u16> =
                 (1..=sql.places.len()).map(|place| u16::try_from(place).unwrap()).collect();
             assert_eq!(*sql.places, *wanted);

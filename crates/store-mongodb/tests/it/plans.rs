@@ -25,6 +25,8 @@ const SETTLED: i64 = 60_000;
 const BATCH: u32 = 100;
 /// Entries that are read of each lane.
 const OF_A_LANE: u32 = 8;
+/// So many entries are looked for at most to tell whether they are few.
+const PROBED: i64 = 1001;
 /// Documents of one insert.
 const AT_ONCE: i64 = 20_000;
 
@@ -205,11 +207,25 @@ async fn check_lanes(harness: &MongoHarness) {
     check(harness, &ran, 4 * wanted).await;
 }
 
-/// What is asked of the outbox is answered by the named index. `most` is what it may examine; `None`: all of what is open.
+/// The index that a command was told to use.
+fn hint(command: &Document) -> &str {
+    let asked = ["command", "originatingCommand"].map(|name| command.get_document(name).ok());
+    asked.into_iter().flatten().find_map(|asked| asked.get_str("hint").ok()).unwrap_or_default()
+}
+
+/// What plain inserts left is taken in first, by the index of what is open.
+fn is_adoption(command: &Document) -> bool {
+    let plain = |asked: &Document| {
+        asked.get_document("filter").is_ok_and(|filter| filter.get("status") == Some(&Bson::Null))
+    };
+    ["command", "originatingCommand"].iter().any(|name| command.get_document(name).is_ok_and(plain))
+}
+
+/// What is asked of the outbox is answered by the named indexes. `most` is what it may examine; `None`: all of what is open.
 async fn check_asked(
     harness: &MongoHarness,
     what: &str,
-    index: &str,
+    indexes: &[&str],
     most: Option<i64>,
     asked: impl Future<Output = ()>,
 ) {
@@ -219,14 +235,8 @@ async fn check_asked(
     for command in of_outbox {
         let plan = command.get_str("planSummary").unwrap_or_default();
         assert!(plan.contains("IXSCAN") && !plan.contains("COLLSCAN"), "{what}: {command}");
-        let asked = ["command", "originatingCommand"].map(|name| command.get_document(name).ok());
-        let hint = asked.iter().flatten().find_map(|asked| asked.get_str("hint").ok());
-        // What plain inserts left is taken in first, by the index of what is open.
-        let plain = |asked: &&Document| {
-            asked.get_document("filter").is_ok_and(|filter| filter.get("status") == Some(&Bson::Null))
-        };
-        let wanted = format!("pillarbox_outbox_{index}");
-        assert!(asked.iter().flatten().any(plain) || hint == Some(&wanted), "{what}: {command}");
+        let index = hint(command).trim_start_matches("pillarbox_outbox_");
+        assert!(is_adoption(command) || indexes.contains(&index), "{what}: {command}");
         if let Some(most) = most {
             assert!(examined(command) <= most, "{what}: {} examined: {command}", examined(command));
         }
@@ -237,15 +247,15 @@ async fn check_asked(
 async fn check_pages(harness: &MongoHarness) {
     let store = harness.store();
     let few = Some(3 * i64::from(BATCH));
-    for (status, index, most) in [
-        (None, "seq", few),
-        (Some(Status::Delivered.into()), "seq", few),
-        (Some(Status::Dead.into()), "ended", few),
-        (Some(Status::Discarded.into()), "ended", few),
-        (Some(Status::Pending.into()), "open", None),
-        (Some(Status::Retrying.into()), "open", few),
-        (Some(Status::InFlight.into()), "open", None),
-        (Some(Standing::Blocked), "open", None),
+    for (status, indexes, most) in [
+        (None, &["seq"][..], few),
+        (Some(Status::Delivered.into()), &["seq"], few),
+        (Some(Status::Dead.into()), &["ended"], few),
+        (Some(Status::Discarded.into()), &["ended"], few),
+        (Some(Status::Pending.into()), &["open", "lane"], None),
+        (Some(Status::Retrying.into()), &["open"], few),
+        (Some(Status::InFlight.into()), &["open"], few),
+        (Some(Standing::Blocked), &["open"], few),
     ] {
         let filter = || {
             let mut filter = Filter::default();
@@ -253,15 +263,58 @@ async fn check_pages(harness: &MongoHarness) {
             filter
         };
         let what = format!("a page of {status:?}");
-        check_asked(harness, &what, index, most, async { drop(store.list(filter()).await.unwrap()) }).await;
-        if index == "seq" {
+        check_asked(harness, &what, indexes, most, async { drop(store.list(filter()).await.unwrap()) }).await;
+        if indexes == ["seq"] {
             // It counts everything.
             continue;
         }
         let what = format!("a count of {status:?}");
         let request = CountByRequest { filter: filter(), by: CountBy::Type };
-        check_asked(harness, &what, index, most, async { drop(store.count_by(request).await.unwrap()) })
+        check_asked(harness, &what, indexes, most, async { drop(store.count_by(request).await.unwrap()) })
             .await;
+    }
+}
+
+/// A page of a large backlog is read in its order from the lanes of each route: nothing is sorted, and little more than the
+/// page is read. Before that, the index tells that they are many.
+async fn check_backlog(harness: &MongoHarness) {
+    let (store, outbox) =
+        (harness.store(), harness.database.open().collection::<Document>("pillarbox_outbox"));
+    let pending = || doc! { "status": "pending", "settled_at": Bson::Null };
+    let (mut some, other) = (pending(), doc! { "$set": { "route": "returns" } });
+    some.insert("hlc", doc! { "$lt": 20_000_i64 });
+    outbox.update_many(some, other).await.unwrap();
+    for route in [None, Some(route())] {
+        let mut wanted = pending();
+        wanted.extend(route.as_ref().map(|route| ("route".to_owned(), route.as_str().into())));
+        let oldest = outbox.find(wanted).sort(doc! { "seq": 1 }).limit(2 * i64::from(BATCH)).await.unwrap();
+        let oldest: Vec<Document> = oldest.try_collect().await.unwrap();
+        let mut filter = Filter::default();
+        (filter.status, filter.limit, filter.route) = (Some(Status::Pending.into()), BATCH, route);
+        for wanted in oldest.chunks(100) {
+            let mut listed = Vec::new();
+            let ran = during(harness, async { listed = store.list(filter.clone()).await.unwrap() }).await;
+            filter.after = listed.last().map(|entry| entry.seq);
+            let ids = listed.iter().map(|entry| entry.event_id.0.as_bytes().to_vec());
+            let wanted = wanted.iter().map(|entry| match entry.get("event_id") {
+                Some(Bson::Binary(id)) => id.bytes.clone(),
+                _ => vec![],
+            });
+            assert!(ids.eq(wanted), "{filter:?}");
+            let asked = |command: &&Document| is_of_outbox(command) && !is_adoption(command);
+            let ran: Vec<&Document> = ran.iter().filter(asked).collect();
+            let (mut merges, mut documents) = (0, 0);
+            for command in ran {
+                let stages = planned(harness, command).await.unwrap();
+                assert!(!stages.contains("SORT") && !stages.contains("COLLSCAN"), "{stages:?}: {command}");
+                merges += i64::from(stages.contains("SORT_MERGE"));
+                let is_probe = hint(command).ends_with("_open");
+                let most = if is_probe { PROBED } else { 3 * i64::from(BATCH) };
+                assert!(examined(command) <= most, "{} examined: {command}", examined(command));
+                documents += number(command, "docsExamined") * i64::from(!is_probe);
+            }
+            assert!(merges > 0 && documents <= 3 * i64::from(BATCH), "{merges}, {documents}: {filter:?}");
+        }
     }
 }
 
@@ -272,5 +325,6 @@ async fn with_many_pending_and_settled_entries_every_call_goes_by_an_index_and_s
     fill(&harness, PENDING, false).await;
     check_rows(&harness).await;
     check_pages(&harness).await;
+    check_backlog(&harness).await;
     check_lanes(&harness).await;
 }

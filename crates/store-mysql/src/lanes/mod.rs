@@ -23,6 +23,7 @@ use crate::store::MySqlStore;
 use read::Looks;
 
 pub(crate) use bury::reap;
+pub(crate) use read::put;
 
 #[async_trait]
 impl Lanes for MySqlStore {

@@ -112,7 +112,8 @@ pub(super) fn one_by_one(look: &PerLane, route: &RouteName, asks: &[OpenAsk]) ->
     sql.with(bind)
 }
 
-fn put(rows: &[MySqlRow], open: &mut BTreeMap<u8, Vec<i64>>) -> Result<()> {
+/// Adds what is open in each lane.
+pub(crate) fn put(rows: &[MySqlRow], open: &mut BTreeMap<u8, Vec<i64>>) -> Result<()> {
     for row in rows {
         let mut row = Cells::of(row);
         let lane = u8::try_from(row.number()?).unwrap_or(u8::MAX);

@@ -60,16 +60,14 @@ create table if not exists {outbox} (
   -- There are no partial indexes. Two columns stand for them: each begins an index, so that settled rows are not among
   -- those that a relay goes through.
   -- The part of the open index: 1 the queue; 2 what is looked for among entries that are due at once, because it was in flight
-  -- before or still is; and the ends: 4 delivered, 5 dead, 6 discarded.
+  -- before or still is; and the ends: 4 delivered, 5 dead, 6 discarded. All that retries is in part 2, or in part 1 with a time.
   part tinyint generated always as (
-    case when status + 0 > 3 then status + 0 when due_at is null and (attempts > 0 or status + 0 = 3) then 2 else 1 end) stored,
+    case when status + 0 > 3 then status + 0 when due_at is null and (attempts > 0 or status + 0 > 1) then 2 else 1 end) stored,
   -- The time within the part: when the entry is due, or was settled.
   at bigint generated always as (if(status + 0 > 3, settled_at, due_at)) stored,
-  -- The lane of an entry that lanes read. A row that was claimed is not theirs until it is reaped.
-  live_lane smallint generated always as (
-    case when status + 0 > 2 then null
-      when group_id is not null and content_type = 'application/vnd.pillarbox.step+json' then null
-      else crc32(coalesce(`key`, event_id)) & 63 end) stored,
+  -- The lane of an entry that waits, so that its index has all of them in the order of staging. Relays by lanes read 0 to 63. A
+  -- row that was claimed is not theirs until it is reaped.
+  live_lane smallint generated always as (if(status + 0 <= 2, lane, null)) stored,
   -- The order of causal claims: those without a stamp last.
   hlc_order bigint generated always as (coalesce(hlc, 9223372036854775807)) stored,
   check ((payload is null) <> (payload_bytes is null)),

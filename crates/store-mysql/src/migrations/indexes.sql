@@ -4,7 +4,7 @@
 -- for all: each further one would be written by every settle.
 create index {open_index} on {outbox} (part, route, at, priority, seq, status);
 
--- What lanes read, in their order.
+-- What lanes read, in their order, and what operators see of what waits.
 create index {lane_index} on {outbox} (live_lane, route, seq);
 
 create index {audit_event_index} on {audit} (event_id, seq);

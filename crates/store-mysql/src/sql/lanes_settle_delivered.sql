@@ -8,4 +8,4 @@ set
   last_attempt_at = coalesce(?1, {now}),
   settled_at = coalesce(?1, {now}),
   room = ''
-where seq in ({list}) and route = ?3 and live_lane is not null
+where seq in ({list}) and route = ?3 and live_lane is not null and {plain}

@@ -1,6 +1,6 @@
 -- The entries that a filter means, as an operator sees them. What is null does not narrow.
 -- ?1 standing, ?2 [number of a stored status, …], ?3 route, ?4 type, ?5 key, ?6 tenant, ?7 how the error begins, ?8 since, ?9 until,
--- ?10 after, ?11 [event id in hex, …], ?12 now or null, ?13 limit of the rows, ?14 limit, ?15 whether only what waits,
+-- ?10 after, ?11 [event id in hex or seq, …], ?12 now or null, ?13 limit of the rows, ?14 limit, ?15 whether only what waits,
 -- ?16 null
 -- The limit is put on the rows themselves where the status says it all: then nothing behind it is looked at.
 with

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use pillarbox_conformance::StoreHarness;
-use pillarbox_store_mysql::statements;
+use pillarbox_core::port::{Admin, Filter};
+use pillarbox_core::{RouteName, Standing};
+use pillarbox_store_mysql::{MySqlStore, statements};
+use sqlx::mysql::{MySqlPool, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, Row};
 
 use crate::harness::MySqlHarness;
@@ -93,6 +96,7 @@ impl Planned {
                     _ if before.ends_with("using") => "'[]'".to_owned(),
                     _ if before.ends_with("route =") => "'orders'".to_owned(),
                     _ if before.ends_with("route >") => "''".to_owned(),
+                    _ if before.ends_with("seq <=") => i64::MAX.to_string(),
                     _ if before.ends_with("limit") => values.limit.to_string(),
                     _ => values.other.to_owned(),
                 };
@@ -159,7 +163,7 @@ async fn check_all(planned: &Planned, when: &str) {
     ] {
         check(planned, when, name, open).await;
     }
-    for name in ["lanes_open", "lanes_all", "lanes_waiting"] {
+    for name in ["lanes_open", "lanes_all", "lanes_waiting", "meant_lanes"] {
         check(planned, when, name, "pillarbox_outbox_lane").await;
     }
     for name in [
@@ -286,6 +290,7 @@ async fn among_200_000_pending_entries_a_batch_reads_little_more_than_itself() {
     let planned = queued(50).await;
     check_batches(&planned, "with the statistics of the moment").await;
     check_pages(&planned).await;
+    check_waiting(&planned).await;
 }
 
 #[tokio::test]
@@ -295,12 +300,15 @@ async fn beside_1_000_000_settled_entries_a_batch_reads_little_more_than_itself(
     planned.harness.database.execute("analyze table pillarbox_outbox").await;
     check_batches(&planned, "with fresh statistics").await;
     check_pages(&planned).await;
+    check_waiting(&planned).await;
 }
 
 /// The ways to find what an operator means: a list of what is looked for, and the index that has it.
-const WAYS: [(&str, &str, &str); 4] = [
+const WAYS: [(&str, &str, &str); 6] = [
     ("ids", "'[\"01900000-0000-7000-8000-000000000001\"]'", "pillarbox_outbox_event"),
+    ("front", "'[1, 2, 3]'", "PRIMARY"),
     ("live", "'[1, 2, 3]'", OPEN),
+    ("blocked", "'[1, 2]'", LANE),
     ("ended", "'[5, 6]'", OPEN),
     ("any", "'[1, 2, 3, 4, 5, 6]'", "PRIMARY"),
 ];
@@ -326,9 +334,88 @@ async fn check_pages(planned: &Planned) {
                 assert!([OPEN, "PRIMARY"].contains(&index), "{name}: {plan:?}");
             }
             let read = rows_read(planned, &name, values).await;
-            // What waits is not in the order of staging in its index, which is read once.
+            // What is open is not in the order of staging in its index, which is read once: for counts, and where few match.
             let most = if way == "live" { PENDING + most } else { most };
             assert!(read <= most, "{name} went through {read}");
         }
     }
+}
+
+/// Some entries of another route, of a key that retries, and of a key that is blocked by its first entry.
+const OTHERS: &str = "insert into pillarbox_outbox (route, type, payload) \
+        with recursive n as (select 1 as i union all select i + 1 from n where i < 500) select 'mails', 't', '0' from n; \
+    update pillarbox_outbox set status = 'retrying', attempts = 1, due_at = if(seq % 2, 1, null) \
+        where status = 'pending' and `key` = 'k-500'; \
+    update pillarbox_outbox set status = 'dead', attempts = 1, settled_at = 1 \
+        where status = 'pending' and `key` = 'k-7' order by seq limit 1; \
+    insert into pillarbox_route_state (route, on_dead) values ('orders', 'block')";
+
+/// How many entries a page has.
+const PAGE: u32 = 50;
+
+/// A store with one connection, whose counters tell what a page has read.
+struct Counted {
+    store: MySqlStore,
+    pool: MySqlPool,
+}
+
+impl Counted {
+    async fn new(planned: &Planned) -> Self {
+        let one = MySqlPoolOptions::new().max_connections(1);
+        let pool = one.connect(&planned.harness.database.url()).await.unwrap();
+        let store = MySqlStore::new(pool.clone(), planned.harness.options.clone()).unwrap();
+        Self { store, pool }
+    }
+
+    /// The entries of a page, and how many rows and index entries the server went through for it.
+    async fn page(&self, filter: Filter) -> (Vec<i64>, i64) {
+        sqlx::raw_sql("flush status").execute(&self.pool).await.unwrap();
+        let page = self.store.list(filter.limit(PAGE)).await.unwrap();
+        let read = sqlx::raw_sql("show session status like 'Handler_read%'").fetch_all(&self.pool).await;
+        let number = |row: &sqlx::mysql::MySqlRow| row.get_unchecked::<String, _>(1).parse::<i64>().unwrap();
+        let read = read.unwrap().iter().map(number).sum();
+        (page.iter().map(|entry| entry.seq).collect(), read)
+    }
+}
+
+/// Pages of what waits are in the order of staging, and read little, whatever waits behind them.
+async fn check_waiting(planned: &Planned) {
+    let (database, counted) = (&planned.harness.database, Counted::new(planned).await);
+    let page = 60 * i64::from(PAGE);
+    for others in [false, true] {
+        if others {
+            database.execute(OTHERS).await;
+        }
+        let blocked = if others { "`key` <=> 'k-7'" } else { "false" };
+        let middle = database.number("select max(seq) - 100000 from pillarbox_outbox").await;
+        let all = |status: &str| Filter::default().status(status.parse::<Standing>().unwrap());
+        let of = |route| all("pending").route(RouteName::new(route).unwrap());
+        for (filter, matches, most) in [
+            (all("pending"), "status = 'pending'".to_owned(), page),
+            (of("orders"), "status = 'pending' and route = 'orders'".to_owned(), page),
+            (of("mails"), "status = 'pending' and route = 'mails'".to_owned(), page),
+            (all("pending").after(middle), format!("status = 'pending' and seq > {middle}"), page),
+            // Only its lane is looked at, further than at first: other keys are in it, too.
+            (all("pending").key("k-8"), "status = 'pending' and `key` = 'k-8'".to_owned(), 4 * page),
+            (all("retrying"), "status = 'retrying'".to_owned(), 2 * page),
+        ] {
+            let matching = format!("{matches} and not {blocked}");
+            check_page(planned, &counted, filter, &matching, most).await;
+        }
+        // Which entries are blocked is in no index: the lanes of dead entries are read to their ends.
+        let matching = format!("status = 'pending' and {blocked}");
+        check_page(planned, &counted, all("blocked"), &matching, PENDING / 4).await;
+    }
+    counted.pool.close().await;
+}
+
+/// The page has the first entries for which a condition holds, and this is the most that it reads.
+async fn check_page(planned: &Planned, counted: &Counted, filter: Filter, matching: &str, most: i64) {
+    let rows = format!("select seq from pillarbox_outbox where {matching} order by seq limit {PAGE}");
+    let rows = planned.harness.database.rows(&rows).await;
+    let first: Vec<i64> = rows.iter().map(|row| row.get_unchecked(0)).collect();
+    let said = format!("{filter:?}");
+    let (seqs, read) = counted.page(filter).await;
+    assert_eq!(seqs, first, "{said}");
+    assert!(read <= most, "{said} went through {read}");
 }
