@@ -2,7 +2,7 @@
 
 use mongodb::Client;
 use mongodb::bson::{Bson, Document, doc};
-use pillarbox_core::port::{Schema, SchemaState};
+use pillarbox_core::port::{Depth, Doctor, Schema, SchemaState, Severity};
 use pillarbox_core::{ErrorKind, Retry};
 use pillarbox_store_mongodb::{MongoStore, Options};
 
@@ -161,6 +161,12 @@ async fn a_node_that_is_not_the_primary_is_refused_with_the_setting_to_change() 
     let url = url.replace("replicaSet=rs0&", "");
     let store = MongoStore::connect(&url, Options::default()).await.unwrap();
     store.migrate().await.unwrap();
+    let of_the_set = async || {
+        let found = store.examine(Depth::Full).await.unwrap();
+        found.into_iter().find(|finding| finding.check == "replica_set").unwrap()
+    };
+    let well = of_the_set().await;
+    assert!(well.severity == Severity::Ok && well.reason.contains("the primary of rs0"), "{well:?}");
     // The only member of the set gives up its place, and does not take it again before the test has ended.
     let client = Client::with_uri_str(&url).await.unwrap();
     let down = doc! { "replSetStepDown": 600, "force": true };
@@ -172,6 +178,9 @@ async fn a_node_that_is_not_the_primary_is_refused_with_the_setting_to_change() 
         let text = error.to_string();
         assert!(text.contains("Remove directConnection=true") && !text.contains('\n'), "{text}");
     }
+    let problem = of_the_set().await;
+    assert_eq!(problem.severity, Severity::Problem, "{problem:?}");
+    assert!(problem.reason.contains("not the primary of rs0") && problem.next.contains("?replicaSet="));
 }
 
 /// A user of this database alone, with this role.
