@@ -53,8 +53,10 @@ async fn main() -> Result<(), Failure> {
         tracing::info_span!("call the mail provider").in_scope(|| ());
         Ok(())
     })?;
-    let relay = Relay::builder(store, handlers).route("mail").tracer(Otel::link()).build()?;
+    let relay = Relay::builder(store.clone(), handlers).route("mail").tracer(Otel::link()).build()?;
     relay.drain().await?;
+    // The driver's thread may still hold the span of the last statement. It ends with the store.
+    store.close().await;
     provider.shutdown()?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::call::Link;
 use crate::command::{Find, event, stamp_of};
-use crate::pages::Pages;
+use crate::front::Pages;
 use crate::row::{number, number_of, text, uuid_of};
 use crate::tables::{ENDED, EVENT, LANE, OPEN, SEQ, Tables};
 

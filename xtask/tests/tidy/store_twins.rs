@@ -29,7 +29,7 @@ const NO_SQL: &str = "MongoDB has commands in the place of statements, and a cli
 
 /// Files that differ. What is under `lanes/` differs as a whole: how a store tells what of a lane is safe to
 /// hand out is its own.
-const FILES: [Own; 9] = [
+const FILES: [Own; 10] = [
     own(&["bind.rs", "sql.rs", "statement.rs"], SQL, NO_SQL),
     own(&["command.rs"], MONGODB, NO_SQL),
     own(&["layout.rs"], MONGODB, "without SQL, collections, validators and indexes are code"),
@@ -40,6 +40,11 @@ const FILES: [Own; 9] = [
     ),
     own(&["abandoned.rs"], MONGODB, "only there a transaction outlives its connection"),
     own(&["driver/*"], SQL, OWN_DRIVER),
+    own(
+        &["front.rs"],
+        &["store-mongodb", "store-mysql"],
+        "there the oldest entries that wait come from several looks; PostgreSQL and SQLite find them in one statement",
+    ),
     own(
         &["floor.rs"],
         POSTGRES,
