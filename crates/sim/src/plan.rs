@@ -56,6 +56,8 @@ pub struct LanePlan {
     pub ordered_prefix: bool,
     /// What the setting `relays_max` is being changed to: each relay that starts has the old one or this one.
     pub relays_max_new: u8,
+    /// Whether the store cannot tell which transactions are open, as on MySQL and MongoDB.
+    pub open_cursor: bool,
 }
 
 /// How relays by rows and relays by lanes come to work on one route.
@@ -115,7 +117,16 @@ impl Plan {
             unkeyed_permille: rng.pick(&[0, 100, 400]).unwrap_or(0),
             ordered_prefix: rng.permille(500),
             relays_max_new: rng.pick(&settings).unwrap_or(LANES),
+            open_cursor: rng.permille(500),
         });
+        plan
+    }
+
+    /// The world of this seed, by lanes, on a store that cannot tell which transactions are open.
+    #[must_use]
+    pub fn draw_open(seed: u64) -> Self {
+        let mut plan = Self::draw_lanes(seed);
+        plan.lanes = plan.lanes.map(|lanes| LanePlan { open_cursor: true, ..lanes });
         plan
     }
 
@@ -310,11 +321,11 @@ impl fmt::Display for Plan {
             options.keep,
         )?;
         if let Some(lanes) = self.lanes {
-            let LanePlan { keys, unkeyed_permille, ordered_prefix, relays_max_new } = lanes;
+            let LanePlan { keys, unkeyed_permille, ordered_prefix, relays_max_new, open_cursor } = lanes;
             writeln!(
                 f,
                 "by lanes: {} or {relays_max_new} shares, dead heads {:?}, {keys} keys, {unkeyed_permille} per thousand without, \
-                 ordered prefix {ordered_prefix}",
+                 ordered prefix {ordered_prefix}, open cursor {open_cursor}",
                 options.relays_max, options.on_dead,
             )?;
         }

@@ -81,6 +81,9 @@ impl World {
         if let Some(SimMutant::Store(mutant)) = plan.mutant {
             store = store.with_mutant(mutant);
         }
+        if plan.lanes.is_some_and(|lanes| lanes.open_cursor) {
+            store = store.with_open_cursor();
+        }
         let sink = MemorySink::new();
         if let Some(lanes) = plan.lanes {
             let mut capabilities = sink.capabilities();

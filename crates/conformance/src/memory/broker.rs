@@ -103,6 +103,6 @@ impl InboxHarness for MemoryInboxHarness {
     }
 
     async fn ruin(&self, tx: &mut MemoryTx, how: Ruin) -> bool {
-        MemoryHarness::ruin(tx, how).await
+        <MemoryHarness>::ruin(tx, how).await
     }
 }

@@ -10,7 +10,9 @@ use pillarbox_testkit::{MemoryInbox, MemoryOutbox, MemoryStore, MemoryTx, Mutant
 use crate::{Ruin, SagaHarness, StoreHarness, Tamper};
 
 /// Runs the conformance suite on the store in memory. It is also an example of a harness.
-pub struct MemoryHarness {
+///
+/// With `OPEN`, the store reads lanes as on MySQL and MongoDB: [`MemoryStore::with_open_cursor`].
+pub struct MemoryHarness<const OPEN: bool = false> {
     store: MemoryStore,
 }
 
@@ -24,16 +26,17 @@ impl MemoryHarness {
 }
 
 #[async_trait]
-impl StoreHarness for MemoryHarness {
+impl<const OPEN: bool> StoreHarness for MemoryHarness<OPEN> {
     type Tx = MemoryTx;
     type Outbox = MemoryOutbox;
     type Inbox = MemoryInbox;
     type Store = MemoryStore;
 
-    const NAME: &'static str = "memory";
+    const NAME: &'static str = if OPEN { "memory with an open cursor" } else { "memory" };
 
     async fn start() -> Self {
-        Self { store: MemoryStore::new() }
+        let store = MemoryStore::new();
+        Self { store: if OPEN { store.with_open_cursor() } else { store } }
     }
 
     fn store(&self) -> Arc<MemoryStore> {
@@ -112,7 +115,7 @@ impl StoreHarness for MemoryHarness {
     }
 }
 
-impl SagaHarness for MemoryHarness {
+impl<const OPEN: bool> SagaHarness for MemoryHarness<OPEN> {
     fn sagas(&self, hooks: SagaHooks<MemoryTx>) -> Arc<dyn Sagas> {
         Arc::new(self.store.sagas().hooks(hooks))
     }

@@ -22,6 +22,12 @@ mod memory_lanes {
     pillarbox_conformance::lanes_conformance!(MemoryHarness);
 }
 
+mod memory_lanes_open {
+    use pillarbox_conformance::MemoryHarness;
+
+    pillarbox_conformance::lanes_conformance!(MemoryHarness<true>);
+}
+
 mod memory_sagas {
     use pillarbox_conformance::MemoryHarness;
 

@@ -189,6 +189,14 @@ fn the_simulator_catches_a_store_that_leaves_late_commits_out() {
 }
 
 #[test]
+fn the_simulator_catches_late_commits_that_are_left_out_where_nobody_tells_of_transactions() {
+    is_caught_in(Plan::draw_open, SimMutant::LanesByLastSeq, "I-04");
+    is_caught_in(Plan::draw_open, SimMutant::LanesByLastSeq, "I-13");
+    is_caught_in(Plan::draw_open, Mutant::PresentLeavesOutLateCommits.into(), "I-04");
+    is_caught_in(Plan::draw_open, Mutant::TakeOverIsNotCounted.into(), "I-08");
+}
+
+#[test]
 fn the_simulator_catches_a_failed_head_that_holds_nothing_back() {
     is_caught_by_lanes(SimMutant::HeadOfLineIsIgnored, "I-04");
 }

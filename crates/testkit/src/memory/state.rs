@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) lanes: BTreeMap<RouteName, LaneTable>,
     /// For [`Mutant::PresentLeavesOutLateCommits`]: everything that was read from a lane.
     pub(crate) lanes_read: BTreeSet<i64>,
+    /// See [`MemoryStore::with_open_cursor`](super::MemoryStore::with_open_cursor).
+    pub(crate) open_cursor: bool,
     pub(crate) mutant: Option<Mutant>,
     /// For [`Mutant::ReadsByLastSeq`].
     pub(crate) highest_claimed: i64,

@@ -115,6 +115,14 @@ impl MemoryStore {
         self
     }
 
+    /// Reads lanes as the stores for MySQL and MongoDB do. They cannot tell which transactions are open, so they look at
+    /// all open entries of a lane with every read. Without this, lanes are read as on PostgreSQL.
+    #[must_use]
+    pub fn with_open_cursor(self) -> Self {
+        self.shared.lock().open_cursor = true;
+        self
+    }
+
     /// Plants a defect.
     #[doc(hidden)]
     #[must_use]

@@ -2,6 +2,7 @@
 
 mod attend;
 mod backlog;
+mod open;
 mod read;
 mod settle;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillarbox_core::late::{Ask, LateCursor, Reading};
+use pillarbox_core::port::shared::{fetch_lanes, passed_lanes, read_lanes};
 use pillarbox_core::port::{
     AttendRequest, Attendance, FetchRequest, Fetched, HandOverRequest, Head, HeadKind, HeadsRequest,
     IsolateRequest, LANES, LaneRead, LaneSettleRequest, Lanes, Passed, PassedRequest, Purging, ReadRequest,
@@ -217,6 +219,9 @@ impl Lanes for MemoryStore {
 
     async fn read(&self, request: ReadRequest) -> Result<LaneRead> {
         request.check()?;
+        if let Some(looks) = self.looks() {
+            return read_lanes(&looks, request).await;
+        }
         let mut reading = Reading::begin(&request.cursor, &request.lanes, self.shared.began.elapsed());
         let tell = |ask: &Ask| {
             let now = self.shared.now(None);
@@ -231,12 +236,18 @@ impl Lanes for MemoryStore {
 
     async fn passed(&self, request: PassedRequest) -> Result<Passed> {
         request.check()?;
+        if let Some(looks) = self.looks() {
+            return passed_lanes(&looks, request).await;
+        }
         let ask = LateCursor::passed(&request.cursor, &request.lanes);
         let now = self.shared.now(None);
         Ok(self.shared.lock().tell(&request.route, request.session, &ask, now).into_passed())
     }
 
     async fn fetch(&self, request: FetchRequest) -> Result<Fetched> {
+        if let Some(looks) = self.looks() {
+            return fetch_lanes(&looks, request).await;
+        }
         let now = self.shared.now(None);
         Ok(self.shared.lock().fetch(&request, now))
     }

@@ -43,12 +43,12 @@ impl State {
         read
     }
 
-    /// Notes how far a session has read.
-    fn note(&mut self, route: &RouteName, session: SessionId, seq: i64) {
+    /// Notes how far a session has read. Says whether it is still known.
+    pub(super) fn note(&mut self, route: &RouteName, session: SessionId, seq: i64) -> bool {
         let session = self.lanes.get_mut(route).and_then(|table| table.sessions.get_mut(&session));
-        if let Some(session) = session {
-            session.handed = session.handed.max(seq);
-        }
+        let Some(session) = session else { return false };
+        session.handed = session.handed.max(seq);
+        true
     }
 
     pub(super) fn fetch(&mut self, request: &FetchRequest, now: Timestamp) -> Fetched {
@@ -75,7 +75,7 @@ impl State {
     }
 
     /// Unsettled rows above a seq, in order of seq, by lane.
-    fn unsettled_by_lane(&self, route: &RouteName, above: i64) -> BTreeMap<u8, Vec<&Row>> {
+    pub(super) fn unsettled_by_lane(&self, route: &RouteName, above: i64) -> BTreeMap<u8, Vec<&Row>> {
         let mut by_lane: BTreeMap<u8, Vec<&Row>> = BTreeMap::new();
         for row in self.rows.range(above.saturating_add(1)..).map(|(_, row)| row) {
             if row.entry.route == *route && is_unsettled(&row.entry) {
@@ -106,7 +106,13 @@ fn above<'a>(rows: &'a [&'a Row], position: Position) -> impl Iterator<Item = &'
 }
 
 /// A row as an entry of its lane, or as one that cannot be read.
-fn sort_out(row: &Row, fence: Fence, lane: u8, entries: &mut Vec<Entry>, undecodable: &mut Vec<LaneRow>) {
+pub(super) fn sort_out(
+    row: &Row,
+    fence: Fence,
+    lane: u8,
+    entries: &mut Vec<Entry>,
+    undecodable: &mut Vec<LaneRow>,
+) {
     if row.spoiled {
         let failure = Failure::new(FailureKind::Undecodable, "headers", "the headers cannot be read");
         let held = Held { seq: row.entry.seq, fence };
