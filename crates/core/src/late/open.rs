@@ -21,6 +21,8 @@ struct Run {
     mark: i64,
     /// The entries up to the mark that the last look found open, in order.
     known: Vec<i64>,
+    /// How many of the known ones the last look still found open.
+    still: u32,
     /// The last look ended before the lane did.
     is_deep: bool,
 }
@@ -36,7 +38,7 @@ impl Default for OpenCursor {
 pub struct OpenAsk {
     /// The lane's number.
     pub lane: u8,
-    /// The most sequence numbers to tell. Enough for all that the cursor knows and all that is wanted.
+    /// The most sequence numbers to tell.
     pub limit: u32,
 }
 
@@ -82,26 +84,44 @@ impl OpenCursor {
         self.run(lane).is_some_and(|run| run.is_deep)
     }
 
-    /// What to ask about a lane.
+    /// What to ask about a lane first. Most of what is known is settled by then, so this is enough if no more of it is open than
+    /// at the last look: a store may look up the row of each number that it tells.
     #[must_use]
     pub fn ask(&self, wish: &LaneWish) -> OpenAsk {
-        let known = self.run(wish.lane).map_or(0, |run| u32::try_from(run.known.len()).unwrap_or(u32::MAX));
+        Self::beyond(self.run(wish.lane).map_or(0, |run| run.still), wish)
+    }
+
+    /// What to ask if the first answer is [short](Self::is_short): this is enough if all that is known is still open.
+    #[must_use]
+    pub fn ask_more(&self, wish: &LaneWish) -> OpenAsk {
+        let known = self.run(wish.lane).map_or(0, |run| run.known.len());
+        Self::beyond(u32::try_from(known).unwrap_or(u32::MAX), wish)
+    }
+
+    fn beyond(known: u32, wish: &LaneWish) -> OpenAsk {
         let limit = known.saturating_add(wish.limit).saturating_add(LATE_AT_ONCE);
         OpenAsk { lane: wish.lane, limit }
     }
 
-    /// Takes the answer about one lane: `open` in order, and at least as many as were asked for or all there are. Says which are
-    /// new, at most as many as were wished for, and which came late, and moves the cursor.
-    pub fn take(&mut self, wish: &LaneWish, open: &[i64], shown: &mut Shown) {
-        let asked = self.ask(wish);
+    /// Whether the lane may have more of what is wished for than this answer to this question shows.
+    #[must_use]
+    pub fn is_short(&self, wish: &LaneWish, asked: &OpenAsk, open: &[i64]) -> bool {
+        let fresh = open.len() - open.partition_point(|seq| *seq <= self.at(wish.lane));
+        fits(asked.limit, open.len()) && !fits(wish.limit, fresh) && asked.limit < self.ask_more(wish).limit
+    }
+
+    /// Takes the answer about one lane: `open` in order, and at least as many as were `asked` for or all there are. Says which
+    /// are new, at most as many as were wished for, and which came late, and moves the cursor.
+    pub fn take(&mut self, wish: &LaneWish, asked: &OpenAsk, open: &[i64], shown: &mut Shown) {
         let Some(run) = self.lanes.get_mut(usize::from(wish.lane)).and_then(Option::as_mut) else { return };
         let (behind, above) = open.split_at(open.partition_point(|seq| *seq <= run.mark));
         shown.late.extend(behind.iter().filter(|seq| run.known.binary_search(seq).is_err()));
         // What is known and was not looked at stays known. The look ended before it if the answer is full.
-        let is_full = open.len() >= usize::try_from(asked.limit).unwrap_or(usize::MAX);
+        let is_full = fits(asked.limit, open.len());
         let seen_to = if is_full { open.last().copied().unwrap_or(0) } else { i64::MAX };
         run.is_deep = is_full;
         let unseen = run.known.split_off(run.known.partition_point(|seq| *seq <= seen_to));
+        run.still = u32::try_from(behind.len()).unwrap_or(u32::MAX);
         run.known.clear();
         run.known.extend_from_slice(behind);
         run.known.extend(unseen);
@@ -111,6 +131,11 @@ impl OpenCursor {
         run.mark = fresh.last().copied().unwrap_or(run.mark);
         shown.fresh.extend_from_slice(fresh);
     }
+}
+
+/// Whether this many are no fewer than were asked for.
+fn fits(limit: u32, told: usize) -> bool {
+    told >= usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -131,10 +156,18 @@ mod tests {
     fn read(cursor: &mut LaneCursor, open: &BTreeSet<i64>, limit: u32) -> Shown {
         let wish = wish(limit);
         let mut runs = OpenCursor::of(cursor, &[wish]);
-        let limit = usize::try_from(runs.ask(&wish).limit).unwrap();
-        let told: Vec<i64> = open.iter().copied().take(limit).collect();
+        let tell = |ask: &OpenAsk| -> Vec<i64> {
+            open.iter().copied().take(usize::try_from(ask.limit).unwrap()).collect()
+        };
+        let mut ask = runs.ask(&wish);
+        let mut told = tell(&ask);
+        if runs.is_short(&wish, &ask, &told) {
+            ask = runs.ask_more(&wish);
+            told = tell(&ask);
+        }
+        assert!(!runs.is_short(&wish, &ask, &told));
         let mut shown = Shown::default();
-        runs.take(&wish, &told, &mut shown);
+        runs.take(&wish, &ask, &told, &mut shown);
         *cursor = LaneCursor::new(runs);
         shown
     }
@@ -158,7 +191,21 @@ mod tests {
         let _ = read(&mut cursor, &open, 10);
         assert!(deep(&cursor), "26 of 40");
         let _ = read(&mut cursor, &open, 20);
+        assert!(deep(&cursor), "36 of 40");
+        let _ = read(&mut cursor, &open, 20);
         assert!(!deep(&cursor), "40 of up to 46");
+    }
+
+    #[test]
+    fn what_is_settled_is_not_asked_for_and_what_is_not_is_asked_for_once_more() {
+        let mut cursor = LaneCursor::default();
+        let runs = |cursor: &LaneCursor| cursor.get::<OpenCursor>().unwrap().clone();
+        assert_eq!(read(&mut cursor, &(1..=200).collect(), 100).fresh, (1..=100).collect::<Vec<_>>());
+        assert_eq!(runs(&cursor).ask(&wish(100)).limit, 116, "a hundred known ones may be settled");
+        assert_eq!(read(&mut cursor, &(1..=300).collect(), 100).fresh, (101..=200).collect::<Vec<_>>());
+        assert_eq!(runs(&cursor).ask(&wish(100)).limit, 216, "a hundred known ones were not");
+        assert_eq!(read(&mut cursor, &(201..=300).collect(), 100).fresh, (201..=300).collect::<Vec<_>>());
+        assert_eq!(runs(&cursor).ask(&wish(100)).limit, 116);
     }
 
     #[test]

@@ -52,12 +52,22 @@ pub async fn read_lanes(store: &impl OpenLanes, request: ReadRequest) -> Result<
     let mut cursor = OpenCursor::of(&request.cursor, &request.lanes);
     let is_read = |wish: &&LaneWish| wish.limit > 0 && holding.lanes.contains_key(&wish.lane);
     let wishes: Vec<&LaneWish> = request.lanes.iter().filter(is_read).collect();
-    let asks = wishes.iter().map(|wish| cursor.ask(wish));
-    let (deep, flat) = asks.partition(|ask| cursor.is_deep(ask.lane));
-    let open = store.open(&request.route, flat, deep).await?;
+    let mut asks: Vec<OpenAsk> = wishes.iter().map(|wish| cursor.ask(wish)).collect();
+    let (deep, flat) = asks.iter().partition(|ask| cursor.is_deep(ask.lane));
+    let mut open = store.open(&request.route, flat, deep).await?;
+    let mut more = Vec::new();
+    for (wish, ask) in wishes.iter().zip(&mut asks) {
+        if cursor.is_short(wish, ask, told(&open, wish)) {
+            *ask = cursor.ask_more(wish);
+            more.push(*ask);
+        }
+    }
+    if !more.is_empty() {
+        open.extend(store.open(&request.route, vec![], more).await?);
+    }
     let mut shown = Shown::default();
-    for wish in &wishes {
-        cursor.take(wish, open.get(&wish.lane).map_or(&[][..], Vec::as_slice), &mut shown);
+    for (wish, ask) in wishes.iter().zip(&asks) {
+        cursor.take(wish, ask, told(&open, wish), &mut shown);
     }
     let taken = store.take(&request.route, request.session, &holding, handed, &shown.fresh).await?;
     let Some(rows) = taken else { return Ok(LaneRead::lost(holding.now)) };
@@ -73,6 +83,10 @@ pub async fn read_lanes(store: &impl OpenLanes, request: ReadRequest) -> Result<
         cursor: LaneCursor::new(cursor),
         ..LaneRead::nothing(holding.now)
     })
+}
+
+fn told<'a>(open: &'a BTreeMap<u8, Vec<i64>>, wish: &LaneWish) -> &'a [i64] {
+    open.get(&wish.lane).map_or(&[], Vec::as_slice)
 }
 
 /// What is still open of what was read.
