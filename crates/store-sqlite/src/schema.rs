@@ -22,12 +22,14 @@ const INDEXES: &str = include_str!("migrations/indexes.sql");
 const CAUSAL_INDEX: &str = include_str!("migrations/causal.sql");
 
 /// Indexes without which everything works, slowly.
-const WANTED_INDEXES: [&str; 15] = [
+const WANTED_INDEXES: [&str; 17] = [
     "outbox_ready",
     "outbox_due",
     "outbox_lane",
     "outbox_stuck",
     "outbox_ended",
+    "outbox_dead",
+    "outbox_gone",
     "outbox_dead_step",
     "audit_event",
     "audit_subject",

@@ -105,7 +105,7 @@ pub(crate) struct Meant {
     pub(crate) waiting: Sql,
     /// By the indexes of live entries.
     pub(crate) handled: Sql,
-    /// By the index of those at their end, in which the dead are few.
+    /// By the index of what was given up, which is little.
     pub(crate) ended: Sql,
     /// In the order of staging.
     pub(crate) any: Sql,
@@ -113,12 +113,16 @@ pub(crate) struct Meant {
 
 impl Meant {
     fn new(template: &str, tables: &Tables) -> Self {
-        let by = |scope: &str| Sql::new(&template.replace("{scope}", scope), tables);
+        // A page has a limit, and then reads the rows of what it found. A count goes through each of them.
+        let ways = |page: &str, each: &str| {
+            Sql::new(&template.replace("{scope}", page).replace("{each}", each), tables)
+        };
+        let by = |scope: &str| ways(scope, scope);
         Self {
             ids: by("entry.event_id in (select value from json_each(?11)) and {matching}"),
             waiting: by(include_str!("sql/meant_waiting.sql")),
             handled: by(include_str!("sql/meant_handled.sql")),
-            ended: by(include_str!("sql/meant_ended.sql")),
+            ended: ways(include_str!("sql/meant_ended.sql"), "{gone} and {matching}"),
             any: by("{matching}"),
         }
     }

@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::row::{COLUMNS, SAGA};
 
 /// Placeholders of the SQL files, and the suffix of what each stands for.
-const NAMES: [(&str, &str); 30] = [
+const NAMES: [(&str, &str); 31] = [
     ("{outbox}", "outbox"),
     ("{audit}", "audit"),
     ("{saga}", "saga"),
@@ -26,6 +26,7 @@ const NAMES: [(&str, &str); 30] = [
     ("{stuck_index}", "outbox_stuck"),
     ("{ended_index}", "outbox_ended"),
     ("{dead_index}", "outbox_dead"),
+    ("{gone_index}", "outbox_gone"),
     ("{causal_index}", "outbox_causal"),
     ("{audit_event_index}", "audit_event"),
     ("{audit_subject_index}", "audit_subject"),
@@ -50,6 +51,8 @@ const LIVE: &str = "(status = 'pending' or status = 'retrying' or status = 'in_f
 /// What lanes read: live, and not claimed as a row.
 const UNSETTLED: &str = "(status = 'pending' or status = 'retrying')";
 const ENDED: &str = "(status = 'delivered' or status = 'dead' or status = 'discarded')";
+/// Given up. The signs keep SQLite from looking for each status by an index of what is at its end.
+const GONE: &str = "(+status = 'dead' or +status = 'discarded')";
 /// The attempts that count towards the allowed ones; see `attempts_counted`.
 const COUNTED: &str = "(attempts - min(crashes, {in_company}))";
 
@@ -86,6 +89,7 @@ impl Tables {
             ("{live}", LIVE),
             ("{unsettled}", UNSETTLED),
             ("{ended}", ENDED),
+            ("{gone}", GONE),
             ("{counted}", COUNTED),
             ("{plain}", PLAIN),
         ];

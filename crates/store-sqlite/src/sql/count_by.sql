@@ -4,7 +4,7 @@ select case ?16 when 'type' then type when 'key' then key when 'tenant' then ten
     else substr(last_error, 1, instr(last_error || ': ', ': ') - 1) end as value,
   count(*) as entries
 from {outbox} as entry
-where {scope}
+where {each}
 group by value
 order by entries desc, value
 limit ?17

@@ -1,10 +1,6 @@
--- What is at its end, by the index of that, in which the dead are few. In the order of that index, so that the table is not
--- read in its own order where nearly everything is at its end.
+-- What was given up, in the order of staging, by the index of that alone.
 entry.seq in (
-  select seq from (
-    select entry.seq from {outbox} as entry
-    where {ended} and {matching}
-    order by entry.status, entry.settled_at
-    limit -1)
-  order by +seq
+  select entry.seq from {outbox} as entry
+  where {gone} and {matching}
+  order by entry.seq
   limit ?14)
