@@ -20,8 +20,6 @@ use pillarbox_store_mongodb::Options;
 use crate::harness::MongoHarness;
 use crate::steps::{ROUTE, route, wish};
 
-const PENDING: i64 = 60_000;
-const SETTLED: i64 = 60_000;
 const BATCH: u32 = 100;
 /// Entries that are read of each lane.
 const OF_A_LANE: u32 = 8;
@@ -318,13 +316,24 @@ async fn check_backlog(harness: &MongoHarness) {
     }
 }
 
-#[tokio::test]
-async fn with_many_pending_and_settled_entries_every_call_goes_by_an_index_and_sorts_nothing() {
+/// Everything that is checked, beside so many settled entries and with so many pending ones.
+async fn check_all(settled: i64, pending: i64) {
     let harness = MongoHarness::with(Options::default().causal_order(true)).await;
-    fill(&harness, SETTLED, true).await;
-    fill(&harness, PENDING, false).await;
+    fill(&harness, settled, true).await;
+    fill(&harness, pending, false).await;
     check_rows(&harness).await;
     check_pages(&harness).await;
     check_backlog(&harness).await;
     check_lanes(&harness).await;
+}
+
+#[tokio::test]
+async fn with_many_pending_and_settled_entries_every_call_goes_by_an_index_and_sorts_nothing() {
+    check_all(60_000, 60_000).await;
+}
+
+// They are inserted for minutes.
+#[tokio::test]
+async fn beside_1_000_000_settled_entries_every_call_goes_by_an_index_and_sorts_nothing() {
+    check_all(1_000_000, 200_000).await;
 }
