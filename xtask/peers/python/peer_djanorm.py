@@ -2,9 +2,10 @@
 
 import dorm
 from clock import JOBS, PAYLOAD, URL, handled, report
-from dorm.contrib.outbox import OutboxEvent, OutboxRelay
+from dorm.contrib.outbox import OutboxEvent, OutboxRelay, record_event
 from dorm.db.connection import get_connection
 from dorm.migrations.operations import CreateModel
+from dorm.transaction import atomic
 
 BATCH = 500
 
@@ -21,9 +22,9 @@ def main() -> None:
     fields = [(field.name, field) for field in Outbox._meta.fields]
     create = CreateModel("Outbox", fields, {"db_table": "outbox"})
     create.database_forwards("bench", get_connection(), None, None)
-    for begin in range(0, JOBS, 500):
-        count = min(500, JOBS - begin)
-        Outbox.objects.bulk_create([Outbox(event_type="noop", payload=PAYLOAD) for _ in range(count)])
+    with atomic():
+        for _ in range(JOBS):
+            record_event(Outbox, "noop", PAYLOAD)
 
     def noop(_row) -> bool:
         handled()

@@ -12,7 +12,9 @@ BATCH = 100
 
 
 def main() -> None:
-    engine = create_engine(URL.replace("postgres://", "postgresql+psycopg://"))
+    drivers = {"postgres": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+    scheme, rest = URL.split("://", 1)
+    engine = create_engine(f"{drivers[scheme]}://{rest}")
     metadata = MetaData()
     tables = bind_tables(metadata)
     metadata.create_all(engine)

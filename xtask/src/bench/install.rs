@@ -16,6 +16,8 @@ use crate::process::tail;
 pub(crate) const PYTHON: &str = "python/bin/python";
 /// The program of the peers in Rust, below `target/peers`.
 pub(crate) const RUST: &str = "rust/target/release/peers";
+/// That of those on MariaDB and MySQL.
+pub(crate) const RUST_MYSQL: &str = "rust/mysql/target/release/peers-mysql";
 
 /// A shell's exit code of what a signal ended is more than this.
 const SIGNALLED: u8 = 128;
@@ -59,7 +61,8 @@ fn install(executor: &Executor, places: &Places, language: Language) -> Result<(
     let (from, name) = match language {
         Language::Node => (places.sources.join("node"), "node"),
         Language::Python => (places.sources.join("python"), "python"),
-        Language::Rust => (places.sources.join("rust"), "rust"),
+        // One package is in the other's directory, and takes the clock from there.
+        Language::Rust | Language::RustMysql => (places.sources.join("rust"), "rust"),
     };
     let to = places.peers.join(name);
     let steps = Steps { executor, log: places.peers.join(format!("{name}.log")) };
@@ -76,12 +79,13 @@ fn install(executor: &Executor, places: &Places, language: Language) -> Result<(
             pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--requirement"]);
             steps.run(pip.arg(from.join("requirements.txt")))
         }
-        Language::Rust => {
+        Language::Rust | Language::RustMysql => {
             // A package of its own, with a lock file of its own: nothing of it enters ours.
             copy(&from, &to)?;
+            let package = if language == Language::RustMysql { to.join("mysql") } else { to };
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let mut build = Command::new(cargo);
-            build.args(["build", "--release", "--target-dir", "target"]).current_dir(&to);
+            build.args(["build", "--release", "--target-dir", "target"]).current_dir(package);
             as_typed(&mut build);
             steps.run(build.env_remove("CARGO_TARGET_DIR"))
         }

@@ -4,8 +4,8 @@
 //! medians are printed. Peers come from
 //! their registries into `target/peers`; what cannot be installed or fails is named in the table with its reason.
 //! With `--brokers` it is the relay to each broker beside that broker's own client, with `--consumers` what comes out at
-//! the other end. With `--databases` it is drains on the other servers, beside raw loops. With `--page` it is the page over a
-//! large outbox.
+//! the other end. With `--databases` it is drains on the other servers, beside raw loops and the peers there. With `--page`
+//! it is the page over a large outbox.
 
 mod brokers;
 mod databases;
@@ -35,8 +35,9 @@ use install::Installed;
 use machine::Machine;
 use options::Subject;
 use ours::Ours;
+use peers::Server;
 use run::Runner;
-use table::{Row, Standing};
+use table::Row;
 use weather::Weather;
 
 /// Where peers are installed, below the repository.
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
 fn beside_peers(options: &Options) -> Result<u8> {
     let executor = Executor::new()?;
     let places = Places::new()?;
-    let peers: Vec<_> = peers::ALL.into_iter().filter(|peer| options.wants(peer.name)).collect();
+    let peers: Vec<_> = peers::on(Server::Postgres).filter(|peer| options.wants(peer.name)).collect();
     let installed = Installed::new(&executor, &places, &peers)?;
     let ours = options.wants_ours().then(|| Ours::build(&executor, &places)).transpose()?;
     let servers = Servers::start_named(&executor, &["postgres"])?;
@@ -74,13 +75,7 @@ fn beside_peers(options: &Options) -> Result<u8> {
         }
         for peer in peers.iter().filter(|peer| peer.rounds.has(round)) {
             let Some(row) = rows.iter_mut().find(|row| row.is(peer)) else { continue };
-            match installed.of(peer).and_then(|()| weather.calm(|| runner.peer(peer, options))) {
-                Ok(done) => row.add(done),
-                Err(error) => row.fails(&error.to_string()),
-            }
-            if let Standing::Ran = row.standing {
-                eprintln!("bench: {}: {:.0} a second", peer.name, row.last());
-            }
+            row.take(installed.of(peer).and_then(|()| weather.calm(|| runner.peer(peer, options))));
         }
     }
     machine.note_load();

@@ -1,6 +1,7 @@
 //! What `cargo xtask bench` was asked for.
 
-use super::{brokers, databases, peers, views};
+use super::peers::{self, Server};
+use super::{brokers, databases, views};
 use crate::Result;
 
 pub(crate) const HELP: &str = "\
@@ -19,8 +20,8 @@ Usage: cargo xtask bench [--quick] [--repeat N] [--only NAME]... [--no-peers]
                 Kafka's protocol is built first, which takes half an hour once
   --consumers   Instead: from commit to the confirmation of each broker, a consumer of it, without and with the inbox, and
                 consumers in batches; --only names a broker then
-  --databases   Instead: drains on MariaDB, MySQL and MongoDB, each beside raw loops on the same server; --only names a
-                database then
+  --databases   Instead: drains on MariaDB, MySQL and MongoDB, each beside raw loops and peers on the same server;
+                --only names a database then, or who is to run on all of them: a peer, or `pillarbox`
   --page        Instead: the first byte of each view of the page over 1,000,000 entries, the relay beside ten open pages, and
                 an idle relay, on PostgreSQL and on SQLite; --only names one of these then
   --help        This text
@@ -35,7 +36,7 @@ const REPEAT: u32 = 3;
 const REPEAT_BROKERS: u32 = 5;
 const REPEAT_MAX: u32 = 100;
 /// The name of everything that is ours.
-const OURS: &str = "pillarbox";
+pub(crate) const OURS: &str = "pillarbox";
 /// How many times fewer jobs a quick run has.
 const QUICK: u32 = 10;
 
@@ -73,6 +74,12 @@ impl Options {
     /// Whether this one is to be run.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    /// Whether this one of a group is to be run: all of a group are unless one of it is named.
+    pub(crate) fn wants_of(&self, group: impl Fn(&str) -> bool, name: &str) -> bool {
+        let mut named = self.only.iter().filter(|only| group(only)).peekable();
+        named.peek().is_none() || named.any(|only| only == name)
     }
 
     /// Whether what is ours is to be run.
@@ -120,9 +127,9 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Options> {
         }
     }
     let known: Vec<&str> = match options.subject {
-        Subject::Peers => peers::ALL.iter().map(|peer| peer.name).chain([OURS]).collect(),
+        Subject::Peers => peers::on(Server::Postgres).map(|peer| peer.name).chain([OURS]).collect(),
         Subject::Brokers | Subject::Consumers => brokers::ALL.iter().map(|broker| broker.name).collect(),
-        Subject::Databases => databases::ALL.iter().map(|database| database.name).collect(),
+        Subject::Databases => databases::names(),
         Subject::Page => views::ALL.iter().map(|(name, _)| *name).collect(),
     };
     if let Some(name) = options.only.iter().find(|name| !known.contains(&name.as_str())) {
@@ -187,6 +194,13 @@ mod tests {
         let options = parsed("--databases --only mongodb").unwrap();
         assert_eq!((options.subject, options.repeat), (Subject::Databases, 3));
         assert!(options.wants("mongodb") && !options.wants("mysql") && !options.is_whole());
+        let options = parsed("--databases --only mysql --only ruststream-sqlx").unwrap();
+        let servers = |name: &str| matches!(name, "mariadb" | "mysql" | "mongodb");
+        assert!(options.wants_of(servers, "mysql") && !options.wants_of(servers, "mariadb"));
+        let others = |name: &str| !servers(name);
+        assert!(options.wants_of(others, "ruststream-sqlx") && !options.wants_of(others, OURS));
+        let ours = parsed("--databases --no-peers").unwrap();
+        assert!(ours.wants_of(servers, "mariadb") && ours.wants_of(others, OURS));
         let options = parsed("--page --only sqlite").unwrap();
         assert_eq!((options.subject, options.repeat), (Subject::Page, 3));
         assert!(options.wants("sqlite") && !options.wants("postgres") && !options.is_whole());
@@ -197,6 +211,8 @@ mod tests {
             "--consumers --no-peers",
             "--brokers --consumers",
             "--databases --only redis",
+            "--databases --only pg-boss",
+            "--only agenda",
             "--databases --brokers",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::Places;
-use super::install::{PYTHON, RUST};
+use super::install::{PYTHON, RUST, RUST_MYSQL};
 use super::options::Options;
 use super::peers::{Language, Peer};
 use crate::Result;
@@ -46,31 +46,8 @@ impl<'a> Runner<'a> {
 
     /// Runs a peer.
     pub(crate) fn peer(&self, peer: &Peer, options: &Options) -> Result<Done> {
-        let (peers, sources) = (&self.places.peers, &self.places.sources);
-        let mut command = timed();
-        match peer.language {
-            Language::Node => {
-                command.arg("node").arg(peers.join("node").join(format!("{}.mjs", peer.name)));
-            }
-            Language::Python => {
-                command
-                    .arg(peers.join(PYTHON))
-                    .arg(sources.join("python").join(format!("peer_{}.py", peer.name)));
-            }
-            Language::Rust => {
-                command.arg(peers.join(RUST)).arg(peer.name);
-            }
-        }
-        let said = self.said(command.arg(options.jobs(peer.jobs).to_string()))?;
-        let number = |name: &str| said[name].as_f64().filter(|value| *value > 0.0);
-        let (Some(jobs), Some(seconds)) = (number("jobs"), number("seconds")) else {
-            return Err(format!("printed {said}, which is not a result line").into());
-        };
-        if (jobs - f64::from(options.jobs(peer.jobs))).abs() > 0.5 {
-            return Err(format!("did {jobs} of {} jobs", options.jobs(peer.jobs)).into());
-        }
-        let version = said["version"].as_str().unwrap_or("unknown").to_owned();
-        Ok(Done { per_second: jobs / seconds, version })
+        let jobs = options.jobs(peer.jobs);
+        done(&self.said(&mut command(self.places, peer, jobs))?, jobs)
     }
 
     /// Runs a command on an empty database, and returns the JSON of its last line.
@@ -106,6 +83,35 @@ impl<'a> Runner<'a> {
         }
         Ok(())
     }
+}
+
+/// What runs a peer.
+pub(crate) fn command(places: &Places, peer: &Peer, jobs: u32) -> Command {
+    let (peers, sources) = (&places.peers, &places.sources);
+    let mut command = timed();
+    match peer.language {
+        Language::Node => command.arg("node").arg(peers.join("node").join(format!("{}.mjs", peer.name))),
+        Language::Python => {
+            command.arg(peers.join(PYTHON)).arg(sources.join("python").join(format!("peer_{}.py", peer.name)))
+        }
+        Language::Rust => command.arg(peers.join(RUST)).arg(peer.name),
+        Language::RustMysql => command.arg(peers.join(RUST_MYSQL)).arg(peer.name),
+    };
+    command.arg(jobs.to_string());
+    command
+}
+
+/// What a peer says that it did.
+pub(crate) fn done(said: &Value, jobs: u32) -> Result<Done> {
+    let number = |name: &str| said[name].as_f64().filter(|value| *value > 0.0);
+    let (Some(did), Some(seconds)) = (number("jobs"), number("seconds")) else {
+        return Err(format!("printed {said}, which is not a result line").into());
+    };
+    if (did - f64::from(jobs)).abs() > 0.5 {
+        return Err(format!("did {did} of {jobs} jobs").into());
+    }
+    let version = said["version"].as_str().unwrap_or("unknown").to_owned();
+    Ok(Done { per_second: did / seconds, version })
 }
 
 /// Runs a command, and returns the JSON of its last line.

@@ -7,6 +7,7 @@ use super::options::Options;
 use super::peers::{Language, Peer};
 use super::run::Done;
 use super::stats::median;
+use crate::Result;
 
 /// Longest reason in a table.
 const REASON_MAX: usize = 160;
@@ -79,9 +80,21 @@ impl Row {
     }
 
     /// A round of a peer.
-    pub(crate) fn add(&mut self, done: Done) {
+    fn add(&mut self, done: Done) {
         self.rates.push(done.per_second);
         self.version = done.version;
+    }
+
+    /// The same, or why there is none. People are told at once.
+    pub(crate) fn take(&mut self, round: Result<Done>) {
+        match round {
+            Ok(done) => self.add(done),
+            Err(error) => self.fails(&error.to_string()),
+        }
+        match &self.standing {
+            Standing::Ran => eprintln!("bench: {}: {:.0} a second", self.name, self.last()),
+            Standing::Failed(reason) => eprintln!("bench: {}: {reason}", self.name),
+        }
     }
 
     /// It could not be run, at least once: its figures would not be of the same rounds.
@@ -92,7 +105,7 @@ impl Row {
     }
 
     /// The rate of the last round.
-    pub(crate) fn last(&self) -> f64 {
+    fn last(&self) -> f64 {
         self.rates.last().copied().unwrap_or(0.0)
     }
 
@@ -106,7 +119,7 @@ fn language(language: Language) -> &'static str {
     match language {
         Language::Node => "Node",
         Language::Python => "Python",
-        Language::Rust => "Rust",
+        Language::Rust | Language::RustMysql => "Rust",
     }
 }
 
