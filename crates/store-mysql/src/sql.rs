@@ -171,10 +171,9 @@ impl Meant {
                 "json_table(?11, '$[*]' columns (seq bigint path '$')) as front \
                  straight_join {{outbox}} as entry force index (primary) on entry.seq = front.seq and {stored}"
             )),
-            live: by(&format!(
-                "{{outbox}} as entry force index ({{open_index}}) inner join (select 1 as one) as one \
-                 on entry.part in (1, 2) and {stored}"
-            )),
+            // Not a join with the statuses: with a million rows MySQL would begin with that, and read the index once for each.
+            live: by("{outbox} as entry force index ({open_index}) inner join (select 1 as one) as one \
+                 on entry.part in (1, 2) and json_contains(?2, cast(entry.status + 0 as char))"),
             blocked: by(&format!(
                 "(select route, lane, min(seq) as seq from heads group by route, lane) as part \
                  straight_join {{outbox}} as entry force index ({{lane_index}}) \
