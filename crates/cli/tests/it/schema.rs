@@ -45,8 +45,8 @@ fn newer_tables_are_not_touched() {
 #[test]
 fn a_missing_column_is_named() {
     let home = Home::migrated();
-    home.sql("alter table pillarbox_outbox drop column tenant");
-    every_command_exits_4(&home, &["damaged", "tenant", "pillarbox migrate --plan"]);
+    home.sql("alter table pillarbox_outbox drop column causation_id");
+    every_command_exits_4(&home, &["damaged", "causation_id", "pillarbox migrate --plan"]);
 }
 
 #[test]

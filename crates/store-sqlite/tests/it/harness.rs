@@ -193,7 +193,11 @@ impl StoreHarness for SqliteHarness {
                 let insert = sqlx::query(text).bind(route).bind(event_type).bind(key).bind(payload);
                 insert.execute(pool).await.unwrap();
             }
-            Tamper::DropColumn => self.execute("alter table pillarbox_outbox drop column last_error").await,
+            Tamper::DropColumn => {
+                // An index has the column, and SQLite would refuse.
+                self.execute("drop index pillarbox_outbox_gone").await;
+                self.execute("alter table pillarbox_outbox drop column last_error").await;
+            }
             // SQLite locks the file, not rows.
             _ => return false,
         }

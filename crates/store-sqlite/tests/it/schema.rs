@@ -32,9 +32,9 @@ async fn an_empty_file_has_no_tables_and_says_so() {
 
 #[tokio::test]
 async fn a_dropped_column_is_named_and_not_mended_by_guessing() {
-    let harness = check("alter table pillarbox_outbox drop column last_error", |state| {
+    let harness = check("alter table pillarbox_outbox drop column owner", |state| {
         let SchemaState::Damaged { differences } = state else { panic!("{state:?}") };
-        assert_eq!(differences, ["the column last_error of pillarbox_outbox is missing"]);
+        assert_eq!(differences, ["the column owner of pillarbox_outbox is missing"]);
     })
     .await;
     assert_eq!(harness.store().migrate().await.unwrap_err().kind(), ErrorKind::Schema);
