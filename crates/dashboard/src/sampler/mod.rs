@@ -29,8 +29,10 @@ const WATCHED: Duration = Duration::from_secs(1);
 const UNWATCHED: Duration = Duration::from_secs(5);
 /// How long a single request counts as watching.
 const REMEMBERED: Duration = Duration::from_secs(15);
-/// A look may take at most this part of the time: after one of 100 ms, the next begins 2 s later.
+/// A look may take at most this part of the time while somebody watches: after one of 100 ms, the next begins 2 s later.
 const REST: u32 = 20;
+/// The same while nobody does, so that an idle relay with its page spends less than 1 % of a processor.
+const REST_UNWATCHED: u32 = 200;
 /// The longest wait between two looks.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long one look may take.
@@ -114,11 +116,11 @@ impl Sampler {
         }
         let is_watched = self.shared.latest.receiver_count() > 0
             || self.looked_at.is_some_and(|at| at.elapsed() < REMEMBERED);
-        let wait = if is_watched { WATCHED } else { UNWATCHED };
+        let (wait, rest) = if is_watched { (WATCHED, REST) } else { (UNWATCHED, REST_UNWATCHED) };
         // A database that is not there is not asked more and more often.
         let patience = WATCHED * 2_u32.saturating_pow(self.failed.min(5));
         let patience = if self.failed == 0 { Duration::ZERO } else { patience };
-        wait.max(cost * REST).max(patience).min(WAIT_MAX)
+        wait.max(cost * rest).max(patience).min(WAIT_MAX)
     }
 
     async fn look(&mut self) -> Result<Seen> {
