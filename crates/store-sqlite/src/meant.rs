@@ -8,17 +8,15 @@ use crate::sql::{Meant, Sql};
 
 /// The text that finds them by an index.
 pub(crate) fn text<'m>(asked: &Asked<'_>, meant: &'m Meant) -> &'m Sql {
-    let rare = |status: &Status| matches!(status, Status::Dead | Status::Discarded);
+    let rare = |status: &Status| matches!(status, Status::Dead | Status::Discarded | Status::Retrying);
     if asked.ids.is_some() {
         &meant.ids
     } else if asked.statuses.iter().all(rare) {
-        &meant.ended
+        &meant.failed
     } else if asked.statuses.iter().any(|status| status.is_terminal()) {
         &meant.any
-    } else if asked.statuses.contains(&Status::Pending) {
-        &meant.waiting
     } else {
-        &meant.handled
+        &meant.waiting
     }
 }
 

@@ -29,7 +29,7 @@ const WANTED_INDEXES: [&str; 17] = [
     "outbox_stuck",
     "outbox_ended",
     "outbox_dead",
-    "outbox_gone",
+    "outbox_failed",
     "outbox_dead_step",
     "audit_event",
     "audit_subject",

@@ -103,10 +103,8 @@ pub(crate) struct Meant {
     pub(crate) ids: Sql,
     /// By lanes: many delivered ones may come before them, and many others wait behind them.
     pub(crate) waiting: Sql,
-    /// By the indexes of live entries.
-    pub(crate) handled: Sql,
-    /// By the index of what was given up, which is little.
-    pub(crate) ended: Sql,
+    /// By the index of what failed, which is little.
+    pub(crate) failed: Sql,
     /// In the order of staging.
     pub(crate) any: Sql,
 }
@@ -121,20 +119,14 @@ impl Meant {
         Self {
             ids: by("entry.event_id in (select value from json_each(?11)) and {matching}"),
             waiting: by(include_str!("sql/meant_waiting.sql")),
-            handled: by(include_str!("sql/meant_handled.sql")),
-            ended: ways(include_str!("sql/meant_ended.sql"), "{gone} and {matching}"),
+            failed: ways(include_str!("sql/meant_failed.sql"), "{failed} and {matching}"),
             any: by("{matching}"),
         }
     }
 
     fn name(&self, name: &str, texts: &mut Vec<(String, String)>) {
-        let ways = [
-            ("ids", &self.ids),
-            ("waiting", &self.waiting),
-            ("handled", &self.handled),
-            ("ended", &self.ended),
-            ("any", &self.any),
-        ];
+        let ways =
+            [("ids", &self.ids), ("waiting", &self.waiting), ("failed", &self.failed), ("any", &self.any)];
         ways.into_iter().for_each(|(way, sql)| sql.name(&format!("{name}.{way}"), texts));
     }
 }

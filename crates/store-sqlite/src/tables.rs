@@ -26,7 +26,7 @@ const NAMES: [(&str, &str); 31] = [
     ("{stuck_index}", "outbox_stuck"),
     ("{ended_index}", "outbox_ended"),
     ("{dead_index}", "outbox_dead"),
-    ("{gone_index}", "outbox_gone"),
+    ("{failed_index}", "outbox_failed"),
     ("{causal_index}", "outbox_causal"),
     ("{audit_event_index}", "audit_event"),
     ("{audit_subject_index}", "audit_subject"),
@@ -51,8 +51,8 @@ const LIVE: &str = "(status = 'pending' or status = 'retrying' or status = 'in_f
 /// What lanes read: live, and not claimed as a row.
 const UNSETTLED: &str = "(status = 'pending' or status = 'retrying')";
 const ENDED: &str = "(status = 'delivered' or status = 'dead' or status = 'discarded')";
-/// Given up. The signs keep SQLite from looking for each status by an index of what is at its end.
-const GONE: &str = "(+status = 'dead' or +status = 'discarded')";
+/// What failed, and what somebody gave up. The signs keep SQLite from looking for each status by an index of what is at its end.
+const FAILED: &str = "(+status = 'dead' or +status = 'discarded' or +status = 'retrying')";
 /// The attempts that count towards the allowed ones; see `attempts_counted`.
 const COUNTED: &str = "(attempts - min(crashes, {in_company}))";
 
@@ -89,7 +89,7 @@ impl Tables {
             ("{live}", LIVE),
             ("{unsettled}", UNSETTLED),
             ("{ended}", ENDED),
-            ("{gone}", GONE),
+            ("{failed}", FAILED),
             ("{counted}", COUNTED),
             ("{plain}", PLAIN),
         ];

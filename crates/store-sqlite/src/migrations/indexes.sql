@@ -23,11 +23,11 @@ create index if not exists {ended_index} on {outbox} (status, settled_at, route)
 create index if not exists {dead_index} on {outbox} (route, lane, key, seq)
   where status = 'dead' and key is not null;
 
--- What an operator lists and groups of what was given up, in the order of staging. It has all columns that a filter asks for,
--- so that rows are read of a page alone. Only the dead and the discarded are in it.
-create index if not exists {gone_index}
+-- What an operator lists and groups of what failed, in the order of staging. It has all columns that a filter asks for, so
+-- that rows are read of a page alone. Only what is dead, discarded or retrying is in it.
+create index if not exists {failed_index}
   on {outbox} (seq, status, route, type, key, tenant, last_error, settled_at, created_at, due_at, lane)
-  where {gone};
+  where {failed};
 
 create index if not exists {audit_event_index} on {audit} (event_id, seq) where event_id is not null;
 

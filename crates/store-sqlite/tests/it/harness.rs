@@ -195,7 +195,7 @@ impl StoreHarness for SqliteHarness {
             }
             Tamper::DropColumn => {
                 // An index has the column, and SQLite would refuse.
-                self.execute("drop index pillarbox_outbox_gone").await;
+                self.execute("drop index pillarbox_outbox_failed").await;
                 self.execute("alter table pillarbox_outbox drop column last_error").await;
             }
             // SQLite locks the file, not rows.

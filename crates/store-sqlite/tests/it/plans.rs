@@ -132,16 +132,14 @@ async fn check_all(planned: &Planned, when: &str) {
     // What an operator means is found by its ids, by the index of its status, or lane by lane, so that a page costs as
     // much whatever waits behind it. Each entry is compared with the dead ones of its key, and with the saga of a step.
     let event = "USING INDEX sqlite_autoindex_pillarbox_outbox_1 (event_id=?)";
-    let (gone, saga) = ("USING COVERING INDEX pillarbox_outbox_gone", "USING PRIMARY KEY (id=?)");
+    let (failed, saga) = ("USING COVERING INDEX pillarbox_outbox_failed", "USING PRIMARY KEY (id=?)");
     let head = "USING COVERING INDEX pillarbox_outbox_dead (route=? AND lane=? AND key=? AND seq<?)";
     check(planned, when, "list.ids", &[event, head, row], true).await;
-    check(planned, when, "list.ended", &[gone, head, row], false).await;
-    // Groups of what was given up need its index alone.
-    check(planned, when, "count_by.ended", &[gone, head], true).await;
+    check(planned, when, "list.failed", &[failed, head, row], false).await;
+    // Groups of what failed need its index alone.
+    check(planned, when, "count_by.failed", &[failed, head], true).await;
     check(planned, when, "selected.ids", &[event, head, saga], true).await;
-    check(planned, when, "selected.ended", &[gone, head, row, saga], true).await;
-    let handled = ["INDEX pillarbox_outbox_stuck", "INDEX pillarbox_outbox_due", head, row];
-    check(planned, when, "list.handled", &handled, true).await;
+    check(planned, when, "selected.failed", &[failed, head, row, saga], true).await;
     let waiting = [
         "USING INDEX pillarbox_outbox_lane (route=? AND lane=? AND seq>? AND seq<?)",
         "SEARCH pillarbox_outbox USING INDEX pillarbox_outbox_lane",
