@@ -106,8 +106,8 @@ impl Dashboard {
         self.shared.looked.send_modify(|looks| *looks = looks.wrapping_add(1));
     }
 
-    /// Reads the store about once a second, and every few seconds while no page is open, until `shutdown` ends. Health,
-    /// API and page show what it has read. A store that cannot be read is told in them and tried again.
+    /// Reads the store about once a second, and every few seconds while no page is open, until `shutdown` ends. Where a
+    /// read takes long, the next one waits longer, up to a minute. Health, API and page show what it has read. A store that cannot be read is told in them and tried again.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) {
         let mut sampler = Sampler::new(Arc::clone(&self.shared));
         tokio::select! {
