@@ -15,7 +15,7 @@ use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlRow;
 
 use crate::bind::Bind;
-use crate::call::Traffic;
+use crate::call::{Traffic, begin};
 use crate::error::{Phase, classify};
 use crate::meant::{Page, bind, number, text};
 use crate::reap::route_after;
@@ -34,8 +34,7 @@ impl Admin for MySqlStore {
     }
 
     async fn counts(&self, now: Option<Timestamp>) -> Result<Vec<RouteCounts>> {
-        let begun = self.pool().begin_with(SNAPSHOT).await;
-        let mut tx = begun.map_err(|error| classify(error, Phase::Before))?;
+        let mut tx = begin(self.pool(), SNAPSHOT).await?;
         let now = self.statements.now_or(now, &mut tx).await?;
         let mut routes = RouteTally::default();
         let firsts = tally(&self.statements, now, &mut routes, &mut tx).await?;
@@ -86,8 +85,7 @@ impl Admin for MySqlStore {
 
     async fn show(&self, id: EventId) -> Result<Vec<Story>> {
         // One moment, so that the trail explains the status that is shown.
-        let begun = self.pool().begin_with(SNAPSHOT).await;
-        let mut tx = begun.map_err(|error| classify(error, Phase::Before))?;
+        let mut tx = begin(self.pool(), SNAPSHOT).await?;
         let (ids, s) = ([id], &self.statements);
         let named = Asked::named(&ids);
         let rows = fetch(text(&named, &s.list), bind(&named), &mut tx).await?;

@@ -7,10 +7,10 @@ use pillarbox_core::{Error, ErrorKind, Result, Retry};
 use pillarbox_host::Changed;
 use sqlx::mysql::MySqlRow;
 use sqlx::pool::PoolConnection;
-use sqlx::{MySql, MySqlConnection};
+use sqlx::{MySql, MySqlConnection, MySqlPool};
 use tokio::time::{sleep, timeout};
 
-use crate::commit::{BEGIN, BEGIN_READ_COMMITTED};
+use crate::commit::{BEGIN, BEGIN_READ_COMMITTED, Tx};
 use crate::error::{Phase, classify};
 pub(crate) use crate::options::Traffic;
 use crate::sql::{Bound, script};
@@ -46,7 +46,7 @@ impl MySqlStore {
     pub(crate) async fn together<S: UnitOfWork>(&self, line: Traffic, step: &S) -> Result<S::Outcome> {
         let mut tries = Tries::default();
         loop {
-            match self.attempt(line, step).await {
+            match self.attempt(line, step, &mut tries).await {
                 Err(error) if tries.again(&error) => tries.pause().await,
                 answer => return answer,
             }
@@ -57,7 +57,7 @@ impl MySqlStore {
     pub(crate) async fn execute(&self, statement: &Bound) -> Result<Changed> {
         let mut tries = Tries::default();
         loop {
-            let mut held = self.acquire(Traffic::Reading).await?;
+            let mut held = self.acquire(Traffic::Reading, &mut tries).await?;
             let done = timeout(self.patience(), statement.execute(&mut held.connection)).await;
             match held.keep_if_whole(done.unwrap_or_else(|_| Err(silent()))) {
                 Err(error) if tries.again(&error) => tries.pause().await,
@@ -70,7 +70,7 @@ impl MySqlStore {
     pub(crate) async fn rows(&self, line: Traffic, statement: &Bound) -> Result<Vec<MySqlRow>> {
         let mut tries = Tries::default();
         loop {
-            let mut held = self.acquire(line).await?;
+            let mut held = self.acquire(line, &mut tries).await?;
             let rows = timeout(self.patience(), statement.rows(&mut held.connection)).await;
             match held.keep_if_whole(rows.unwrap_or_else(|_| Err(silent()))) {
                 Err(error) if tries.again(&error) => tries.pause().await,
@@ -88,8 +88,8 @@ impl MySqlStore {
         }
     }
 
-    async fn attempt<S: UnitOfWork>(&self, line: Traffic, step: &S) -> Result<S::Outcome> {
-        let mut held = self.acquire(line).await?;
+    async fn attempt<S: UnitOfWork>(&self, line: Traffic, step: &S, tries: &mut Tries) -> Result<S::Outcome> {
+        let mut held = self.acquire(line, tries).await?;
         let run = async {
             if let Some(begin) = self.beginning(line) {
                 script(begin)
@@ -119,9 +119,23 @@ impl MySqlStore {
         self.options().statement_timeout.saturating_add(SILENCE)
     }
 
-    async fn acquire(&self, line: Traffic) -> Result<CheckedOut> {
-        let connection = self.line(line).acquire().await.map_err(|error| classify(error, Phase::Before))?;
+    async fn acquire(&self, line: Traffic, tries: &mut Tries) -> Result<CheckedOut> {
+        let pool = self.line(line);
+        tries.take_from(pool);
+        let connection = pool.acquire().await.map_err(|error| classify(error, Phase::Before))?;
         Ok(CheckedOut { connection, reusable: false })
+    }
+}
+
+/// Begins a transaction of the driver's.
+pub(crate) async fn begin(pool: &MySqlPool, how: &'static str) -> Result<Tx<'static>> {
+    let mut tries = Tries::default();
+    loop {
+        tries.take_from(pool);
+        match pool.begin_with(how).await.map_err(|error| classify(error, Phase::Before)) {
+            Err(error) if tries.was_idle && tries.again(&error) => {}
+            answer => return answer,
+        }
     }
 }
 
@@ -135,16 +149,25 @@ pub(crate) struct Tries {
     conflicts: u32,
     locks: u32,
     breaks: u32,
+    /// Whether the connection of this try may have lain in the pool.
+    was_idle: bool,
 }
 
 impl Tries {
+    fn take_from(&mut self, pool: &MySqlPool) {
+        self.was_idle = pool.num_idle() > 0;
+    }
+
     /// Whether it is worth another try: nothing has happened, and what was in the way may be gone.
     pub(crate) fn again(&mut self, error: &Error) -> bool {
         let (count, most) = match (error.kind(), error.code()) {
             (ErrorKind::Contention, Some("1205")) => (&mut self.locks, TRIES_LOCKED),
             (ErrorKind::Contention, _) => (&mut self.conflicts, TRIES),
-            // A connection that broke before anything was committed. Any number of the pool may have.
-            (ErrorKind::Unavailable, _) if error.retry() == Retry::Later => (&mut self.breaks, 2),
+            // A connection that broke before anything was committed. All that lay in the pool may have; a broken one
+            // does not return there, so that this ends.
+            (ErrorKind::Unavailable, _) if error.retry() == Retry::Later => {
+                (&mut self.breaks, if self.was_idle { u32::MAX } else { 2 })
+            }
             _ => return false,
         };
         *count += 1;
@@ -197,6 +220,11 @@ mod tests {
         assert_eq!((0..100).filter(|_| tries.again(&conflict)).count(), TRIES as usize - 1);
         let locked = Error::new(ErrorKind::Contention, "x").with_code("1205");
         assert!(tries.again(&locked) && !tries.again(&locked));
+        let broken = Error::new(ErrorKind::Unavailable, "x").with_retry(Retry::Later);
+        let mut tries = Tries { was_idle: true, ..Tries::default() };
+        assert!((0..100).all(|_| tries.again(&broken)), "any number of the pool may have broken");
+        tries.was_idle = false;
+        assert!(!tries.again(&broken), "a new one broke too");
         let unknown = Error::new(ErrorKind::Unavailable, "x").with_retry(Retry::Unknown);
         assert!(!tries.again(&unknown), "it may have been committed");
         assert!(!tries.again(&Error::new(ErrorKind::Schema, "x")));

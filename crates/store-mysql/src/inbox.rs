@@ -13,6 +13,7 @@ use serde::Serialize;
 use sqlx::MySqlPool;
 
 use crate::bind::Bind;
+use crate::call::begin;
 use crate::commit::{BEGIN_READ_COMMITTED, Tx, commit_pooled};
 use crate::driver::Transaction;
 use crate::error::{Phase, classify};
@@ -232,7 +233,7 @@ impl Transactions for Inbox {
     type Tx = Tx<'static>;
 
     async fn begin(&self) -> Result<Self::Tx> {
-        self.pool.begin_with(BEGIN_READ_COMMITTED).await.map_err(|error| classify(error, Phase::Before))
+        begin(&self.pool, BEGIN_READ_COMMITTED).await
     }
 
     async fn commit(&self, tx: Self::Tx) -> Result<()> {

@@ -12,7 +12,7 @@ use pillarbox_core::{
 
 use crate::admin::{SNAPSHOT, records};
 use crate::bind::Bind;
-use crate::call::Traffic;
+use crate::call::{Traffic, begin};
 use crate::error::{Phase, classify};
 use crate::row::Cells;
 use crate::store::MySqlStore;
@@ -49,8 +49,7 @@ impl SagaAdmin for MySqlStore {
 
     async fn show_saga(&self, id: SagaId) -> Result<Option<SagaStory>> {
         // One moment, so that the trail explains the status that is shown.
-        let begun = self.pool().begin_with(SNAPSHOT).await;
-        let mut tx = begun.map_err(|error| classify(error, Phase::Before))?;
+        let mut tx = begin(self.pool(), SNAPSHOT).await?;
         let Some((saga, entries)) = load(&self.statements, id, Kept::No, &mut tx).await? else {
             return Ok(None);
         };

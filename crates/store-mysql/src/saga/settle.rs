@@ -6,9 +6,8 @@ use pillarbox_core::port::{self, Keep, SagaHooks, StepSettleRequest, StepsSettle
 use pillarbox_core::{Entry, Error, ErrorKind, Held, Result, SagaId, SagaRecord, SagaWork, Timestamp};
 
 use crate::bind::Bind;
-use crate::call::{TRIES, Traffic, Tries};
+use crate::call::{TRIES, Traffic, Tries, begin};
 use crate::commit::{Tx, commit_pooled, rollback};
-use crate::error::{Phase, classify};
 use crate::row::Cells;
 
 use super::Sagas;
@@ -55,9 +54,8 @@ impl LockedSagas for Locked<'_> {
 
     /// A transaction of the driver's, because the application's callbacks write in it too.
     async fn begin(&self) -> Result<Tx<'static>> {
-        let begin = self.0.store.beginning(Traffic::Sagas).unwrap_or(crate::commit::BEGIN);
-        let begun = self.0.store.line(Traffic::Sagas).begin_with(begin).await;
-        begun.map_err(|error| classify(error, Phase::Before))
+        let how = self.0.store.beginning(Traffic::Sagas).unwrap_or(crate::commit::BEGIN);
+        begin(self.0.store.line(Traffic::Sagas), how).await
     }
 
     async fn end(&self, tx: Tx<'static>, is_whole: bool) -> Result<()> {
