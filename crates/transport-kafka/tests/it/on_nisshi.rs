@@ -245,13 +245,13 @@ mod server {
 #[tokio::test]
 async fn members_that_come_and_go_lose_and_invert_nothing() {
     let place = Place::new(6).await;
-    come_and_go(&place.url(), Members { batch_max: 1 }).await;
+    come_and_go(&place.url(), Members { group: &place.topic, batch_max: 1 }).await;
 }
 
 #[tokio::test]
 async fn members_that_come_and_go_in_the_middle_of_batches_lose_and_invert_nothing() {
     let place = Place::new(6).await;
-    come_and_go(&place.url(), Members { batch_max: 20 }).await;
+    come_and_go(&place.url(), Members { group: &place.topic, batch_max: 20 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

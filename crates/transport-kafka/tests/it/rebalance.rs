@@ -28,7 +28,11 @@ fn events(count: usize) -> Vec<Entry> {
 }
 
 fn member(url: &str) -> Arc<KafkaSource> {
-    Arc::new(KafkaSource::new(&format!("{url}?group=billing&prefetch=1000")).unwrap())
+    member_of(url, "billing")
+}
+
+fn member_of(url: &str, group: &str) -> Arc<KafkaSource> {
+    Arc::new(KafkaSource::new(&format!("{url}?group={group}&prefetch=1000")).unwrap())
 }
 
 #[tokio::test]
@@ -93,7 +97,9 @@ async fn a_member_whose_commit_is_refused_can_no_longer_answer_and_starts_anew()
 
 /// How the members of a group work.
 #[derive(Clone, Copy)]
-pub(crate) struct Members {
+pub(crate) struct Members<'a> {
+    /// No other test has members in it: they would take part in each change of this group.
+    pub(crate) group: &'a str,
     /// The most events of a transaction.
     pub(crate) batch_max: usize,
 }
@@ -101,17 +107,17 @@ pub(crate) struct Members {
 /// Every effect once, and each key in order, while members join and leave in the middle of their work.
 #[tokio::test]
 async fn members_that_come_and_go_lose_and_invert_nothing() {
-    come_and_go(&Fake::new(6).await.url(), Members { batch_max: 1 }).await;
+    come_and_go(&Fake::new(6).await.url(), Members { group: "billing", batch_max: 1 }).await;
 }
 
 /// Batches are open when a partition moves.
 #[tokio::test]
 async fn members_that_come_and_go_in_the_middle_of_batches_lose_and_invert_nothing() {
-    come_and_go(&Fake::new(6).await.url(), Members { batch_max: 20 }).await;
+    come_and_go(&Fake::new(6).await.url(), Members { group: "billing", batch_max: 20 }).await;
 }
 
 /// The same on the topic of this URL, which is empty. Every seventeenth event fails once by itself and goes back.
-pub(crate) async fn come_and_go(url: &str, members: Members) {
+pub(crate) async fn come_and_go(url: &str, members: Members<'_>) {
     let (store, sink) = (MemoryStore::new(), KafkaSink::new(url).unwrap());
     let (inbox, outbox) = (Arc::new(MemoryInbox::new(&store)), MemoryOutbox::new(&store, "effects"));
     let failed: Mutex<BTreeSet<EventId>> = Mutex::default();
@@ -121,7 +127,9 @@ pub(crate) async fn come_and_go(url: &str, members: Members) {
         let mut options = ConsumerOptions::default().batch(members.batch_max, Duration::from_millis(50));
         options.restart_backoff = Duration::from_millis(10);
         options.redeliver_after = Duration::from_millis(1);
-        let consumer = Consumer::builder(member(url), Arc::clone(&inbox)).name("billing").options(options);
+        let consumer = Consumer::builder(member_of(url, members.group), Arc::clone(&inbox))
+            .name("billing")
+            .options(options);
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
         let handle = async |tx: &mut MemoryTx, events: Vec<pillarbox_core::Received>| {
             largest.fetch_max(events.len(), Ordering::SeqCst);
