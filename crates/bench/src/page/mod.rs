@@ -35,8 +35,12 @@ const SHOWS_A_VIEW: &str = "data-live=\"main\"";
 /// What a stream may send before that.
 const FIRST_LOOK_BYTES_MAX: usize = 1024 * 1024;
 
-/// How long a process is watched.
-const WATCHED: Duration = Duration::from_secs(10);
+/// How long a process is watched. The pause after a look at the tables is a multiple of what the look took, so that over
+/// many entries only a longer time has several looks in it.
+const WATCHED: Duration = Duration::from_secs(60);
+const WATCHED_OVER_FEW: Duration = Duration::from_secs(5);
+/// From here on entries are many.
+const MANY: u32 = 100_000;
 /// What counts as no time of a processor, so that a ratio to it can be told.
 const SHARE_MIN: f64 = 0.0001;
 /// How long a page may take to answer until it counts as broken.
@@ -52,6 +56,7 @@ pub(crate) async fn measure(
     let Some(spread) = bed.sql.spread_big else {
         return Err(Fault::usage("--page measures SQLite and PostgreSQL; give one of these as --database"));
     };
+    let watched = if entries < MANY { WATCHED_OVER_FEW } else { WATCHED };
     let progress = Progress::new(context.out, "measuring", Some(u64::from(args.repeat) + 3));
     bed.load(bed.sql.load_big_settled, entries / 2).await?;
     bed.load(bed.sql.load_big_pending, entries - entries / 2).await?;
@@ -69,10 +74,10 @@ pub(crate) async fn measure(
     }
     large.stop();
 
-    let beside = beside(bed, args, url, folder).await?;
+    let beside = beside(bed, args, watched, url, folder).await?;
     progress.add(1);
     let relay = Served::start("relay", &bed.main, url, folder, "idle").await?;
-    let idle = idle(&relay).await;
+    let idle = idle(&relay, watched).await;
     relay.stop();
     progress.add(1);
     let views = views.into_iter().map(|view| View::new(view.shown, &view.times)).collect();
@@ -81,7 +86,13 @@ pub(crate) async fn measure(
 }
 
 /// Drains with nobody watching, and with ten pages open, in turns.
-async fn beside(bed: &Bed, args: &BenchArgs, url: &str, folder: &Path) -> Result<Beside, Fault> {
+async fn beside(
+    bed: &Bed,
+    args: &BenchArgs,
+    time: Duration,
+    url: &str,
+    folder: &Path,
+) -> Result<Beside, Fault> {
     let served = Served::start("dashboard", &bed.main, url, folder, "beside").await?;
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {
@@ -93,7 +104,7 @@ async fn beside(bed: &Bed, args: &BenchArgs, url: &str, folder: &Path) -> Result
     let mut cost = [None; 2];
     for (count, cost) in [1, PAGES].into_iter().zip(&mut cost) {
         let pages = open(&served, count).await?;
-        *cost = served.share_of_a_core(WATCHED).await;
+        *cost = served.share_of_a_core(time).await;
         drop(pages);
     }
     served.stop();
@@ -146,10 +157,10 @@ async fn view(served: &Served) -> Result<TcpStream, Fault> {
     Ok(stream)
 }
 
-async fn idle(relay: &Served) -> Idle {
+async fn idle(relay: &Served, time: Duration) -> Idle {
     // Starting is not idling.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let share_of_a_core = relay.share_of_a_core(WATCHED).await;
+    let share_of_a_core = relay.share_of_a_core(time).await;
     Idle { share_of_a_core, memory_bytes: relay.memory() }
 }
 
